@@ -1,0 +1,51 @@
+# The list of tasks. Each one works alone on a fresh checkout: it makes .venv and installs what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: help demo test lint types format docs bench clean
+
+help:  ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(VENV)/core  ## fit PPCA to a real table and say what there is to see
+	@$(BIN)/python -m probpca.cli.demo
+
+test: $(VENV)/test  ## run the test suite
+	$(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/lint  ## formatter, linter, spelling, repository conventions
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/typos
+	$(BIN)/sp-repo-review .
+
+types: $(VENV)/types  ## static types of src
+	$(BIN)/mypy
+
+format: $(VENV)/lint  ## rewrite the code as the formatter wants it
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/docs  ## build the documentation into docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+bench: $(VENV)/bench  ## measure against scikit-learn; table and plot go to docs/benchmarks
+	$(BIN)/python benchmarks/complete.py
+
+clean:  ## forget the environment and everything that was built
+	rm -rf $(VENV) docs/_build .mypy_cache .ruff_cache .pytest_cache
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --upgrade "pip>=25.1"
+
+$(VENV)/core: $(BIN)/python pyproject.toml
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/%: $(VENV)/core
+	$(PIP) --group $*
+	@touch $@

@@ -1,0 +1,5 @@
+"""scikit-learn's verbs around the library; no formula lives here."""
+
+from probpca.estimators.ppca import PPCA
+
+__all__ = ["PPCA"]

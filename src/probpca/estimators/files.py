@@ -1,0 +1,60 @@
+"""An estimator in one file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from probpca.errors import FileFormatError
+from probpca.learning.results import Status
+from probpca.models.files import model_arrays, model_from_arrays, read_record, write_record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+E = TypeVar("E")
+
+PLAIN = ("log_likelihood_", "n_iter_", "n_samples_", "rule_", "n_features_in_")
+
+
+def write_estimator(estimator: Any, path: str | Path) -> None:
+    """Write parameters, fitted numbers and the model."""
+    parameters = estimator.get_params(deep=False)
+    if not isinstance(parameters["random_state"], int | None):
+        msg = (
+            f"random_state must be an int or None to be written to a file; got {parameters['random_state']!r}.\n"
+            "Hint: estimator.set_params(random_state=0)."
+        )
+        raise FileFormatError(msg)
+    names = getattr(estimator, "feature_names_in_", None)
+    header = {
+        "kind": type(estimator).__name__,
+        "parameters": parameters,
+        "fitted": {name: getattr(estimator, name) for name in PLAIN},
+        "status": estimator.status_.name,
+        "feature_names": None if names is None else [str(name) for name in names],
+    }
+    write_record(path, header, {**model_arrays(estimator.model_), "trace": estimator.trace_})
+
+
+def read_estimator(kind: type[E], path: str | Path) -> E:
+    """Read what ``write_estimator`` wrote for this kind of estimator."""
+    header, arrays = read_record(path)
+    if header.get("kind") != kind.__name__:
+        msg = f"{path} holds a {header.get('kind')}, not a {kind.__name__}."
+        raise FileFormatError(msg)
+    try:
+        estimator: Any = kind(**header["parameters"])
+        for name in PLAIN:
+            setattr(estimator, name, header["fitted"][name])
+        estimator.status_ = Status[header["status"]]
+        estimator.trace_ = arrays["trace"]
+        if header["feature_names"] is not None:
+            estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+    except (KeyError, TypeError) as error:
+        msg = f"{path} lacks a part of a {kind.__name__}: {error}."
+        raise FileFormatError(msg) from error
+    estimator.model_ = model_from_arrays(path, arrays)
+    estimator.n_components_ = estimator.model_.n_components
+    return estimator

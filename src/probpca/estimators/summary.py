@@ -1,0 +1,55 @@
+"""A fitted estimator, told to a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+if TYPE_CHECKING:
+    from probpca.typing import Array
+
+MOST_LINES = 12
+
+
+def summary(estimator: Any) -> str:
+    """What was fitted, what each component holds, and how the fit ended."""
+    check_is_fitted(estimator)
+    per_row = estimator.log_likelihood_ / estimator.n_samples_
+    rows = f"{estimator.n_samples_:,.6g} rows x {estimator.n_features_in_:,} features"
+    lines = [
+        f"{type(estimator).__name__}: {rows}, {estimator.n_components_} components ({estimator.rule_})",
+        "",
+        *_components(estimator),
+        "",
+        f"{'noise variance':<18}{_noise(estimator.noise_variance_)}",
+        f"{'log-likelihood':<18}{estimator.log_likelihood_:,.2f}  ({per_row:.4f} a row)",
+        f"{'status':<18}{estimator.status_.value}",
+    ]
+    return "\n".join(lines)
+
+
+def _components(estimator: Any) -> list[str]:
+    ratio = estimator.explained_variance_ratio_
+    variance = estimator.explained_variance_
+    lines = ["component   variance    share   together   largest loadings"]
+    for j in range(min(len(ratio), MOST_LINES)):
+        together = ratio[: j + 1].sum()
+        names = _largest(estimator, estimator.components_[j])
+        lines.append(f"{j + 1:>9}   {variance[j]:<9.4g}  {ratio[j]:>6.1%}   {together:>8.1%}   {names}")
+    if len(ratio) > MOST_LINES:
+        lines.append(f"      ...   and {len(ratio) - MOST_LINES} more, together {ratio.sum():.1%}")
+    return lines
+
+
+def _largest(estimator: Any, axis: Array) -> str:
+    names = getattr(estimator, "feature_names_in_", None)
+    best = np.argsort(-np.abs(axis))[:3]
+    return ", ".join(f"{'x' + str(j) if names is None else names[j]} {axis[j]:+.2f}" for j in best)
+
+
+def _noise(noise: Any) -> str:
+    if np.ndim(noise) == 0:
+        return f"{noise:.6g}"
+    return f"{np.min(noise):.4g} .. {np.max(noise):.4g}, one per feature (standardize=True)"

@@ -1,0 +1,32 @@
+"""Pure functions of a model and rows."""
+
+from probpca.inference.coding import decode, encode, explained_variance, project, reconstruct
+from probpca.inference.conditioning import Predictive, condition, joint, marginal
+from probpca.inference.dual import dual_log_likelihood
+from probpca.inference.free_energy import free_energy
+from probpca.inference.likelihood import log_likelihood
+from probpca.inference.outliers import Outliers, outliers
+from probpca.inference.posterior import posterior, posterior_covariance
+from probpca.inference.sampling import explore, sample, sample_latent
+
+__all__ = [
+    "Outliers",
+    "Predictive",
+    "condition",
+    "decode",
+    "dual_log_likelihood",
+    "encode",
+    "explained_variance",
+    "explore",
+    "free_energy",
+    "joint",
+    "log_likelihood",
+    "marginal",
+    "outliers",
+    "posterior",
+    "posterior_covariance",
+    "project",
+    "reconstruct",
+    "sample",
+    "sample_latent",
+]

@@ -1,0 +1,42 @@
+"""How probable rows are, latent variables integrated out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from probpca.rows import as_block
+
+if TYPE_CHECKING:
+    from probpca.models import LinearGaussian
+    from probpca.rows import Rows
+    from probpca.typing import Array
+
+LOG_2PI = float(np.log(2 * np.pi))
+
+
+def log_likelihood(model: LinearGaussian, x: Rows) -> Array:
+    r"""Log density of each row under :math:`N(\mu, W W^\top + \Psi)`: (n,).
+
+    .. math::
+        \log p(x) = -\tfrac12 \left[ d \log 2\pi + \log|C| + T^2 + Q \right]
+
+    with T2 and Q the squared distances inside and outside the span of W, each a sum of squares:
+    accurate to the last digits for any noise variance. Costs O(d q) a row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca import LinearGaussian, log_likelihood
+    >>> model = LinearGaussian(np.zeros(2), [[1.0], [0.0]], 1.0)
+    >>> log_likelihood(model, np.zeros((1, 2))).round(4)
+    array([-2.1845])
+    """
+    block = as_block(x, model.n_features)
+    covariance = model.covariance
+    constant = model.n_features * LOG_2PI + covariance.logdet()
+    out = np.empty(block.n_rows)
+    for rows in block.pieces():
+        out[rows] = covariance.squared_mahalanobis(block.centred(rows, model.mean))
+    return -0.5 * (constant + out)

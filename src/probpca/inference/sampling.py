@@ -1,0 +1,48 @@
+"""New rows, latent variables of given rows, and plausible neighbours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from probpca.inference.coding import decode
+from probpca.inference.posterior import posterior_mean, posterior_root
+
+if TYPE_CHECKING:
+    from probpca.models import LinearGaussian
+    from probpca.rows import Rows
+    from probpca.typing import Array
+
+
+def sample(model: LinearGaussian, n: int, *, rng: np.random.Generator) -> Array:
+    """Draw ``n`` rows from the model: (n, d).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca import LinearGaussian, sample
+    >>> model = LinearGaussian(np.zeros(3), np.ones((3, 1)), 0.1)
+    >>> sample(model, 5, rng=np.random.default_rng(0)).shape
+    (5, 3)
+    """
+    return add_noise(model, decode(model, rng.standard_normal((n, model.n_components))), rng)
+
+
+def sample_latent(model: LinearGaussian, x: Rows, n_draws: int, *, rng: np.random.Generator) -> Array:
+    """Draw latent variables of each row from their posterior: (n_draws, n, q)."""
+    mean = posterior_mean(model, x)  # (n, q)
+    noise = rng.standard_normal((n_draws, *mean.shape))
+    return mean + noise @ posterior_root(model).T
+
+
+def explore(model: LinearGaussian, x: Rows, n_draws: int, *, rng: np.random.Generator) -> Array:
+    """Draw plausible neighbours of each row: z from its posterior, then x~ from p(x | z): (n_draws, n, d)."""
+    latent = sample_latent(model, x, n_draws, rng=rng)
+    return add_noise(model, decode(model, latent), rng)
+
+
+def add_noise(model: LinearGaussian, x: Array, rng: np.random.Generator) -> Array:
+    """Add the model's noise to rows, in place."""
+    x += rng.standard_normal(x.shape) * np.sqrt(model.noise_variance)
+    return x

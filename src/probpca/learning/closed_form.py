@@ -1,0 +1,90 @@
+"""The exact maximum of the likelihood, and the number of components it implies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+
+from probpca.errors import ShapeError
+from probpca.learning.eigensolvers import Regime, choose_regime, solve_spectrum
+from probpca.learning.results import FitResult, Settings, Status
+from probpca.learning.selection import Curve, bic, check_count, evidence, share_of_variance
+from probpca.learning.spectrum import Spectrum, log_likelihood_of, model_of, noise_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from probpca.sources import Source
+
+Components: TypeAlias = "int | float | Literal['bic', 'evidence'] | None"
+
+LARGEST_BY_BIC = 50
+
+
+class Chosen(NamedTuple):
+    """A number of components, the spectrum that it was read from, and why it was taken."""
+
+    n_components: int
+    spectrum: Spectrum
+    rule: str
+    curve: Curve | None = None
+
+
+def closed_form(source: Source, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
+    """The exact maximum for any shape of complete data, with the eigensolver chosen by shape."""
+    chosen = choose_components(source, n_components, settings, rng)
+    q, spectrum = chosen.n_components, chosen.spectrum
+    value = log_likelihood_of(spectrum, q)
+    status = Status.NOISE_COLLAPSED if noise_of(spectrum, q).collapsed else Status.EXACT
+    model = model_of(spectrum, q)
+    return FitResult(model, status, value, (value,), max(spectrum.n_products, 1), spectrum.weight, chosen.rule)
+
+
+def choose_components(source: Source, n_components: Components, settings: Settings, rng: np.random.Generator) -> Chosen:
+    """Resolve ``n_components`` to a number, and compute at least that many eigenpairs."""
+    d = source.n_features
+    match n_components:
+        case None | "bic":
+            spectrum = _spectrum(source, _most(source, LARGEST_BY_BIC), settings, rng)
+            largest = int(min(spectrum.values.size, max(spectrum.weight - 2, 1)))
+            curve = bic(spectrum, largest)
+            return Chosen(curve.best, spectrum, "BIC", curve)
+        case "evidence":
+            spectrum = _spectrum(source, _most(source, d - 1), settings, rng)
+            curve = evidence(spectrum)
+            return Chosen(curve.best, spectrum, "Minka's evidence", curve)
+        case int() if not isinstance(n_components, bool):
+            q = int(n_components)
+            check_count(q, d)
+            return Chosen(q, _spectrum(source, q, settings, rng), "as given")
+        case float() if 0 < n_components < 1:
+            return _by_share(source, float(n_components), settings, rng)
+    msg = (
+        "n_components must be an int from 1 to n_features - 1, a share of variance between 0 and 1, "
+        f"'bic', 'evidence' or None; got {n_components!r}."
+    )
+    raise ShapeError(msg)
+
+
+def _by_share(source: Source, share: float, settings: Settings, rng: np.random.Generator) -> Chosen:
+    """Compute ever more eigenpairs until they hold the share."""
+    k, most = _most(source, LARGEST_BY_BIC), _most(source, source.n_features - 1)
+    if not source.repeatable:
+        k = most
+    while True:
+        spectrum = _spectrum(source, k, settings, rng)
+        q = share_of_variance(spectrum, share)
+        if q is not None or k == most:
+            return Chosen(q or most, spectrum, f"{share:.4g} of the variance")
+        k = min(2 * k, most)
+
+
+def _most(source: Source, limit: int) -> int:
+    """At most ``limit`` eigenpairs, and no more than the rows can have."""
+    check_count(1, source.n_features)
+    rows = source.n_features if source.n_rows is None else source.n_rows
+    return max(min(source.n_features - 1, rows - 1, limit), 1)
+
+
+def _spectrum(source: Source, k: int, settings: Settings, rng: np.random.Generator) -> Spectrum:
+    regime = settings.solver if settings.solver in get_args(Regime) else choose_regime(source, k)
+    return solve_spectrum(source, k, regime, settings.tol, rng)  # type: ignore[arg-type]

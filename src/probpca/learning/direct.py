@@ -1,0 +1,156 @@
+"""Eigenpairs by way of a small dense matrix: covariance, Gram matrix, or a root of the scatter."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import eigh, svd
+
+from probpca.learning.certificate import Certificate
+from probpca.learning.checks import require_usable
+from probpca.learning.spectrum import Spectrum
+from probpca.linalg.krylov import block_krylov
+from probpca.linalg.rotations import orthonormal
+from probpca.sources.local import map_blocks, resolve_jobs
+from probpca.statistics import Moments, Root, Stack
+
+if TYPE_CHECKING:
+    from probpca.sources import Source
+    from probpca.typing import Array, Floats
+
+EPS = float(np.finfo(np.float64).eps)
+SINGLE_EPS = 6e-8
+SMALL_MATRIX = 400
+"""Below this size a direct eigensolver beats an iterative one."""
+
+
+def by_covariance(source: Source, k: int, tol: float, rng: np.random.Generator) -> Spectrum:
+    """Top k of S itself: one pass over the rows, d^2 memory."""
+
+    def solve(dtype: type[np.floating[Any]]) -> Spectrum:
+        moments = source.fold(partial(Moments.of, dtype=dtype))
+        n, S = moments.weight, moments.scatter
+        total = float(np.trace(S)) / max(n, 1)
+        require_usable(source, moments.count, moments.mean, total)
+        S /= n
+        values, axes = top_of_matrix(S, k, n, tol, rng)
+        tail = total - float(values.sum())
+        return Spectrum(n, moments.count, moments.mean, values, axes, tail, 64 * EPS * values[0])
+
+    return _single_if_safe(source, solve, tol)
+
+
+def by_gram(source: Source, k: int, tol: float, rng: np.random.Generator) -> Spectrum:
+    """Top k by the n x n matrix of inner products of rows: one pass, columns a panel at a time.
+
+    The dual of the covariance: its eigenvectors are the principal coordinates of the rows.
+    """
+
+    def solve(dtype: type[np.floating[Any]]) -> Spectrum:
+        stack = source.fold(Stack.of)
+        mean, gram = gram_matrix(stack, dtype)
+        n = float(stack.weight.sum())
+        total = float(np.trace(gram)) / n
+        require_usable(source, stack.n_rows, mean, total)
+        values, coordinates = top_of_matrix(gram / n, min(k, stack.n_rows), n, tol, rng)
+        axes = orthonormal(_axes_of(stack, mean, coordinates))
+        tail = total - float(values.sum())
+        return Spectrum(n, stack.n_rows, mean, values, axes, tail, 64 * EPS * values[0])
+
+    return _single_if_safe(source, solve, tol)
+
+
+def by_svd(source: Source, k: int) -> Spectrum:
+    """Top k by a triangular factor of the centred rows: twice the digits, several times the work."""
+    root = source.fold(Root.of)
+    total = float(np.square(root.factor).sum()) / max(root.weight, 1)
+    require_usable(source, root.count, root.mean, total)
+    _, singular, axes = svd(root.factor, full_matrices=False, lapack_driver="gesdd")
+    values = np.zeros(max(k, singular.size))
+    values[: singular.size] = singular**2 / root.weight
+    if axes.shape[0] < k:
+        axes = _completed(axes, k)
+    # Rounding of the rows, of their mean and of the rotations, squared: what is below is not there.
+    resolution = (32 * EPS) ** 2 * (total + float(root.mean @ root.mean))
+    tail = float(values[k:].sum())
+    return Spectrum(root.weight, root.count, root.mean, values[:k], axes[:k].T, tail, resolution)
+
+
+def top_of_matrix(matrix: Array, k: int, n: float, tol: float, rng: np.random.Generator) -> tuple[Array, Array]:
+    """The k largest eigenpairs of a symmetric matrix, largest first."""
+    m = matrix.shape[0]
+    if m < SMALL_MATRIX or k > m / 8:
+        values, vectors = eigh(matrix, subset_by_index=[m - k, m - 1], check_finite=False)
+        return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    total = float(np.trace(matrix))
+    finished = Certificate(n, m, k, total, tol)
+    start = rng.standard_normal((m, k + 4))
+    pairs = block_krylov(matrix.__matmul__, start, k, finished, scale=total)
+    return pairs.values, pairs.vectors
+
+
+class Centred(NamedTuple):
+    """Inner products of the rows of one panel of columns, and the mean of those columns."""
+
+    mean: Array
+    products: Floats
+
+
+def gram_matrix(stack: Stack, dtype: type[np.floating[Any]]) -> tuple[Array, Array]:
+    """Column means, and the inner products of centred rows times the roots of their weights: (n, n)."""
+    w = stack.weight
+    mean = np.empty(stack.n_features)
+    gram = np.zeros((stack.n_rows, stack.n_rows))
+    panels = list(stack.panels())
+    work = partial(_panel_products, stack, w, dtype)
+    for columns, part in zip(panels, map_blocks(work, panels, resolve_jobs(None)), strict=True):
+        mean[columns] = part.mean
+        gram += part.products
+    return mean, gram
+
+
+def _panel_products(stack: Stack, w: Array, dtype: type[np.floating[Any]], columns: slice) -> Centred:
+    panel = stack.panel(columns, np.float64)
+    mean = (w @ panel) / w.sum()
+    panel -= mean
+    panel *= np.sqrt(w)[:, None]
+    rows = panel.astype(dtype, copy=False)
+    return Centred(mean, rows @ rows.T)
+
+
+def _axes_of(stack: Stack, mean: Array, coordinates: Array) -> Array:
+    """Xc' V, up to the length of its columns: (d, k)."""
+    weighted = coordinates * np.sqrt(stack.weight)[:, None]  # (n, k)
+    shift = weighted.sum(axis=0)
+    work = partial(_panel_axes, stack, weighted)
+    panels = map_blocks(work, list(stack.panels()), resolve_jobs(None))
+    return np.concatenate(list(panels)) - np.outer(mean, shift)
+
+
+def _panel_axes(stack: Stack, weighted: Array, columns: slice) -> Array:
+    return stack.panel(columns, np.float64).T @ weighted
+
+
+def _completed(axes: Array, k: int) -> Array:
+    """Append orthonormal rows: directions in which the data do not vary."""
+    d = axes.shape[1]
+    basis = np.linalg.qr(np.hstack([axes.T, np.eye(d, k)]))[0]
+    return np.vstack([axes, basis[:, axes.shape[0] : k].T])
+
+
+def _single_if_safe(source: Source, solve: Any, tol: float) -> Spectrum:
+    """For float32 rows try float32 products first; keep them if what they lose is below ``tol``.
+
+    An error e |S| in S turns an axis by e l_1 / s2 at most, and the log-likelihood by half of its
+    square for each component and row.
+    """
+    if source.single_precision:
+        spectrum: Spectrum = solve(np.float32)
+        d, k = spectrum.axes.shape
+        noise = max(spectrum.residual(k) / (d - k), EPS * spectrum.values[0])
+        angle = SINGLE_EPS * spectrum.values[0] / noise
+        if 0.5 * spectrum.weight * k * angle**2 < tol:
+            return spectrum
+    return solve(np.float64)

@@ -1,0 +1,99 @@
+"""The front door of learning: a source and a few words in, a model and its story out."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from probpca.learning.checks import require_usable
+from probpca.learning.closed_form import choose_components, closed_form
+from probpca.learning.eigensolvers import Regime
+from probpca.learning.em import EM, ZeroNoiseEM, random_start
+from probpca.learning.gradient import ascend
+from probpca.learning.loop import Iterated, Monitor, iterate
+from probpca.learning.products import covariance_product, outside_energy
+from probpca.learning.results import FitResult, Settings, Status
+from probpca.learning.selection import check_count
+from probpca.learning.spectrum import NOISE_FLOOR, Spectrum, log_likelihood_of, model_of
+from probpca.linalg.rotations import orthonormal
+from probpca.sources import open_source
+from probpca.statistics import Root, Spread
+
+if TYPE_CHECKING:
+    from probpca.learning.closed_form import Components
+    from probpca.models import LinearGaussian
+    from probpca.sources import Source
+    from probpca.typing import Array
+
+Iterative: TypeAlias = Literal["em", "px_em", "em_zero_noise", "gradient"]
+SOLVERS = ("auto", "closed_form", *get_args(Regime), *get_args(Iterative))
+
+LARGEST_ROOT = 2000
+"""Features up to which rows are boiled down to a square root of their scatter before iterating."""
+
+
+def fit_ppca(source: Source, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
+    """Fit PPCA to complete rows by maximum likelihood, with the solver that ``settings`` name."""
+    check_count(1, source.n_features)
+    if settings.solver not in get_args(Iterative):
+        return closed_form(source, n_components, settings, rng)
+    rows = _boiled_down(source)
+    spread = rows.fold(Spread.of)
+    total = float(spread.squares.sum()) / max(spread.weight, 1)
+    require_usable(source, spread.count, spread.mean, total)
+    q, rule = _count(rows, n_components, settings, rng)
+    start = random_start(spread.mean, total / source.n_features, q, rng)
+    floor = NOISE_FLOOR * total / source.n_features
+    ended = _run(rows, start, floor, settings)
+    model, value, status = ended.state.principal(), ended.trace[-1], ended.status
+    if settings.solver == "em_zero_noise":
+        spectrum = rayleigh_ritz(rows, spread, model.loadings)
+        model, value = model_of(spectrum, q), log_likelihood_of(spectrum, q)
+    if float(model.noise_variance) <= 2 * floor:
+        status = Status.NOISE_COLLAPSED
+    return FitResult(model, status, value, ended.trace, len(ended.trace) - 1, spread.weight, rule)
+
+
+def _run(rows: Source, start: LinearGaussian, floor: float, settings: Settings) -> Iterated[LinearGaussian]:
+    monitor = Monitor(settings.tol, settings.max_iter, settings.watch)
+    match settings.solver:
+        case "em":
+            return iterate(partial(EM(floor, expand=False).step, source=rows), start, monitor)
+        case "px_em":
+            return iterate(partial(EM(floor).step, source=rows), start, monitor)
+        case "em_zero_noise":
+            return iterate(partial(ZeroNoiseEM(floor).step, source=rows), start, monitor)
+        case _:
+            return ascend(rows, start, floor, monitor)
+
+
+def _boiled_down(source: Source) -> Source:
+    """Complete rows are worth as many as there are features to any of these solvers: one pass."""
+    many = source.n_rows is None or source.n_rows > 2 * source.n_features
+    if not many or source.n_features > LARGEST_ROOT:
+        return source
+    root = source.fold(Root.of)
+    require_usable(source, root.count, root.mean, float(np.square(root.factor).sum()))
+    rows, weight = root.as_rows()
+    return open_source(rows, weight=weight)
+
+
+def _count(rows: Source, n_components: Components, settings: Settings, rng: np.random.Generator) -> tuple[int, str]:
+    """The number of components, by the spectrum if it has to be chosen."""
+    if isinstance(n_components, int | np.integer) and not isinstance(n_components, bool):
+        check_count(int(n_components), rows.n_features)
+        return int(n_components), "as given"
+    chosen = choose_components(rows, n_components, settings, rng)
+    return chosen.n_components, chosen.rule
+
+
+def rayleigh_ritz(rows: Source, spread: Spread, span: Array) -> Spectrum:
+    """The best model within a given span: its principal axes, their variances, the rest as noise."""
+    basis = orthonormal(span)
+    image = covariance_product(rows, spread.mean, basis, spread.weight)
+    values, rotation = np.linalg.eigh(basis.T @ image)
+    axes = basis @ rotation[:, ::-1]
+    tail = outside_energy(rows, spread.mean, axes, spread.weight)
+    return Spectrum(spread.weight, spread.count, spread.mean, np.maximum(values[::-1], 0.0), axes, tail, 0.0)

@@ -1,0 +1,77 @@
+"""The one loop: trace, stopping in nats, status, somebody watching."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from probpca.learning.results import Status
+
+S = TypeVar("S")
+Watch: TypeAlias = Callable[["Progress"], None]
+
+
+class Progress(NamedTuple):
+    """What somebody who watches is told after each step."""
+
+    iteration: int
+    log_likelihood: float
+    remaining: float  # estimated gain still to come, in nats; infinite when it cannot be told
+    max_iter: int
+
+
+class Iterated(NamedTuple, Generic[S]):
+    """Where the loop ended."""
+
+    state: S
+    status: Status
+    trace: tuple[float, ...]
+
+
+class Monitor:
+    r"""Keeps the trace and says when to stop.
+
+    With gains :math:`\delta_k` that shrink by :math:`c = \delta_k / \delta_{k-1}` a step, the gain
+    still to come is :math:`\delta_k c / (1 - c)` (Aitken). The last gain alone says little: a slow
+    method gains little in each step and much in all. Stop when the estimate is below ``tol`` twice
+    in a row.
+    """
+
+    def __init__(self, tol: float, max_iter: int, watch: Watch | None = None) -> None:
+        """Remember the rule."""
+        self.trace: list[float] = []
+        self.tol, self.max_iter, self.watch = tol, max_iter, watch
+        self._below = 0
+
+    def record(self, log_likelihood: float) -> bool:
+        """Append a value of the objective; is it time to stop?"""
+        self.trace.append(log_likelihood)
+        remaining = self.remaining()
+        self._below = self._below + 1 if remaining < self.tol else 0
+        if self.watch is not None:
+            self.watch(Progress(len(self.trace) - 1, log_likelihood, remaining, self.max_iter))
+        return self._below >= 2
+
+    def remaining(self) -> float:
+        """Estimated gain still to come, in nats."""
+        if len(self.trace) < 3:
+            return np.inf
+        before, last = np.diff(self.trace[-3:])
+        rounding = 1e-14 * abs(self.trace[-1])
+        if last <= rounding:
+            return 0.0
+        rate = last / before if before > 0 else np.inf
+        return last * rate / (1 - rate) if rate < 1 else np.inf
+
+
+def iterate(step: Callable[[S], tuple[S, float]], state: S, monitor: Monitor) -> Iterated[S]:
+    """Repeat ``step``, which returns the next state and the objective at the one it was given."""
+    for _ in range(monitor.max_iter):
+        following, objective = step(state)
+        if monitor.record(objective):
+            return Iterated(state, Status.CONVERGED, tuple(monitor.trace))
+        state = following
+    monitor.record(step(state)[1])
+    return Iterated(state, Status.MAX_ITER, tuple(monitor.trace))

@@ -1,0 +1,68 @@
+"""Products of the sample covariance with a few vectors: one pass, no copy, no d x d matrix."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from probpca.rows.scratch import scratch
+from probpca.statistics import Sum
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from probpca.rows import Block
+    from probpca.sources import Source
+    from probpca.typing import Array
+
+
+def covariance_product(
+    source: Source, mean: Array, vectors: Array, weight: float, dtype: npt.DTypeLike = np.float64
+) -> Array:
+    """S V, with S the covariance about ``mean``: (d, k). Each row is read once."""
+    folded = source.fold(partial(scatter_product, mean, vectors.astype(dtype)))
+    return folded.value.T / weight
+
+
+def outside_energy(source: Source, mean: Array, axes: Array, weight: float) -> float:
+    """Mean squared distance of rows from ``mean`` + span(axes), as a sum of squares."""
+    return float(source.fold(partial(squared_residuals, mean, axes)).value) / weight
+
+
+def scatter_product(mean: Array, vectors: Any, block: Block) -> Sum:
+    """Sum over rows of w V'(x - mean) (x - mean)': (k, d).
+
+    Both products use a piece of rows while it is in the cache, in the precision of ``vectors``.
+    """
+    if block.is_sparse:
+        return _sparse_scatter_product(mean, vectors.astype(np.float64, copy=False), block)
+    dtype, k = vectors.dtype, vectors.shape[1]
+    total = np.zeros((k, block.n_features))
+    for rows in block.pieces():
+        centred = block.centred(rows, mean, dtype)
+        image = centred @ vectors  # (rows, k)
+        if block.weight is not None:
+            image *= block.weight[rows, None].astype(dtype)
+        total += np.matmul(image.T, centred, out=scratch("product", total.shape, dtype))
+    return Sum(total)
+
+
+def _sparse_scatter_product(mean: Array, vectors: Array, block: Block) -> Sum:
+    """The same with implicit centring: the matrix stays sparse."""
+    image = block.values @ vectors - mean @ vectors  # (b, k)
+    if block.weight is not None:
+        image *= block.weight[:, None]
+    return Sum((block.values.T @ image - np.outer(mean, image.sum(axis=0))).T)
+
+
+def squared_residuals(mean: Array, axes: Array, block: Block) -> Sum:
+    """Sum over rows of w |(I - U U')(x - mean)|^2."""
+    total = 0.0
+    for rows in block.pieces():
+        rest = block.centred(rows, mean)
+        rest -= (rest @ axes) @ axes.T
+        rest -= (rest @ axes) @ axes.T  # once more: the first round leaves eps * |x| in the span
+        total += float(block.weight_of(rows) @ np.einsum("ij,ij->i", rest, rest))
+    return Sum(np.asarray(total))

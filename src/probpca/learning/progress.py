@@ -1,0 +1,35 @@
+"""Something to look at while a long fit runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from tqdm.auto import tqdm
+
+if TYPE_CHECKING:
+    from probpca.learning.loop import Progress
+
+
+class ProgressBar:
+    """A bar that counts iterations and shows the log-likelihood and what is still to be gained.
+
+    Use it as a context manager and hand it to a solver as ``watch``.
+    """
+
+    def __init__(self, *, enabled: bool) -> None:
+        """Prepare a bar; a disabled one does nothing."""
+        self._bar: tqdm[Any] = tqdm(disable=not enabled, unit="step", leave=True)
+
+    def __enter__(self) -> Self:
+        """Return the bar itself."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close the bar."""
+        self._bar.close()
+
+    def __call__(self, progress: Progress) -> None:
+        """Show one step."""
+        self._bar.total = progress.max_iter
+        self._bar.set_postfix_str(f"ll {progress.log_likelihood:.6g}, to gain {progress.remaining:.2g}")
+        self._bar.update(progress.iteration - self._bar.n)

@@ -1,0 +1,50 @@
+"""What a fit returns: the model and its story."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from probpca.learning.loop import Watch
+    from probpca.models import LinearGaussian
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to fit: which solver, how far, and who watches."""
+
+    solver: str = "auto"
+    tol: float = 1e-3
+    max_iter: int = 1000
+    watch: Watch | None = None
+
+
+class Status(Enum):
+    """How a fit ended, in words that say what to do."""
+
+    EXACT = "The closed form was computed: this is the maximum of the likelihood."
+    CONVERGED = "The estimated remaining gain in log-likelihood fell below tol."
+    MAX_ITER = "max_iter was reached first. Raise max_iter, loosen tol, or use solver='closed_form'."
+    NOISE_COLLAPSED = (
+        "The components explain the data completely, so the noise variance has no maximum-likelihood "
+        "value above zero and was set to 1e-12 of the mean variance. Use fewer components or more rows."
+    )
+
+    @property
+    def converged(self) -> bool:
+        """Is the model the optimum that was asked for?"""
+        return self in (Status.EXACT, Status.CONVERGED)
+
+
+class FitResult(NamedTuple):
+    """A fitted model and how it came about."""
+
+    model: LinearGaussian
+    status: Status
+    log_likelihood: float  # total over the data, at the model
+    trace: tuple[float, ...]  # total log-likelihood before each step; closed form: its maximum
+    n_iter: int  # steps taken; closed form: products of the data with a block of vectors
+    weight: float  # number of rows, as their weights count them
+    rule: str  # how the number of components was chosen

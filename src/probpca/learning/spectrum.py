@@ -1,0 +1,91 @@
+"""From eigenpairs of the sample covariance to the maximum-likelihood model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, final
+
+import numpy as np
+
+from probpca.inference.likelihood import LOG_2PI
+from probpca.linalg.rotations import fix_signs
+from probpca.models import LinearGaussian
+
+if TYPE_CHECKING:
+    from probpca.typing import Array
+
+NOISE_FLOOR = 1e-12
+"""Noise variance, as a share of the mean variance, of a model that explains the data completely."""
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Spectrum:
+    """The largest eigenpairs of S, and the energy outside their span."""
+
+    weight: float  # n
+    count: int  # rows with a positive weight
+    mean: Array  # xbar: (d,)
+    values: Array  # l_1 >= ... >= l_k: (k,)
+    axes: Array  # orthonormal: (d, k)
+    tail: float  # tr S - sum of values, computed without cancellation where that matters
+    resolution: float  # eigenvalues up to here are indistinguishable from zero
+    n_products: int = 0  # products with a block of vectors that an iterative method needed
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d."""
+        return int(self.axes.shape[0])
+
+    @property
+    def total(self) -> float:
+        """Tr S."""
+        return float(self.values.sum() + self.tail)
+
+    def residual(self, q: int) -> float:
+        """Energy outside the first q axes: a sum of numbers that are not negative."""
+        return float(np.maximum(self.values[q:], 0.0).sum() + max(self.tail, 0.0))
+
+
+class Noise(NamedTuple):
+    """The noise variance of the best model with q components."""
+
+    variance: float
+    collapsed: bool
+
+
+def noise_of(spectrum: Spectrum, q: int) -> Noise:
+    """Mean of the d - q smallest eigenvalues; every solver that ends in a spectrum ends here."""
+    d = spectrum.n_features
+    variance = spectrum.residual(q) / (d - q)
+    if variance > spectrum.resolution:
+        return Noise(variance, collapsed=False)
+    return Noise(NOISE_FLOOR * spectrum.total / d, collapsed=True)
+
+
+def model_of(spectrum: Spectrum, q: int) -> LinearGaussian:
+    r"""The maximum-likelihood model with q components.
+
+    .. math:: W = U_q (\Lambda_q - \sigma^2 I)^{1/2}, \qquad \sigma^2 = \frac{1}{d-q} \sum_{j>q} \lambda_j
+
+    Tipping & Bishop (1999), with the rotation that makes the columns of W principal axes.
+    """
+    sigma2 = noise_of(spectrum, q).variance
+    scale = np.sqrt(np.maximum(spectrum.values[:q] - sigma2, 0.0))
+    return LinearGaussian(spectrum.mean, fix_signs(spectrum.axes[:, :q]) * scale, np.asarray(sigma2))
+
+
+def log_likelihood_of(spectrum: Spectrum, q: int) -> float:
+    r"""Total log-likelihood of ``model_of(spectrum, q)``, from the eigenvalues alone.
+
+    .. math::
+        -\tfrac n2 \Big[ d \log 2\pi + \sum_{j \le q} \log \lambda_j + (d - q) \log \sigma^2 + q
+        + \tfrac{1}{\sigma^2} \sum_{j>q} \lambda_j \Big]
+    """
+    d, n = spectrum.n_features, spectrum.weight
+    sigma2 = noise_of(spectrum, q).variance
+    seen = np.maximum(spectrum.values[:q], 0.0)
+    explained = np.maximum(seen, sigma2)
+    logdet = np.log(explained).sum() + (d - q) * np.log(sigma2)
+    distance = (seen / explained).sum() + spectrum.residual(q) / sigma2
+    return float(-0.5 * n * (d * LOG_2PI + logdet + distance))

@@ -1,0 +1,1 @@
+"""Numbers only: matrices with structure, spectra and rotations. No statistical words."""

@@ -1,0 +1,111 @@
+"""x = W z + mu + noise: the model that everything in this library is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from probpca.errors import ShapeError, require_finite, require_positive, require_shape
+from probpca.linalg.lowrank import DiagPlusLowRank
+from probpca.linalg.rotations import fix_signs
+
+if TYPE_CHECKING:
+    from probpca.models.gaussian import Gaussian
+    from probpca.typing import Array, Index
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LinearGaussian:
+    r"""A low-dimensional Gaussian seen through noise.
+
+    .. math:: x = W z + \mu + \varepsilon, \qquad z \sim N(0, I_q), \quad \varepsilon \sim N(0, \Psi)
+
+    One noise variance makes it probabilistic PCA, one per feature factor analysis. Rows of data
+    are then distributed as :math:`N(\mu, W W^\top + \Psi)`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca import LinearGaussian
+    >>> model = LinearGaussian(mean=np.zeros(3), loadings=[[2.0], [1.0], [0.0]], noise_variance=0.5)
+    >>> model.n_features, model.n_components
+    (3, 1)
+    >>> model.covariance.dense()
+    array([[4.5, 2. , 0. ],
+           [2. , 1.5, 0. ],
+           [0. , 0. , 0.5]])
+    """
+
+    mean: Array  # mu: (d,)
+    loadings: Array  # W: (d, q)
+    noise_variance: Array  # sigma2: () for PPCA; psi: (d,) for factor analysis
+
+    def __post_init__(self) -> None:
+        """Check shapes and values once; formulas trust them afterwards."""
+        for name in ("mean", "loadings", "noise_variance"):
+            value = np.array(getattr(self, name), dtype=np.float64)
+            value.setflags(write=False)
+            require_finite(name, value)
+            object.__setattr__(self, name, value)
+        if self.loadings.ndim != 2 or min(self.loadings.shape) < 1:
+            msg = f"loadings must be a matrix (d, q) with d, q >= 1; got shape {self.loadings.shape}."
+            raise ShapeError(msg)
+        d = self.loadings.shape[0]
+        require_shape("mean", self.mean, (d,))
+        require_shape("noise_variance", self.noise_variance, (), (d,))
+        require_positive("noise_variance", self.noise_variance)
+
+    @property
+    def n_features(self) -> int:
+        """Number of observed dimensions d."""
+        return self.loadings.shape[0]
+
+    @property
+    def n_components(self) -> int:
+        """Number of latent dimensions q."""
+        return self.loadings.shape[1]
+
+    @cached_property
+    def covariance(self) -> DiagPlusLowRank:
+        """C = W W' + Psi in O(d q) memory; its decomposition is computed once a model."""
+        return DiagPlusLowRank(self.noise_variance, self.loadings)
+
+    def restrict(self, features: Index) -> LinearGaussian:
+        """The same model of some of the features only: rows of W, of mu, of psi."""
+        noise = self.noise_variance
+        kept = noise if noise.ndim == 0 else noise[features]
+        return LinearGaussian(self.mean[features], self.loadings[features], kept)
+
+    def rotate(self, rotation: Array) -> LinearGaussian:
+        """Use other latent axes, z' = R' z with R orthogonal. No observable changes."""
+        return replace(self, loadings=self.loadings @ rotation)
+
+    def whiten(self, latent: Gaussian) -> LinearGaussian:
+        r"""The same distribution of x, from latents z ~ N(m, Q), told with latents N(0, I).
+
+        With :math:`Q = L L^\top` the change of variables :math:`z = L z' + m` gives
+        :math:`W' = W L` and :math:`\mu' = \mu + W m`.
+        """
+        root = np.linalg.cholesky(latent.covariance)
+        return replace(self, loadings=self.loadings @ root, mean=self.mean + self.loadings @ latent.mean)
+
+    def principal(self) -> LinearGaussian:
+        """Latent axes along the principal axes: W = U diag(sv), signs fixed, largest first."""
+        axes, singular = self.principal_axes
+        return replace(self, loadings=axes * singular)
+
+    @cached_property
+    def principal_axes(self) -> tuple[Array, Array]:
+        """Left singular vectors U (d, q) and singular values (q,) of W, signs fixed."""
+        axes, singular, _ = np.linalg.svd(self.loadings, full_matrices=False)
+        return fix_signs(axes), singular
+
+    def rescale(self, scale: Array) -> LinearGaussian:
+        """The model of ``scale * x``: units changed feature by feature, or all at once."""
+        factor = np.broadcast_to(np.asarray(scale, dtype=np.float64), (self.n_features,))
+        noise = self.noise_variance * np.square(scale)
+        return LinearGaussian(self.mean * factor, self.loadings * factor[:, None], noise)

@@ -1,0 +1,120 @@
+"""Block: some rows, as one worker sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
+
+import numpy as np
+from scipy import sparse
+
+from probpca.errors import DataError, ShapeError
+from probpca.rows.scratch import scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from probpca.typing import Array, Floats
+
+PIECE_BYTES = 4 * 2**20
+MIN_PIECE_ROWS = 64
+MAX_PIECE_ROWS = 8192
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Complete rows, dense or sparse, with the number of times that each one counts.
+
+    Kernels walk over it in cache-sized pieces, so a block may be as large as the table.
+    """
+
+    values: Any  # (b, d) ndarray of float32 / float64, or scipy CSR
+    weight: Array | None = None  # (b,); None: every row counts once
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows b."""
+        return int(self.values.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns d."""
+        return int(self.values.shape[1])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Are zeros left out?"""
+        return sparse.issparse(self.values)
+
+    @property
+    def total_weight(self) -> float:
+        """How many rows these count for."""
+        return float(self.n_rows) if self.weight is None else float(self.weight.sum())
+
+    def weight_of(self, rows: slice) -> Array:
+        """Weights of some rows: (rows,)."""
+        if self.weight is None:
+            return np.ones(rows.stop - rows.start)
+        return self.weight[rows]
+
+    def pieces(self, *, min_rows: int = MIN_PIECE_ROWS) -> Iterator[slice]:
+        """Ranges of rows that fit a cache; at least ``min_rows`` of them where there are as many."""
+        step = PIECE_BYTES // (8 * max(self.n_features, 1))
+        step = max(min(step, MAX_PIECE_ROWS), min_rows)
+        for start in range(0, self.n_rows, step):
+            yield slice(start, min(start + step, self.n_rows))
+
+    def raw(self, rows: slice) -> Floats:
+        """Some rows as a dense array: a view where that is possible."""
+        part = self.values[rows]
+        return cast("Floats", part.toarray() if self.is_sparse else part)
+
+    def centred(self, rows: slice, mean: Array, dtype: npt.DTypeLike = np.float64) -> Any:
+        """Some rows minus ``mean`` in this thread's scratch buffer: (rows, d)."""
+        part = self.raw(rows)
+        out = scratch("centred", part.shape, dtype)
+        if part.dtype == out.dtype:
+            return np.subtract(part, mean.astype(dtype, copy=False), out=out)
+        # Two passes over a cached piece are quicker than numpy's buffered mixed-type subtraction.
+        np.copyto(out, part, casting="same_kind")
+        out -= mean.astype(dtype, copy=False)
+        return out
+
+    def take(self, rows: slice) -> Block:
+        """Some rows as a block."""
+        return Block(self.values[rows], None if self.weight is None else self.weight[rows])
+
+
+Rows: TypeAlias = "Block | Floats | sparse.sparray | sparse.spmatrix | list[Any]"
+"""What inference takes for rows: a block, or anything that becomes a matrix of floats."""
+
+
+def as_block(x: Any, n_features: int | None = None) -> Block:
+    """Make a block of a matrix-like ``x``; one row may come as a vector of the right length."""
+    block = x if isinstance(x, Block) else Block(_matrix(x))
+    if n_features is not None and block.n_features != n_features:
+        msg = f"rows must have {n_features} features, as the model has; got {block.n_features}."
+        raise ShapeError(msg)
+    return block
+
+
+def _matrix(x: Any) -> Any:
+    if sparse.issparse(x):
+        values = sparse.csr_array(x)
+        return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+    try:
+        values = np.asarray(x)
+        if values.dtype not in (np.float32, np.float64):
+            values = values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        msg = f"rows must be numbers; {error}.\nHint: encode or drop the columns that hold text."
+        raise DataError(msg) from error
+    if values.ndim == 1:
+        values = values[None, :]
+    if values.ndim != 2:
+        msg = f"rows must form a matrix (n, d); got an array of shape {values.shape}."
+        raise ShapeError(msg)
+    return values

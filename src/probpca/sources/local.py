@@ -1,0 +1,90 @@
+"""The local fold: threads over blocks, with BLAS limited to one thread each."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache, reduce
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import scipy.linalg  # noqa: F401
+from threadpoolctl import ThreadpoolController
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
+
+    from probpca.rows import Block
+    from probpca.sources.protocol import M
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    # Looking for the BLAS libraries takes milliseconds, and they do not change.
+    return ThreadpoolController()
+
+
+@cache
+def _pool(n_jobs: int) -> ThreadPoolExecutor:
+    # Kept for the life of the process: its threads keep their scratch buffers, a few megabytes each.
+    return ThreadPoolExecutor(n_jobs, thread_name_prefix="probpca")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Limit BLAS to the calling thread.
+
+    For loops that alternate between folds and small algebra: BLAS workers that have just been used
+    keep spinning for a while, and take the cores away from the fold.
+    """
+    limit: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return limit
+
+
+def resolve_jobs(n_jobs: int | None) -> int:
+    """Number of threads: None is as many as BLAS may use now, -1 all cores, -2 all but one."""
+    if n_jobs is None:
+        blas = [lib["num_threads"] for lib in _controller().info() if lib["user_api"] == "blas"]
+        return max(blas, default=1)
+    return n_jobs if n_jobs > 0 else max((os.cpu_count() or 1) + 1 + n_jobs, 1)
+
+
+def map_blocks(function: Callable[[Item], T], blocks: Iterable[Item], n_jobs: int) -> Iterator[T]:
+    """Apply ``function`` to each block, in order; at most ``n_jobs + 1`` blocks are held at a time."""
+    blocks = iter(blocks)
+    head = list(islice(blocks, 2))
+    if n_jobs == 1 or len(head) < 2:
+        for block in (*head, *blocks):
+            yield quietly(function, block)
+        return
+    pool = _pool(n_jobs)
+    with one_blas_thread():
+        waiting: deque[Future[T]] = deque()
+        try:
+            for block in (*head, *islice(blocks, n_jobs - 1)):
+                waiting.append(pool.submit(quietly, function, block))
+            while waiting:
+                yield waiting.popleft().result()
+                waiting.extend(pool.submit(quietly, function, block) for block in islice(blocks, 1))
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def fold_blocks(summarise: Callable[[Block], M], blocks: Iterable[Block], n_jobs: int) -> M:
+    """Summarise blocks in threads and merge the summaries from left to right."""
+    return reduce(lambda left, right: left.merge(right), map_blocks(summarise, blocks, n_jobs))
+
+
+def quietly(function: Callable[[Item], T], block: Item) -> T:
+    """Call without numpy's warnings: values out of range are found in the sums, and named there."""
+    with np.errstate(all="ignore"):
+        return function(block)

@@ -1,0 +1,9 @@
+"""Mergeable sums: small, and the same whatever the order and the cuts."""
+
+from probpca.statistics.moments import Moments, Spread
+from probpca.statistics.regression import Regression
+from probpca.statistics.roots import Root
+from probpca.statistics.stack import Stack
+from probpca.statistics.sums import Sum
+
+__all__ = ["Moments", "Regression", "Root", "Spread", "Stack", "Sum"]
