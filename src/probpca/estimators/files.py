@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from probpca.errors import FileFormatError
 from probpca.learning.results import Status
@@ -20,7 +21,8 @@ PLAIN = ("log_likelihood_", "n_iter_", "n_samples_", "rule_", "n_features_in_")
 
 def write_estimator(estimator: Any, path: str | Path) -> None:
     """Write parameters, fitted numbers and the model."""
-    parameters = estimator.get_params(deep=False)
+    check_is_fitted(estimator)
+    parameters = {name: _plain(value) for name, value in estimator.get_params(deep=False).items()}
     if not isinstance(parameters["random_state"], int | None):
         msg = (
             f"random_state must be an int or None to be written to a file; got {parameters['random_state']!r}.\n"
@@ -36,6 +38,11 @@ def write_estimator(estimator: Any, path: str | Path) -> None:
         "feature_names": None if names is None else [str(name) for name in names],
     }
     write_record(path, header, {**model_arrays(estimator.model_), "trace": estimator.trace_})
+
+
+def _plain(value: Any) -> Any:
+    """A numpy number as Python has it: a search over np.arange leaves such parameters."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def read_estimator(kind: type[E], path: str | Path) -> E:

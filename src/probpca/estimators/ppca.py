@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
@@ -20,6 +20,7 @@ from probpca.learning import SOLVERS, Settings, fit_ppca
 from probpca.learning.progress import ProgressBar
 from probpca.learning.standardize import fit_standardized
 from probpca.sources import open_source
+from probpca.sources.opening import is_source
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from probpca.sources import Source
 
 
-class PPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LinearGaussianQueries, BaseEstimator):  # type: ignore[misc]
+class PPCA(ClassNamePrefixFeaturesOutMixin, LinearGaussianQueries, BaseEstimator):  # type: ignore[misc]
     r"""Probabilistic principal component analysis by exact maximum likelihood.
 
     .. math:: x = W z + \mu + \varepsilon, \qquad z \sim N(0, I_q), \quad \varepsilon \sim N(0, \sigma^2 I_d)
@@ -159,9 +160,9 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LinearGaussianQuer
         status: Status = self.status_
         return status.converged
 
-    def summary(self) -> str:
+    def summary(self, feature_names: Any = None) -> str:
         """A table for people: how many components, what they hold, how the fit ended."""
-        return summary(self)
+        return summary(self, feature_names)
 
     def to_file(self, path: str | Path) -> None:
         """Write parameters and fitted model to one file that holds no code."""
@@ -173,9 +174,10 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LinearGaussianQuer
         return read_estimator(cls, path)
 
     def _open(self, X: Any, sample_weight: Any) -> Source:
-        if hasattr(X, "fold") or isinstance(X, Iterator):
+        if is_source(X) or isinstance(X, Iterator):
             source = open_source(X, weight=sample_weight, n_jobs=self.n_jobs)
             self.n_features_in_ = source.n_features
+            self.__dict__.pop("feature_names_in_", None)  # of a table fitted before
             return source
         # Values that are not finite show in the sums that the solver makes anyway.
         rows = validate_data(

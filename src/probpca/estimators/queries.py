@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -16,7 +17,7 @@ from probpca.inference.outliers import Outliers, outliers
 from probpca.inference.posterior import posterior_covariance, posterior_mean
 from probpca.models import Gaussian, LinearGaussian
 from probpca.sources import open_source
-from probpca.sources.opening import check_weight
+from probpca.sources.opening import check_weight, is_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,7 @@ def generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
 
 
-class LinearGaussianQueries:
+class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
     """Questions to ``model_``, row by row or about the model as a whole."""
 
     model_: LinearGaussian
@@ -171,7 +172,7 @@ class LinearGaussianQueries:
 
     def _answer(self, function: Callable[[LinearGaussian, Any], Any], X: Any) -> Any:
         """Ask a row-wise question of rows wherever they are, blocks in parallel."""
-        if hasattr(X, "fold"):
+        if is_source(X):
             check_is_fitted(self)
             return X.map(partial(function, self.model_))
         source = open_source(self._validated(X), n_jobs=self.n_jobs)

@@ -13,15 +13,16 @@ if TYPE_CHECKING:
 MOST_LINES = 12
 
 
-def summary(estimator: Any) -> str:
+def summary(estimator: Any, feature_names: Any = None) -> str:
     """What was fitted, what each component holds, and how the fit ended."""
     check_is_fitted(estimator)
+    names = _names(estimator, feature_names)
     per_row = estimator.log_likelihood_ / estimator.n_samples_
     rows = f"{estimator.n_samples_:,.6g} rows x {estimator.n_features_in_:,} features"
     lines = [
         f"{type(estimator).__name__}: {rows}, {estimator.n_components_} components ({estimator.rule_})",
         "",
-        *_components(estimator),
+        *_components(estimator, names),
         "",
         f"{'noise variance':<18}{_noise(estimator.noise_variance_)}",
         f"{'log-likelihood':<18}{estimator.log_likelihood_:,.2f}  ({per_row:.4f} a row)",
@@ -30,23 +31,28 @@ def summary(estimator: Any) -> str:
     return "\n".join(lines)
 
 
-def _components(estimator: Any) -> list[str]:
+def _components(estimator: Any, names: list[str]) -> list[str]:
     ratio = estimator.explained_variance_ratio_
     variance = estimator.explained_variance_
     lines = ["component   variance    share   together   largest loadings"]
     for j in range(min(len(ratio), MOST_LINES)):
         together = ratio[: j + 1].sum()
-        names = _largest(estimator, estimator.components_[j])
-        lines.append(f"{j + 1:>9}   {variance[j]:<9.4g}  {ratio[j]:>6.1%}   {together:>8.1%}   {names}")
+        largest = _largest(names, estimator.components_[j])
+        lines.append(f"{j + 1:>9}   {variance[j]:<9.4g}  {ratio[j]:>6.1%}   {together:>8.1%}   {largest}")
     if len(ratio) > MOST_LINES:
         lines.append(f"      ...   and {len(ratio) - MOST_LINES} more, together {ratio.sum():.1%}")
     return lines
 
 
-def _largest(estimator: Any, axis: Array) -> str:
-    names = getattr(estimator, "feature_names_in_", None)
+def _names(estimator: Any, given: Any) -> list[str]:
+    if given is None:
+        given = getattr(estimator, "feature_names_in_", None)
+    return [f"x{j}" for j in range(estimator.n_features_in_)] if given is None else [str(name) for name in given]
+
+
+def _largest(names: list[str], axis: Array) -> str:
     best = np.argsort(-np.abs(axis))[:3]
-    return ", ".join(f"{'x' + str(j) if names is None else names[j]} {axis[j]:+.2f}" for j in best)
+    return ", ".join(f"{names[j]} {axis[j]:+.2f}" for j in best)
 
 
 def _noise(noise: Any) -> str:

@@ -64,8 +64,6 @@ def outliers(model: LinearGaussian, x: Rows) -> Outliers:
         weighted = model.covariance.solve(centred)  # g: (rows, d)
         contributions[rows] = centred * weighted
         scores[rows] = weighted / spread
-    if r == d:
-        outside[:] = 0.0  # nothing is left beside the subspace: what was computed is rounding
     distance = inside + outside
     return Outliers(
         distance,

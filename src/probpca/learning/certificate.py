@@ -32,12 +32,13 @@ class Certificate:
         An eigenvalue is above its Ritz value by at most :math:`\|r_j\|^2 / \mathrm{gap}_j`
         (Kato-Temple), and by at most :math:`\|r_j\|`; the log-likelihood rises by
         :math:`\tfrac n2 (1/\sigma^2 - 1/\theta_j)` for each unit. ``values`` and ``residuals``
-        hold k + 1 pairs: the last one says where the rest of the spectrum begins.
+        hold k + 1 pairs: the last one says where the rest of the spectrum begins. A Ritz value below
+        the noise says that its axis is yet to be found, and is charged in full.
         """
         theta, r = values[: self.k], residuals[: self.k]
         eps, tiny = np.finfo(float).eps, np.finfo(float).tiny
         noise = max((self.total - theta.sum()) / (self.d - self.k), eps * theta[0])
         gap = np.maximum(theta - values[self.k], tiny)
         shortfall = np.minimum(r, r * (r / gap))
-        slope = np.maximum(1 / noise - 1 / np.maximum(theta, noise), 0.0)
+        slope = 1 / noise - np.where(theta > noise, 1 / np.maximum(theta, noise), 0.0)
         return float(0.5 * self.n * (slope @ shortfall))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
 
 from probpca.errors import ShapeError
 from probpca.learning.eigensolvers import Regime, choose_regime, solve_spectrum
@@ -11,11 +13,9 @@ from probpca.learning.selection import Curve, bic, check_count, evidence, share_
 from probpca.learning.spectrum import Spectrum, log_likelihood_of, model_of, noise_of
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from probpca.sources import Source
 
-Components: TypeAlias = "int | float | Literal['bic', 'evidence'] | None"
+Components: TypeAlias = "int | float | np.integer[Any] | np.floating[Any] | Literal['bic', 'evidence'] | None"
 
 LARGEST_BY_BIC = 50
 
@@ -42,7 +42,7 @@ def closed_form(source: Source, n_components: Components, settings: Settings, rn
 def choose_components(source: Source, n_components: Components, settings: Settings, rng: np.random.Generator) -> Chosen:
     """Resolve ``n_components`` to a number, and compute at least that many eigenpairs."""
     d = source.n_features
-    match n_components:
+    match n_components.item() if isinstance(n_components, np.generic) else n_components:
         case None | "bic":
             spectrum = _spectrum(source, _most(source, LARGEST_BY_BIC), settings, rng)
             largest = int(min(spectrum.values.size, max(spectrum.weight - 2, 1)))
@@ -52,12 +52,11 @@ def choose_components(source: Source, n_components: Components, settings: Settin
             spectrum = _spectrum(source, _most(source, d - 1), settings, rng)
             curve = evidence(spectrum)
             return Chosen(curve.best, spectrum, "Minka's evidence", curve)
-        case int() if not isinstance(n_components, bool):
-            q = int(n_components)
+        case int(q) if not isinstance(q, bool):
             check_count(q, d)
             return Chosen(q, _spectrum(source, q, settings, rng), "as given")
-        case float() if 0 < n_components < 1:
-            return _by_share(source, float(n_components), settings, rng)
+        case float(share) if 0 < share < 1:
+            return _by_share(source, share, settings, rng)
     msg = (
         "n_components must be an int from 1 to n_features - 1, a share of variance between 0 and 1, "
         f"'bic', 'evidence' or None; got {n_components!r}."
@@ -87,4 +86,6 @@ def _most(source: Source, limit: int) -> int:
 
 def _spectrum(source: Source, k: int, settings: Settings, rng: np.random.Generator) -> Spectrum:
     regime = settings.solver if settings.solver in get_args(Regime) else choose_regime(source, k)
+    if regime == "gram" and source.n_rows is not None and k >= source.n_rows:
+        regime = "svd"  # the inner products of so few rows have fewer axes than were asked for
     return solve_spectrum(source, k, regime, settings.tol, rng)  # type: ignore[arg-type]

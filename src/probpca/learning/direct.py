@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh, svd
 
+from probpca.errors import DataError
 from probpca.learning.certificate import Certificate
 from probpca.learning.checks import require_usable
 from probpca.learning.spectrum import Spectrum
@@ -17,6 +19,8 @@ from probpca.sources.local import map_blocks, resolve_jobs
 from probpca.statistics import Moments, Root, Stack
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from probpca.sources import Source
     from probpca.typing import Array, Floats
 
@@ -35,7 +39,7 @@ def by_covariance(source: Source, k: int, tol: float, rng: np.random.Generator) 
         total = float(np.trace(S)) / max(n, 1)
         require_usable(source, moments.count, moments.mean, total)
         S /= n
-        values, axes = top_of_matrix(S, k, n, tol, rng)
+        values, axes = top_of_matrix(S, Certificate(n, source.n_features, k, total, tol), rng)
         tail = total - float(values.sum())
         return Spectrum(n, moments.count, moments.mean, values, axes, tail, 64 * EPS * values[0])
 
@@ -54,7 +58,7 @@ def by_gram(source: Source, k: int, tol: float, rng: np.random.Generator) -> Spe
         n = float(stack.weight.sum())
         total = float(np.trace(gram)) / n
         require_usable(source, stack.n_rows, mean, total)
-        values, coordinates = top_of_matrix(gram / n, min(k, stack.n_rows), n, tol, rng)
+        values, coordinates = top_of_matrix(gram / n, Certificate(n, source.n_features, k, total, tol), rng)
         axes = orthonormal(_axes_of(stack, mean, coordinates))
         tail = total - float(values.sum())
         return Spectrum(n, stack.n_rows, mean, values, axes, tail, 64 * EPS * values[0])
@@ -65,7 +69,7 @@ def by_gram(source: Source, k: int, tol: float, rng: np.random.Generator) -> Spe
 def by_svd(source: Source, k: int) -> Spectrum:
     """Top k by a triangular factor of the centred rows: twice the digits, several times the work."""
     root = source.fold(Root.of)
-    total = float(np.square(root.factor).sum()) / max(root.weight, 1)
+    total = root.energy / max(root.weight, 1)
     require_usable(source, root.count, root.mean, total)
     _, singular, axes = svd(root.factor, full_matrices=False, lapack_driver="gesdd")
     values = np.zeros(max(k, singular.size))
@@ -78,17 +82,15 @@ def by_svd(source: Source, k: int) -> Spectrum:
     return Spectrum(root.weight, root.count, root.mean, values[:k], axes[:k].T, tail, resolution)
 
 
-def top_of_matrix(matrix: Array, k: int, n: float, tol: float, rng: np.random.Generator) -> tuple[Array, Array]:
-    """The k largest eigenpairs of a symmetric matrix, largest first."""
-    m = matrix.shape[0]
+def top_of_matrix(matrix: Array, goal: Certificate, rng: np.random.Generator) -> tuple[Array, Array]:
+    """The largest eigenpairs of a symmetric matrix, largest first; where iteration pays, up to ``goal``."""
+    m, k = matrix.shape[0], goal.k
     if m < SMALL_MATRIX or k > m / 8:
         values, vectors = eigh(matrix, subset_by_index=[m - k, m - 1], check_finite=False)
         return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-    total = float(np.trace(matrix))
-    finished = Certificate(n, m, k, total, tol)
     start = rng.standard_normal((m, k + 4))
-    pairs = block_krylov(matrix.__matmul__, start, k, finished, scale=total)
-    return pairs.values, pairs.vectors
+    pairs = block_krylov(matrix.__matmul__, start, k, goal, scale=goal.total)
+    return pairs.values, pairs.vectors.astype(np.float64, copy=False)
 
 
 class Centred(NamedTuple):
@@ -140,17 +142,33 @@ def _completed(axes: Array, k: int) -> Array:
     return np.vstack([axes, basis[:, axes.shape[0] : k].T])
 
 
-def _single_if_safe(source: Source, solve: Any, tol: float) -> Spectrum:
-    """For float32 rows try float32 products first; keep them if what they lose is below ``tol``.
+def within_single_range(total: float) -> bool:
+    """Can float32 hold squares of values with this variance, and sums of many of them?"""
+    return 1e-20 < total < 1e20
+
+
+def _single_if_safe(source: Source, solve: Callable[[type[np.floating[Any]]], Spectrum], tol: float) -> Spectrum:
+    """For float32 rows try float32 products first; keep them if what they lose is below ``tol``."""
+    if source.single_precision:
+        with suppress(DataError):  # squares out of the range of float32; float64 has the last word
+            spectrum = solve(np.float32)
+            if _single_was_enough(spectrum, tol):
+                return spectrum
+    return solve(np.float64)
+
+
+def _single_was_enough(spectrum: Spectrum, tol: float) -> bool:
+    """Judge by the eigenvalues found.
 
     An error e |S| in S turns an axis by e l_1 / s2 at most, and the log-likelihood by half of its
-    square for each component and row.
+    square for each component and row. The energy outside the axes must keep seven digits too: it is
+    what is left of the trace.
     """
-    if source.single_precision:
-        spectrum: Spectrum = solve(np.float32)
-        d, k = spectrum.axes.shape
-        noise = max(spectrum.residual(k) / (d - k), EPS * spectrum.values[0])
-        angle = SINGLE_EPS * spectrum.values[0] / noise
-        if 0.5 * spectrum.weight * k * angle**2 < tol:
-            return spectrum
-    return solve(np.float64)
+    d, k = spectrum.axes.shape
+    error = SINGLE_EPS * spectrum.values[0]
+    angle = error * (d - k) / max(spectrum.residual(k), error)
+    return (
+        within_single_range(spectrum.total)
+        and error < 1e-7 * spectrum.residual(k)
+        and 0.5 * spectrum.weight * k * angle**2 < tol
+    )

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, final
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from probpca.inference.likelihood import LOG_2PI
 from probpca.learning.expectation import expect, expect_zero_noise
@@ -16,6 +16,7 @@ from probpca.models import Gaussian, LinearGaussian
 if TYPE_CHECKING:
     from probpca.sources import Source
     from probpca.statistics import Regression
+    from probpca.typing import Array
 
 
 @final
@@ -70,7 +71,7 @@ def maximise(model: LinearGaussian, sums: Regression, floor: float) -> LinearGau
     V[:q, :q] = sums.latent_covariance
     rt = np.column_stack([sums.residual_products, sums.residual])  # sum w r [m; 1]': (d, q + 1)
     old = np.column_stack([model.loadings, model.mean])
-    change = cho_solve(cho_factor(tt + V), (rt - old @ V).T).T
+    change = _solve(tt + V, (rt - old @ V).T).T
     new = old + change
     squares = (
         sums.residual_squares
@@ -82,14 +83,16 @@ def maximise(model: LinearGaussian, sums: Regression, floor: float) -> LinearGau
     return LinearGaussian(new[:, q], new[:, :q], np.asarray(sigma2))
 
 
+def _solve(products: Array, right: Array) -> Array:
+    """Solve the normal equations; the shortest of many solutions where latents are dependent."""
+    try:
+        return np.asarray(cho_solve(cho_factor(products), right))
+    except LinAlgError:  # without noise, when there are fewer rows than latents
+        return np.asarray(np.linalg.lstsq(products, right)[0])
+
+
 def latent_moments(sums: Regression) -> Gaussian:
     """Mean and covariance of the latents over rows: N(0, I) at the optimum."""
     nu = sums.latent / sums.weight
     second = (sums.latent_products + sums.latent_covariance) / sums.weight
     return Gaussian(nu, second - np.outer(nu, nu))
-
-
-def random_start(mean: np.ndarray, variance: float, q: int, rng: np.random.Generator) -> LinearGaussian:
-    """A model whose total variance is right and whose directions are arbitrary."""
-    loadings = rng.standard_normal((mean.size, q)) * np.sqrt(variance / (2 * q))
-    return LinearGaussian(mean, loadings, np.asarray(variance / 2))

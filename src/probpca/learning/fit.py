@@ -10,20 +10,20 @@ import numpy as np
 from probpca.learning.checks import require_usable
 from probpca.learning.closed_form import choose_components, closed_form
 from probpca.learning.eigensolvers import Regime
-from probpca.learning.em import EM, ZeroNoiseEM, random_start
+from probpca.learning.em import EM, ZeroNoiseEM
 from probpca.learning.gradient import ascend
 from probpca.learning.loop import Iterated, Monitor, iterate
 from probpca.learning.products import covariance_product, outside_energy
 from probpca.learning.results import FitResult, Settings, Status
 from probpca.learning.selection import check_count
-from probpca.learning.spectrum import NOISE_FLOOR, Spectrum, log_likelihood_of, model_of
+from probpca.learning.spectrum import NOISE_FLOOR, Spectrum, log_likelihood_of, model_of, noise_of
 from probpca.linalg.rotations import orthonormal
+from probpca.models import LinearGaussian
 from probpca.sources import open_source
 from probpca.statistics import Root, Spread
 
 if TYPE_CHECKING:
     from probpca.learning.closed_form import Components
-    from probpca.models import LinearGaussian
     from probpca.sources import Source
     from probpca.typing import Array
 
@@ -32,6 +32,8 @@ SOLVERS = ("auto", "closed_form", *get_args(Regime), *get_args(Iterative))
 
 LARGEST_ROOT = 2000
 """Features up to which rows are boiled down to a square root of their scatter before iterating."""
+START_STEPS = 3
+"""Products with the covariance that turn random directions into a start."""
 
 
 def fit_ppca(source: Source, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
@@ -44,9 +46,8 @@ def fit_ppca(source: Source, n_components: Components, settings: Settings, rng: 
     total = float(spread.squares.sum()) / max(spread.weight, 1)
     require_usable(source, spread.count, spread.mean, total)
     q, rule = _count(rows, n_components, settings, rng)
-    start = random_start(spread.mean, total / source.n_features, q, rng)
     floor = NOISE_FLOOR * total / source.n_features
-    ended = _run(rows, start, floor, settings)
+    ended = _run(rows, _start(rows, spread, q, rng), floor, settings)
     model, value, status = ended.state.principal(), ended.trace[-1], ended.status
     if settings.solver == "em_zero_noise":
         spectrum = rayleigh_ritz(rows, spread, model.loadings)
@@ -57,7 +58,7 @@ def fit_ppca(source: Source, n_components: Components, settings: Settings, rng: 
 
 
 def _run(rows: Source, start: LinearGaussian, floor: float, settings: Settings) -> Iterated[LinearGaussian]:
-    monitor = Monitor(settings.tol, settings.max_iter, settings.watch)
+    monitor = Monitor(settings.tol, settings.max_iter, settings.watch, steady=settings.solver != "gradient")
     match settings.solver:
         case "em":
             return iterate(partial(EM(floor, expand=False).step, source=rows), start, monitor)
@@ -69,13 +70,27 @@ def _run(rows: Source, start: LinearGaussian, floor: float, settings: Settings) 
             return ascend(rows, start, floor, monitor)
 
 
+def _start(rows: Source, spread: Spread, q: int, rng: np.random.Generator) -> LinearGaussian:
+    """A few power steps from random directions, and the noise that they leave.
+
+    From a start with too much noise, weak components first shrink to nothing, and stay there for as
+    long as the gains of coming back are too small to be noticed.
+    """
+    span = rng.standard_normal((rows.n_features, q))
+    for _ in range(START_STEPS):
+        span = covariance_product(rows, spread.mean, orthonormal(span), spread.weight)
+    spectrum = rayleigh_ritz(rows, spread, span)
+    loadings = spectrum.axes * np.sqrt(spectrum.values)
+    return LinearGaussian(spread.mean, loadings, np.asarray(noise_of(spectrum, q).variance))
+
+
 def _boiled_down(source: Source) -> Source:
     """Complete rows are worth as many as there are features to any of these solvers: one pass."""
     many = source.n_rows is None or source.n_rows > 2 * source.n_features
     if not many or source.n_features > LARGEST_ROOT:
         return source
     root = source.fold(Root.of)
-    require_usable(source, root.count, root.mean, float(np.square(root.factor).sum()))
+    require_usable(source, root.count, root.mean, root.energy)
     rows, weight = root.as_rows()
     return open_source(rows, weight=weight)
 
@@ -96,4 +111,7 @@ def rayleigh_ritz(rows: Source, spread: Spread, span: Array) -> Spectrum:
     values, rotation = np.linalg.eigh(basis.T @ image)
     axes = basis @ rotation[:, ::-1]
     tail = outside_energy(rows, spread.mean, axes, spread.weight)
-    return Spectrum(spread.weight, spread.count, spread.mean, np.maximum(values[::-1], 0.0), axes, tail, 0.0)
+    values = np.maximum(values[::-1], 0.0)
+    # Rounding of rows and products, squared: what is below is not there.
+    resolution = (32 * np.finfo(np.float64).eps) ** 2 * float(values.sum() + tail + spread.mean @ spread.mean)
+    return Spectrum(spread.weight, spread.count, spread.mean, values, axes, tail, resolution)

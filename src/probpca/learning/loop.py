@@ -13,6 +13,9 @@ S = TypeVar("S")
 Watch: TypeAlias = Callable[["Progress"], None]
 
 
+FIRST_STEPS = 6
+
+
 class Progress(NamedTuple):
     """What somebody who watches is told after each step."""
 
@@ -35,14 +38,16 @@ class Monitor:
 
     With gains :math:`\delta_k` that shrink by :math:`c = \delta_k / \delta_{k-1}` a step, the gain
     still to come is :math:`\delta_k c / (1 - c)` (Aitken). The last gain alone says little: a slow
-    method gains little in each step and much in all. Stop when the estimate is below ``tol`` twice
-    in a row.
+    method gains little in each step and much in all. Where gains are not steady, as those of a
+    quasi-Newton method, what the last five steps gained stands for it. Stop when the estimate is
+    below ``tol`` twice in a row, but not within the first steps, whose gains shrink fast while a slow
+    direction is still hidden among them.
     """
 
-    def __init__(self, tol: float, max_iter: int, watch: Watch | None = None) -> None:
-        """Remember the rule."""
+    def __init__(self, tol: float, max_iter: int, watch: Watch | None = None, *, steady: bool = True) -> None:
+        """Remember the rule; a method that is not ``steady`` gains in fits and starts."""
         self.trace: list[float] = []
-        self.tol, self.max_iter, self.watch = tol, max_iter, watch
+        self.tol, self.max_iter, self.watch, self.steady = tol, max_iter, watch, steady
         self._below = 0
 
     def record(self, log_likelihood: float) -> bool:
@@ -52,10 +57,12 @@ class Monitor:
         self._below = self._below + 1 if remaining < self.tol else 0
         if self.watch is not None:
             self.watch(Progress(len(self.trace) - 1, log_likelihood, remaining, self.max_iter))
-        return self._below >= 2
+        return self._below >= 2 and len(self.trace) > FIRST_STEPS
 
     def remaining(self) -> float:
         """Estimated gain still to come, in nats."""
+        if not self.steady:
+            return self.trace[-1] - self.trace[-6] if len(self.trace) > 5 else np.inf
         if len(self.trace) < 3:
             return np.inf
         before, last = np.diff(self.trace[-3:])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from probpca.rows.block import transposed
 from probpca.rows.scratch import scratch
 from probpca.statistics import Sum
 
@@ -37,7 +38,7 @@ def scatter_product(mean: Array, vectors: Any, block: Block) -> Sum:
     Both products use a piece of rows while it is in the cache, in the precision of ``vectors``.
     """
     if block.is_sparse:
-        return _sparse_scatter_product(mean, vectors.astype(np.float64, copy=False), block)
+        return _sparse_scatter_product(mean, vectors, block)
     dtype, k = vectors.dtype, vectors.shape[1]
     total = np.zeros((k, block.n_features))
     for rows in block.pieces():
@@ -49,12 +50,15 @@ def scatter_product(mean: Array, vectors: Any, block: Block) -> Sum:
     return Sum(total)
 
 
-def _sparse_scatter_product(mean: Array, vectors: Array, block: Block) -> Sum:
+def _sparse_scatter_product(mean: Array, vectors: Any, block: Block) -> Sum:
     """The same with implicit centring: the matrix stays sparse."""
-    image = block.values @ vectors - mean @ vectors  # (b, k)
+    image = block.values @ vectors  # (b, k)
+    image -= (mean @ vectors).astype(image.dtype)
     if block.weight is not None:
-        image *= block.weight[:, None]
-    return Sum((block.values.T @ image - np.outer(mean, image.sum(axis=0))).T)
+        image *= block.weight[:, None].astype(image.dtype)
+    total = (transposed(block.values) @ image).astype(np.float64, copy=False)
+    total -= np.outer(mean, image.sum(axis=0, dtype=np.float64))
+    return Sum(total.T)
 
 
 def squared_residuals(mean: Array, axes: Array, block: Block) -> Sum:

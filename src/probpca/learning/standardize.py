@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from probpca.learning.results import FitResult, Settings
     from probpca.sources import Source
 
+ROUNDING = 1e-13
+
 
 def fit_standardized(
     source: Source, n_components: Components, settings: Settings, rng: np.random.Generator
@@ -28,7 +30,8 @@ def fit_standardized(
     spread = source.fold(Spread.of)
     require_usable(source, spread.count, spread.mean, float(spread.squares.sum()))
     std = np.sqrt(spread.squares / spread.weight)
-    std = np.where(std > 0, std, 1.0)
+    # The mean of a long constant column is off by some hundred eps: that is no variation.
+    std = np.where(std > ROUNDING * np.abs(spread.mean), std, 1.0)
     result = fit_ppca(Scaled(source, 1 / std), n_components, settings, rng)
     shift = -spread.weight * float(np.log(std).sum())
     return result._replace(

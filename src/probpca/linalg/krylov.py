@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
-
-from probpca.linalg.rotations import orthonormal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from probpca.typing import Array
+    from probpca.typing import Array, Floats
 
-Apply: TypeAlias = "Callable[[Array], Array]"
+Apply: TypeAlias = "Callable[[Floats], Floats]"
 Finished: TypeAlias = "Callable[[Array, Array], bool]"
 
 MAX_BASIS = 1500
@@ -25,59 +22,117 @@ class Ritz(NamedTuple):
     """Approximate eigenpairs, largest first."""
 
     values: Array  # theta: (k,)
-    vectors: Array  # orthonormal columns: (d, k)
+    vectors: Floats  # orthonormal columns, in the precision of the start: (d, k)
     residuals: Array  # |S v - theta v|: (k,)
     n_products: int  # how often the operator was applied to a block
     finished: bool  # did the caller's test say so, or the space run out?
 
 
-@final
-@dataclass(slots=True, eq=False)
-class _Space:
-    """A Krylov basis with the operator projected on it."""
-
-    basis: Array  # orthonormal: (d, m)
-    projected: Array  # basis' S basis: (m, m)
-    newest: Array  # the block whose product comes next: (d, b)
-
-
 def block_krylov(
-    apply: Apply, start: Array, k: int, finished: Finished, *, scale: float = 1.0, max_products: int = 500
+    apply: Apply, start: Floats, k: int, finished: Finished, *, scale: float = 1.0, max_products: int = 500
 ) -> Ritz:
     r"""Top ``k`` eigenpairs by block Lanczos with full reorthogonalisation.
 
     The basis after s products spans :math:`[Q, S Q, \dots, S^{s-1} Q]`; Rayleigh-Ritz on it needs
     O(log(1/eps) / sqrt(gap)) products where subspace iteration needs O(log(1/eps) / gap)
-    (Musco & Musco 2015), and comes with the exact residual norms of every pair for free.
+    (Musco & Musco 2015), and comes with the residual norms of every pair for free.
     ``finished(values, residuals)`` sees the top k + 1 pairs after each product and decides;
-    ``scale``, a number of the size of the largest eigenvalue, keeps squares within range.
-    Costs one product and O(d m b) a step, m being the width of the basis.
+    ``scale``, a number of the size of the largest eigenvalue, keeps squares within range. All vectors
+    are in the precision of ``start``. Costs one product and O(d m b) a step, m the width of the basis.
     """
-    block = orthonormal(start)  # (d, b)
-    space = _Space(block, np.empty((0, 0)), block)
+    space = _Space(np.linalg.qr(start)[0])
     n_products = 0
-    while True:
-        image = apply(space.newest) / scale
+    while n_products < max_products:
         n_products += 1
-        coefficients = space.basis.T @ image
-        rest = image - space.basis @ coefficients
-        space.projected = _bordered(space.projected, coefficients)
-        following, coupling = _new_directions(space.basis, rest)
-        values, rotation = _ranked(space.projected)
-        tail = rotation[-space.newest.shape[1] :]  # share of each Ritz vector in the newest block
-        residuals = np.linalg.norm(coupling @ tail, axis=0)
-        exhausted = following.shape[1] == 0
+        exhausted = space.extend(apply(space.newest) / scale, k + 1)
+        values, rotation, residuals = space.ritz()
         done = values.size > k and finished(scale * values[: k + 1], scale * residuals[: k + 1])
-        if done or exhausted or n_products >= max_products:
-            top = rotation[:, :k]
-            pairs = scale * values[:k], space.basis @ top, scale * residuals[:k]
-            return Ritz(*pairs, n_products, done or exhausted)
-        if space.basis.shape[1] + following.shape[1] > MAX_BASIS:
-            keep = min(values.size, k + following.shape[1])
-            space.basis = space.basis @ rotation[:, :keep]
-            space.projected = np.diag(values[:keep])
-        space.basis = np.hstack([space.basis, following])
-        space.newest = following
+        if done or exhausted:
+            break
+        space.restart_if_full(values, rotation, k)
+    vectors = space.basis @ rotation[:, :k].astype(start.dtype)
+    return Ritz(scale * values[:k], vectors, scale * residuals[:k], n_products, done or exhausted)
+
+
+@final
+class _Space:
+    """A Krylov basis Q_1 .. Q_s, the operator projected on it, and the block whose product comes next."""
+
+    def __init__(self, start: Floats) -> None:
+        self._store: Any = start  # columns in use come first
+        self._used = 0  # columns whose product is known
+        self._next = start.shape[1]
+        self.projected: Array = np.empty((0, 0))  # basis' S basis
+        self.coupling: Array = np.empty((0, 0))  # what leads out of the basis, per column of the last block
+
+    @property
+    def basis(self) -> Floats:
+        return self._store[:, : self._used]
+
+    @property
+    def newest(self) -> Floats:
+        return self._store[:, self._used : self._next]
+
+    def extend(self, image: Floats, at_least: int) -> bool:
+        """Take in the product of the newest block; is nothing new left, in a basis wide enough?"""
+        image = image.astype(self._store.dtype, copy=False)
+        self._used = self._next
+        coefficients = self.basis.T @ image
+        self.projected = _bordered(self.projected, coefficients.astype(np.float64))
+        following, self.coupling = self._directions(image - self.basis @ coefficients)
+        if following.shape[1] == 0 and self._used < min(at_least, len(image)):
+            following = self._elsewhere(image.shape[1])
+        self._append(following)
+        return following.shape[1] == 0
+
+    def ritz(self) -> tuple[Array, Array, Array]:
+        """Ritz values, their vectors in the basis, and the norms of their residuals."""
+        values, rotation = _ranked(self.projected)
+        tail = rotation[-self.coupling.shape[1] :]  # share of each Ritz vector in the last block
+        return values, rotation, np.linalg.norm(self.coupling @ tail, axis=0)
+
+    def restart_if_full(self, values: Array, rotation: Array, k: int) -> None:
+        """Keep the best vectors only, once the basis is as wide as it may be."""
+        if self._next <= MAX_BASIS:
+            return
+        following = self.newest.copy()
+        keep = min(values.size, k + following.shape[1])
+        self._store = self.basis @ rotation[:, :keep].astype(self._store.dtype)
+        self.projected = np.diag(values[:keep])
+        self._used = self._next = keep
+        self._append(following)
+
+    def _elsewhere(self, width: int) -> Floats:
+        """Random directions, to go on with when the basis holds an invariant subspace that is too small."""
+        d = self._store.shape[0]
+        random = np.random.default_rng(self._used).standard_normal((d, min(width, d - self._used)))
+        return self._directions(random.astype(self._store.dtype))[0]
+
+    def _append(self, block: Floats) -> None:
+        width = self._next + block.shape[1]
+        if width > self._store.shape[1]:
+            grown = np.empty((self._store.shape[0], max(width, 2 * self._next)), self._store.dtype)
+            grown[:, : self._next] = self._store[:, : self._next]
+            self._store = grown
+        self._store[:, self._next : width] = block
+        self._next = width
+
+    def _directions(self, rest: Floats) -> tuple[Floats, Array]:
+        """Orthonormal directions Q of ``rest`` outside the basis, and ``coupling`` with rest = Q coupling.
+
+        Directions at the level of rounding are noise and are dropped, so that the iteration ends
+        when the basis holds an invariant subspace instead of wandering off.
+        """
+        basis = self.basis
+        eps = float(np.finfo(rest.dtype).eps)
+        directions, coupling = _normalised(rest, floor=50 * eps)
+        room = basis.shape[0] - basis.shape[1]
+        directions, coupling = directions[:, :room], coupling[:room]
+        # One round of Gram-Schmidt leaves eps * |image| of the basis in the rest, which matters once
+        # the rest is small; a second round on unit vectors removes it.
+        directions = directions - basis @ (basis.T @ directions)
+        directions, again = _normalised(directions, floor=0.5)
+        return directions, again @ coupling
 
 
 def _bordered(projected: Array, coefficients: Array) -> Array:
@@ -97,26 +152,11 @@ def _ranked(symmetric: Array) -> tuple[Array, Array]:
     return values[::-1], vectors[:, ::-1]
 
 
-def _new_directions(basis: Array, rest: Array) -> tuple[Array, Array]:
-    """Orthonormal directions Q of ``rest`` outside ``basis``, and ``coupling`` with rest = Q coupling.
-
-    Directions at the level of rounding are noise and are dropped, so that the iteration ends when
-    the basis holds an invariant subspace instead of wandering off.
-    """
-    directions, coupling = _normalised(rest, floor=1e-14)
-    room = basis.shape[0] - basis.shape[1]
-    directions, coupling = directions[:, :room], coupling[:room]
-    # One round of Gram-Schmidt leaves eps * |image| of the basis in the rest, which matters once
-    # the rest is small; a second round on unit vectors removes it.
-    directions -= basis @ (basis.T @ directions)
-    directions, again = _normalised(directions, floor=0.5)
-    return directions, again @ coupling
-
-
-def _normalised(block: Array, floor: float) -> tuple[Array, Array]:
+def _normalised(block: Floats, floor: float) -> tuple[Floats, Array]:
     """Orthonormal columns Q, longest direction first, and R with block = Q R, by products alone."""
-    squares, rotation = _ranked(block.T @ block)
-    kept = squares > max(floor**2, 1e-14 * squares.max(initial=0.0))
+    squares, rotation = _ranked((block.T @ block).astype(np.float64))
+    eps = float(np.finfo(block.dtype).eps)
+    kept = squares > max(floor**2, 50 * eps * squares.max(initial=0.0))
     lengths = np.sqrt(squares[kept])
     rotation = rotation[:, kept]
-    return block @ (rotation / lengths), lengths[:, None] * rotation.T
+    return block @ (rotation / lengths).astype(block.dtype), lengths[:, None] * rotation.T

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import numpy as np
 
 if TYPE_CHECKING:
-    from probpca.typing import Array
+    from probpca.typing import Array, Index
 
 
 class Whitened(NamedTuple):
@@ -78,6 +78,8 @@ class DiagPlusLowRank:
         white = rows / scale  # (n, d)
         inside = white @ axes  # (n, r)
         white -= inside @ axes.T
+        if axes.shape[1] == self.size:
+            white[:] = 0.0  # the span is the whole space: what was computed is rounding
         return inside, white
 
     def split_distance(self, rows: Array) -> SplitDistance:
@@ -100,14 +102,23 @@ class DiagPlusLowRank:
         return white / self.whitened.scale
 
     def inverse_diag(self) -> Array:
-        r"""The diagonal of C^{-1}: (d,), as two sums of squares where the axes leave room.
+        r"""The diagonal of C^{-1}: (d,), as two sums of squares.
 
-        :math:`v_j [C^{-1}]_{jj} = (1 - \sum_k u_{jk}^2) + \sum_k u_{jk}^2 / (1 + s_k^2)`.
+        :math:`v_j [C^{-1}]_{jj} = |e_j - U U^\top e_j|^2 + \sum_k u_{jk}^2 / (1 + s_k^2)`.
         """
         axes = self.whitened.axes
-        covered = np.einsum("ij,ij->i", axes, axes)
         damped = (axes**2 / self.eigenvalues).sum(axis=1)
-        return (np.maximum(1.0 - covered, 0.0) + damped) / self.diagonal
+        return (self._uncovered() + damped) / self.diagonal
+
+    def _uncovered(self) -> Array:
+        """Squared distance of each unit vector from the span of U: (d,)."""
+        axes = self.whitened.axes
+        distance = 1.0 - np.einsum("ij,ij->i", axes, axes)
+        # The difference has lost its digits for unit vectors that lie almost in the span. They are
+        # about r at most, so that the squares of what is left of them can be summed.
+        near = np.flatnonzero(distance < 1e-4)
+        distance[near] = np.square(self.coordinates(_unit_rows(near, self.size) * self.whitened.scale)[1]).sum(axis=1)
+        return distance
 
     def dense(self) -> Array:
         """C itself, (d, d): for small d, and for people who ask for it."""
@@ -120,3 +131,9 @@ class DiagPlusLowRank:
 
 def _divide_rows(matrix: Array, scale: Array) -> Array:
     return matrix / scale if scale.ndim == 0 else matrix / scale[:, None]
+
+
+def _unit_rows(positions: Index, size: int) -> Array:
+    rows = np.zeros((positions.size, size))
+    rows[np.arange(positions.size), positions] = 1.0
+    return rows

@@ -31,8 +31,7 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         """Check shapes and values once; formulas trust them afterwards."""
-        mean = np.asarray(self.mean, dtype=np.float64)
-        covariance = np.asarray(self.covariance, dtype=np.float64)
+        mean, covariance = _read_only(self.mean), _read_only(self.covariance)
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "covariance", covariance)
         k = mean.shape[-1] if mean.ndim else 0
@@ -55,3 +54,10 @@ class Gaussian:
 def standard_normal(k: int) -> Gaussian:
     """N(0, I_k), the prior of the latent variables."""
     return Gaussian(np.zeros(k), np.eye(k))
+
+
+def _read_only(value: Array) -> Array:
+    """Float64 that cannot be written through; a view, since beliefs about many rows are large."""
+    view = np.asarray(value, dtype=np.float64).view()
+    view.setflags(write=False)
+    return view

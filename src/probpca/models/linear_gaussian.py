@@ -95,14 +95,20 @@ class LinearGaussian:
 
     def principal(self) -> LinearGaussian:
         """Latent axes along the principal axes: W = U diag(sv), signs fixed, largest first."""
-        axes, singular = self.principal_axes
-        return replace(self, loadings=axes * singular)
+        # W V, not U diag(sv): rows of very different size keep their digits.
+        axes, _, rotation = self._decomposition
+        signs = np.sign(np.einsum("jk,jk->k", fix_signs(axes), axes))
+        return replace(self, loadings=self.loadings @ (rotation.T * signs))
 
-    @cached_property
+    @property
     def principal_axes(self) -> tuple[Array, Array]:
         """Left singular vectors U (d, q) and singular values (q,) of W, signs fixed."""
-        axes, singular, _ = np.linalg.svd(self.loadings, full_matrices=False)
+        axes, singular, _ = self._decomposition
         return fix_signs(axes), singular
+
+    @cached_property
+    def _decomposition(self) -> tuple[Array, Array, Array]:
+        return np.linalg.svd(self.loadings, full_matrices=False)
 
     def rescale(self, scale: Array) -> LinearGaussian:
         """The model of ``scale * x``: units changed feature by feature, or all at once."""

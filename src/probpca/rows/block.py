@@ -61,9 +61,10 @@ class Block:
         return self.weight[rows]
 
     def pieces(self, *, min_rows: int = MIN_PIECE_ROWS) -> Iterator[slice]:
-        """Ranges of rows that fit a cache; at least ``min_rows`` of them where there are as many."""
-        step = PIECE_BYTES // (8 * max(self.n_features, 1))
-        step = max(min(step, MAX_PIECE_ROWS), min_rows)
+        """Ranges of rows of about equal length that fit a cache, or hold ``min_rows`` if that is more."""
+        n, step = self.n_rows, min(PIECE_BYTES // (8 * max(self.n_features, 1)), MAX_PIECE_ROWS)
+        count = -(-n // step) if step > min_rows else n // min_rows
+        step = max(-(-n // max(count, 1)), 1)
         for start in range(0, self.n_rows, step):
             yield slice(start, min(start + step, self.n_rows))
 
@@ -84,8 +85,29 @@ class Block:
         return out
 
     def take(self, rows: slice) -> Block:
-        """Some rows as a block."""
-        return Block(self.values[rows], None if self.weight is None else self.weight[rows])
+        """Some rows as a block, sharing the memory of this one."""
+        values = _sparse_rows(self.values, rows) if self.is_sparse else self.values[rows]
+        return Block(values, None if self.weight is None else self.weight[rows])
+
+
+def _sparse_rows(values: Any, rows: slice) -> Any:
+    """Rows of a CSR matrix without a copy."""
+    first, last = values.indptr[rows.start], values.indptr[rows.stop]
+    part = sparse.csr_array((rows.stop - rows.start, values.shape[1]), dtype=values.dtype)
+    pointers = values.indptr[rows.start : rows.stop + 1] - first
+    return _share(part, values.data[first:last], values.indices[first:last], pointers)
+
+
+def transposed(values: Any) -> Any:
+    """The transpose of a CSR matrix without a copy."""
+    turned = sparse.csc_array(values.shape[::-1], dtype=values.dtype)
+    return _share(turned, values.data, values.indices, values.indptr)
+
+
+def _share(matrix: Any, data: Any, indices: Any, pointers: Any) -> Any:
+    """Fill in the arrays of a sparse matrix; its constructor would copy what is a part of something larger."""
+    matrix.data, matrix.indices, matrix.indptr = data, indices, pointers
+    return matrix
 
 
 Rows: TypeAlias = "Block | Floats | sparse.sparray | sparse.spmatrix | list[Any]"
@@ -102,13 +124,8 @@ def as_block(x: Any, n_features: int | None = None) -> Block:
 
 
 def _matrix(x: Any) -> Any:
-    if sparse.issparse(x):
-        values = sparse.csr_array(x)
-        return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
     try:
-        values = np.asarray(x)
-        if values.dtype not in (np.float32, np.float64):
-            values = values.astype(np.float64)
+        values = _floats(sparse.csr_array(x) if sparse.issparse(x) else np.asarray(x))
     except (TypeError, ValueError) as error:
         msg = f"rows must be numbers; {error}.\nHint: encode or drop the columns that hold text."
         raise DataError(msg) from error
@@ -118,3 +135,12 @@ def _matrix(x: Any) -> Any:
         msg = f"rows must form a matrix (n, d); got an array of shape {values.shape}."
         raise ShapeError(msg)
     return values
+
+
+def _floats(values: Any) -> Any:
+    if values.dtype in (np.float32, np.float64):
+        return values
+    if values.dtype.kind in "cmM":
+        msg = f"got {values.dtype} entries"  # numpy would drop the imaginary part, or the unit of time
+        raise TypeError(msg)
+    return values.astype(np.float64)

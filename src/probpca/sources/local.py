@@ -13,6 +13,8 @@ import numpy as np
 import scipy.linalg  # noqa: F401
 from threadpoolctl import ThreadpoolController
 
+from probpca.errors import SourceError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
@@ -54,6 +56,9 @@ def resolve_jobs(n_jobs: int | None) -> int:
     if n_jobs is None:
         blas = [lib["num_threads"] for lib in _controller().info() if lib["user_api"] == "blas"]
         return max(blas, default=1)
+    if n_jobs == 0:
+        msg = "n_jobs must be None, a positive number of threads, or -1 for all cores; got 0."
+        raise SourceError(msg)
     return n_jobs if n_jobs > 0 else max((os.cpu_count() or 1) + 1 + n_jobs, 1)
 
 

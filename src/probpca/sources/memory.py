@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from probpca.sources.protocol import M
 
-BLOCKS_PER_THREAD = 4
+BLOCKS_PER_THREAD = 2
 
 
 @final
@@ -61,10 +61,10 @@ class InMemory:
         return join(list(map_blocks(function, self._cut(), self.n_jobs)))
 
     def _cut(self) -> Iterator[Block]:
-        """Few large blocks: enough to balance the threads, none smaller than a cache."""
+        """Few large blocks, for each one has a summary to merge; none smaller than a cache."""
         n = self.n_rows
-        smallest = max(PIECE_BYTES // (8 * max(self.n_features, 1)), 1)
-        smallest = MAX_PIECE_ROWS if self.block.is_sparse else min(smallest, MAX_PIECE_ROWS)
+        smallest = max(PIECE_BYTES * n // (8 * max(self.n_stored, 1)), 1)
+        smallest = min(smallest, MAX_PIECE_ROWS)
         step = max(-(-n // (self.n_jobs * BLOCKS_PER_THREAD)), smallest)
         for start in range(0, max(n, 1), step):
             yield self.block.take(slice(start, min(start + step, n)))

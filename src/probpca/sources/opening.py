@@ -23,7 +23,7 @@ def open_source(rows: Any, *, weight: Any = None, n_jobs: int | None = None) -> 
     A nested list is a matrix; an iterable of matrices is a stream of batches. ``weight`` says how
     often each row counts: 2 is the row twice, 0 a row that is not there.
     """
-    if hasattr(rows, "fold") and hasattr(rows, "map"):
+    if is_source(rows):
         _no_weight(weight, "a source")
         return rows
     if isinstance(rows, np.ndarray) or sparse.issparse(rows) or _is_matrix_like(rows):
@@ -36,6 +36,11 @@ def open_source(rows: Any, *, weight: Any = None, n_jobs: int | None = None) -> 
         "Hint: a dataframe goes through an estimator, or df.to_numpy()."
     )
     raise SourceError(msg)
+
+
+def is_source(rows: Any) -> bool:
+    """Does this keep the contract of a source? Some dataframes have a fold or a map of their own."""
+    return all(hasattr(rows, name) for name in ("fold", "map", "repeatable"))
 
 
 def check_weight(weight: Any, n_rows: int) -> Array:
@@ -72,7 +77,7 @@ def _is_matrix_like(rows: Any) -> bool:
         cell = rows[0][0]
     except (TypeError, IndexError, KeyError):
         return False
-    return np.ndim(cell) == 0
+    return not isinstance(rows, str) and np.ndim(cell) == 0
 
 
 def _no_weight(weight: Any, what: str) -> None:

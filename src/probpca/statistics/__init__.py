@@ -3,7 +3,8 @@
 from probpca.statistics.moments import Moments, Spread
 from probpca.statistics.regression import Regression
 from probpca.statistics.roots import Root
+from probpca.statistics.sample import Sample
 from probpca.statistics.stack import Stack
 from probpca.statistics.sums import Sum
 
-__all__ = ["Moments", "Regression", "Root", "Spread", "Stack", "Sum"]
+__all__ = ["Moments", "Regression", "Root", "Sample", "Spread", "Stack", "Sum"]

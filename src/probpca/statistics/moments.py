@@ -27,6 +27,8 @@ class Spread:
     @classmethod
     def of(cls, block: Block) -> Spread:
         """Summarise a block, piece by piece."""
+        if block.is_sparse:
+            return Spread._of_sparse(block)
         d = block.n_features
         total = Spread(0.0, np.zeros(d), np.zeros(d), 0)
         for rows in block.pieces():
@@ -35,6 +37,19 @@ class Spread:
             squares = np.einsum("ij,ij->j", centred, centred)
             total = total.merge(cls(float(w.sum()), mean, squares, int(np.count_nonzero(w))))
         return total
+
+    @staticmethod
+    def _of_sparse(block: Block) -> Spread:
+        """From the stored cells; the others are zeros, each as far from the mean as the mean is from zero."""
+        d, values = block.n_features, block.values
+        w = block.weight_of(slice(0, block.n_rows))
+        weight = float(w.sum())
+        cell_weight = np.repeat(w, np.diff(values.indptr))
+        stored = np.bincount(values.indices, cell_weight, minlength=d)
+        mean = np.bincount(values.indices, cell_weight * values.data, minlength=d) / max(weight, 1e-300)
+        deviation = values.data - mean[values.indices]
+        squares = np.bincount(values.indices, cell_weight * deviation**2, minlength=d)
+        return Spread(weight, mean, squares + (weight - stored) * mean**2, int(np.count_nonzero(w)))
 
     def merge(self, other: Spread) -> Spread:
         """Pairwise update; never subtracts two large second moments."""
@@ -118,7 +133,7 @@ def _deviations(block: Block, rows: slice, w: Array, dtype: np.dtype[np.floating
         return np.zeros(part.shape[1]), scratch("centred", (0, part.shape[1]), dtype)
     centre = (w.astype(part.dtype, copy=False) @ part) / part.dtype.type(total)
     centred = scratch("centred", part.shape, dtype)
-    np.subtract(part, centre, out=centred, casting="same_kind")
+    np.subtract(part, centre.astype(dtype, copy=False), out=centred)
     mean = centre.astype(np.float64)
     if part.dtype == np.float32:
         # A sum of float32 values is only roughly their mean; the mean of what is left repairs it.

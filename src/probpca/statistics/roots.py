@@ -58,6 +58,12 @@ class Root:
         mean = self.mean + shift * (other.weight / weight)
         return Root(weight, mean, _triangle(stacked), self.count + other.count)
 
+    @property
+    def energy(self) -> float:
+        """Trace of the scatter; infinite, without a warning, when the squares are out of range."""
+        with np.errstate(over="ignore"):
+            return float(np.square(self.factor).sum())
+
     def as_rows(self) -> tuple[Array, Array]:
         """Rows (2r, d) and weights (2r,) with this weight, mean and scatter.
 

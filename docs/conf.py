@@ -1,0 +1,74 @@
+"""How the documentation is built: everything it needs is on this machine, and so is everything a reader needs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import probpca
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "probpca"
+author = "The probpca developers"
+copyright = "The probpca developers, BSD-3-Clause"  # noqa: A001
+release = version = probpca.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "mathml",
+    "fields",
+    "figures",
+]
+exclude_patterns = ["_build", "benchmarks", "_ext", "_templates"]
+templates_path = ["_templates"]
+html_static_path = ["_static"]
+html_css_files = ["probpca.css"]
+
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+myst_update_mathjax = False
+
+html_math_renderer = "mathml"  # formulas are part of the page: no script, no network
+
+autosummary_generate = True
+autodoc_member_order = "bysource"
+autodoc_class_signature = "mixed"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "probpca"
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "show_prev_next": True,
+    "navigation_with_keys": False,
+    "navbar_persistent": ["search-button"],
+    "header_links_before_dropdown": 8,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_sidebars = {page: [] for page in ("*", "explanation/*")}  # only the reference has a list beside it
+pygments_style = "friendly"
+
+
+def show_plot(app: Sphinx, page: str, source: list[str]) -> None:
+    """Put the plot of the benchmarks under their table, once they have been run."""
+    plot = "benchmarks/complete.png"
+    if page == "benchmarks" and (Path(app.srcdir) / plot).exists():
+        source[0] += f"\n```{{image}} {plot}\n:alt: how many times as fast as scikit-learn\n```\n"
+
+
+def setup(app: Sphinx) -> None:
+    """Connect what is specific to these pages."""
+    app.connect("source-read", show_plot)

@@ -1,0 +1,134 @@
+"""One suite over every place where rows can live."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from oracles import dense_log_likelihood, dense_posterior, random_model
+from probpca import open_source, outliers
+from probpca.inference.likelihood import log_likelihood
+from probpca.inference.posterior import posterior_mean
+from probpca.learning.expectation import expect
+from probpca.rows import Block
+from probpca.sources import Scaled
+from probpca.statistics import Moments, Root, Spread, Stack
+
+N, D, Q = 20_000, 6, 2  # several blocks a source
+RNG = np.random.default_rng(3)
+# A third of the cells is zero, and every number fits float32: all sources hold the same values.
+ROWS = np.round(RNG.standard_normal((N, D)) * 64 * (RNG.random((N, D)) > 0.3)) / 64 + np.eye(D)[0]
+MODEL = random_model(RNG, D, Q)
+UNITS = 2.0 ** np.arange(D)
+
+
+class Rereadable:
+    """An object whose ``__iter__`` starts afresh."""
+
+    def __iter__(self):
+        yield from np.array_split(ROWS, 7)
+
+
+def memory_map(path):
+    mapped = np.memmap(path / "rows.bin", dtype=np.float64, mode="w+", shape=ROWS.shape)
+    mapped[:] = ROWS
+    mapped.flush()
+    return open_source(np.memmap(path / "rows.bin", dtype=np.float64, mode="r", shape=ROWS.shape))
+
+
+SOURCES = {
+    "dense": lambda _: open_source(ROWS),
+    "Fortran order": lambda _: open_source(np.asfortranarray(ROWS)),
+    "every other row": lambda _: open_source(np.repeat(ROWS, 2, axis=0)[::2]),
+    "float32": lambda _: open_source(ROWS.astype(np.float32)),
+    "integers": lambda _: Scaled(open_source((64 * ROWS).astype(int)), np.full(D, 1 / 64)),
+    "memory map": memory_map,
+    "csr": lambda _: open_source(sparse.csr_array(ROWS)),
+    "csc": lambda _: open_source(sparse.csc_matrix(ROWS)),
+    "list of batches": lambda _: open_source(np.array_split(ROWS, 5)),
+    "batches of all kinds": lambda _: open_source([ROWS[:9], sparse.csr_array(ROWS[9:5000]), ROWS[5000:].tolist()]),
+    "some batches empty": lambda _: open_source([ROWS[:0], ROWS[:11], ROWS[:0], ROWS[11:], ROWS[:0]]),
+    "rereadable": lambda _: open_source(Rereadable()),
+    "one-shot iterator": lambda _: open_source(iter(np.array_split(ROWS, 7))),
+    "one-shot generator": lambda _: open_source(batch for batch in Rereadable()),
+    "one job": lambda _: open_source(ROWS, n_jobs=1),
+    "two jobs": lambda _: open_source(ROWS, n_jobs=2),
+    "all jobs": lambda _: open_source(ROWS, n_jobs=-1),
+    "sparse in two jobs": lambda _: open_source(sparse.csr_array(ROWS), n_jobs=2),
+    "batches in two jobs": lambda _: open_source(np.array_split(ROWS, 50), n_jobs=2),
+    "scaled": lambda _: Scaled(open_source(ROWS / UNITS), UNITS),
+    "scaled sparse": lambda _: Scaled(open_source(sparse.csr_array(ROWS / UNITS)), UNITS),
+    "scaled float32": lambda _: Scaled(open_source((ROWS / UNITS).astype(np.float32)), UNITS),
+    "scaled batches": lambda _: Scaled(open_source(np.array_split(ROWS / UNITS, 5)), UNITS),
+}
+
+
+@pytest.fixture(params=SOURCES.values(), ids=SOURCES)
+def fresh(request, tmp_path):
+    """Opens the source anew: some can be read only once."""
+    return partial(request.param, tmp_path)
+
+
+def test_a_fold_equals_the_summary_of_one_block(fresh):
+    moments = fresh().fold(Moments.of)
+    centred = ROWS - ROWS.mean(axis=0)
+    scatter = centred.T @ centred
+    assert (moments.weight, moments.count) == (N, N)
+    tol = 1e-7 if fresh().single_precision else 1e-11  # deviations may be rounded to the precision of the rows
+    assert_allclose(moments.mean, ROWS.mean(axis=0), atol=tol)
+    assert_allclose(moments.scatter, scatter, atol=tol * scatter.max())
+    assert_allclose(fresh().fold(Spread.of).squares, np.diag(scatter), rtol=tol)
+    factor = fresh().fold(Root.of).factor
+    assert_allclose(factor.T @ factor, scatter, atol=1e-9 * scatter.max())
+
+
+def test_a_fold_keeps_the_order_of_the_rows(fresh):
+    stack = fresh().fold(Stack.of)
+    assert_array_equal(np.hstack([stack.panel(columns, np.float64).copy() for columns in stack.panels()]), ROWS)
+
+
+def test_an_expectation_step_equals_that_of_one_block(fresh):
+    folded, whole = fresh().fold(partial(expect, MODEL)), expect(MODEL, Block(ROWS))
+    for name in whole.__slots__:
+        wanted = getattr(whole, name)
+        assert_allclose(getattr(folded, name), wanted, rtol=1e-9, atol=1e-9 * np.abs(wanted).max(), err_msg=name)
+
+
+def test_a_map_answers_row_by_row_in_order(fresh):
+    assert_allclose(fresh().map(partial(log_likelihood, MODEL)), dense_log_likelihood(MODEL, ROWS), rtol=1e-9)
+    assert_allclose(fresh().map(partial(posterior_mean, MODEL)), dense_posterior(MODEL, ROWS)[0], atol=1e-9)
+
+
+def test_a_map_joins_answers_of_several_arrays(fresh):
+    found = fresh().map(partial(outliers, MODEL))
+    centred = ROWS - MODEL.mean
+    distance = np.einsum("ij,ij->i", centred, np.linalg.solve(MODEL.covariance.dense(), centred.T).T)
+    assert_allclose(found.distance, distance, rtol=1e-9)
+    assert found.contributions.shape == (N, D)
+    assert_allclose(found.contributions.sum(axis=1), distance, rtol=1e-9)
+
+
+def test_a_source_knows_its_size_or_says_that_it_does_not(fresh):
+    source = fresh()
+    assert source.n_features == D
+    assert source.n_rows in (N, None)
+    assert source.n_stored in (N * D, np.count_nonzero(ROWS), None)
+
+
+def test_what_says_it_is_repeatable_can_be_read_again(fresh):
+    source = fresh()
+    first = source.fold(Moments.of)
+    if source.repeatable:
+        assert_array_equal(source.fold(Moments.of).scatter, first.scatter)
+
+
+def test_single_precision_is_what_the_rows_have(fresh, request):
+    assert fresh().single_precision == ("float32" in request.node.callspec.id)
+
+
+def test_the_answer_does_not_depend_on_the_number_of_threads():
+    one, *others = (open_source(ROWS, n_jobs=jobs).fold(Moments.of) for jobs in (1, 2, 3, 8))
+    for other in others:
+        assert_allclose(other.scatter, one.scatter, rtol=1e-12, atol=1e-9)

@@ -1,0 +1,141 @@
+"""Slow twins of the library's formulas: dense, exact, and written without a look at the fast ones."""
+
+from fractions import Fraction
+from typing import NamedTuple
+
+import mpmath
+import numpy as np
+from scipy.stats import multivariate_normal
+
+from probpca import Gaussian, LinearGaussian
+
+MONTE_CARLO = 6
+"""Standard errors that a fair sample stays within, for all practical purposes."""
+
+
+def random_model(rng, d=7, q=3, *, noise=0.3, mean=2.0):
+    """A model without any structure; ``noise="diagonal"`` gives each feature a variance of its own."""
+    variance = rng.uniform(0.1, 2.0, size=d) if noise == "diagonal" else noise
+    return LinearGaussian(mean * rng.standard_normal(d), rng.standard_normal((d, q)), variance)
+
+
+def random_rotation(rng, q):
+    """An orthogonal matrix, by QR of a random one."""
+    return np.linalg.qr(rng.standard_normal((q, q)))[0]
+
+
+def random_covariance(rng, k):
+    """A symmetric positive definite matrix with no zero in it."""
+    factor = rng.standard_normal((k, k + 2))
+    return factor @ factor.T / k + 0.1 * np.eye(k)
+
+
+def spiked_rows(rng, n, d, q, *, noise=0.1, largest=10.0):
+    """Rows with q well separated directions of variance ``largest`` down to 1, and noise around them."""
+    axes = np.linalg.qr(rng.standard_normal((d, q)))[0]
+    spread = np.sqrt(np.geomspace(largest, 1.0, q))
+    centre = 3.0 * rng.standard_normal(d)
+    return (rng.standard_normal((n, q)) * spread) @ axes.T + np.sqrt(noise) * rng.standard_normal((n, d)) + centre
+
+
+def dense_covariance(model):
+    """W W' + Psi as a full matrix."""
+    return model.loadings @ model.loadings.T + np.diag(np.broadcast_to(model.noise_variance, model.mean.shape))
+
+
+def dense_joint(model):
+    """Mean and covariance of (x, z), as full arrays."""
+    W, q = model.loadings, model.n_components
+    covariance = np.block([[dense_covariance(model), W], [W.T, np.eye(q)]])
+    return Gaussian(np.concatenate([model.mean, np.zeros(q)]), covariance)
+
+
+def dense_condition(gaussian, known, values):
+    """The other coordinates of a Gaussian given some of them: mean (n, u) and one covariance (u, u)."""
+    known = np.asarray(known)
+    unknown = np.setdiff1d(np.arange(gaussian.mean.size), known)
+    cross = gaussian.covariance[np.ix_(unknown, known)]
+    gain = cross @ np.linalg.inv(gaussian.covariance[np.ix_(known, known)])
+    mean = gaussian.mean[unknown] + (np.atleast_2d(values) - gaussian.mean[known]) @ gain.T
+    return mean, gaussian.covariance[np.ix_(unknown, unknown)] - gain @ cross.T
+
+
+def dense_posterior(model, x):
+    """Mean (n, q) and covariance (q, q) of z given each row, by conditioning the joint Gaussian."""
+    return dense_condition(dense_joint(model), np.arange(model.n_features), x)
+
+
+def dense_log_likelihood(model, x):
+    """Log density of each row, from the full covariance."""
+    return np.atleast_1d(multivariate_normal(model.mean, dense_covariance(model)).logpdf(x))
+
+
+def kl_divergence(left, right):
+    """KL(left || right) of two Gaussians (k,), in nats."""
+    inverse = np.linalg.inv(right.covariance)
+    shift = right.mean - left.mean
+    ratio = np.linalg.slogdet(right.covariance)[1] - np.linalg.slogdet(left.covariance)[1]
+    return 0.5 * (np.trace(inverse @ left.covariance) + shift @ inverse @ shift - shift.size + ratio)
+
+
+class ClosedForm(NamedTuple):
+    """The maximum-likelihood model, and what it is made of."""
+
+    model: LinearGaussian
+    values: np.ndarray  # all eigenvalues of S, largest first: (d,)
+    log_likelihood: float  # total, in nats
+
+
+def closed_form_oracle(x, q):
+    """Probabilistic PCA by a dense eigendecomposition of the covariance over n (Tipping & Bishop 1999)."""
+    n, d = x.shape
+    mean = x.mean(axis=0)
+    values, vectors = np.linalg.eigh((x - mean).T @ (x - mean) / n)
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    noise = values[q:].mean()
+    model = LinearGaussian(mean, vectors[:, :q] * np.sqrt(values[:q] - noise), noise)
+    total = -0.5 * n * (d * np.log(2 * np.pi) + np.log(values[:q]).sum() + (d - q) * np.log(noise) + d)
+    return ClosedForm(model, values, float(total))
+
+
+def precise_log_likelihood(model, x, *, bits=200):
+    """Log density of each row, by elimination on the full covariance in 60-digit fixed-point integers."""
+    d = model.n_features
+    W = fixed_point(model.loadings, bits // 2)  # so that W W' needs no rounding at all
+    mu, rows = fixed_point(model.mean, bits), fixed_point(np.atleast_2d(x), bits)
+    noise = fixed_point(np.broadcast_to(model.noise_variance, (d,)), bits)
+    table = np.hstack([W.dot(W.T) + np.diag(noise), (rows - mu).T])  # [C, x - mu]
+    logdet, squares = mpmath.mpf(0), np.zeros(len(rows), dtype=object)
+    with mpmath.workprec(bits):
+        for k in range(d):
+            pivot, row = table[k, k], table[k, k + 1 :]
+            squares += (row[d - k - 1 :] ** 2) // pivot
+            table[k + 1 :, k + 1 :] -= np.multiply.outer((table[k + 1 :, k] << bits) // pivot, row) >> bits
+            logdet += mpmath.log(mpmath.mpf(pivot)) - bits * mpmath.log(2)
+        constant = d * mpmath.log(2 * mpmath.pi) + logdet
+        return np.array([float(-(constant + mpmath.mpf(s) / 2**bits) / 2) for s in squares])
+
+
+def fixed_point(array, bits):
+    """The numbers of an array as exact integers, in units of 2**-bits."""
+    return np.vectorize(lambda value: int(Fraction(float(value)) * 2**bits), otypes=[object])(array)
+
+
+def assert_never_falls(trace):
+    """A trace of log-likelihoods must not fall, not even once, by more than rounding."""
+    gain = np.diff(trace)
+    assert gain.min() >= -1e-9 * abs(trace[-1]), f"fell by {-gain.min():.3g} at step {gain.argmin()}"
+
+
+def assert_within_errors(drawn, expected, standard_error):
+    """Averages of draws must lie within ``MONTE_CARLO`` standard errors of what they estimate."""
+    errors = np.abs(np.asarray(drawn) - expected) / standard_error
+    assert errors.max() < MONTE_CARLO, f"off by {errors.max():.1f} standard errors"
+
+
+def assert_moments_match(draws, mean, covariance):
+    """Mean and covariance of draws (n, k) from a Gaussian, each entry within its own standard error."""
+    n, variance = len(draws), np.diag(covariance)
+    assert_within_errors(draws.mean(axis=0), mean, np.sqrt(variance / n))
+    errors = np.sqrt((np.outer(variance, variance) + covariance**2) / n)
+    assert_within_errors((draws - mean).T @ (draws - mean) / n, covariance, errors)
