@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 EPS = float(np.finfo(np.float64).eps)
 SINGLE_EPS = 6e-8
+MATRIX_BLOCK = 16
 SMALL_MATRIX = 400
 """Below this size a direct eigensolver beats an iterative one."""
 
@@ -88,7 +89,7 @@ def top_of_matrix(matrix: Array, goal: Certificate, rng: np.random.Generator) ->
     if m < SMALL_MATRIX or k > m / 8:
         values, vectors = eigh(matrix, subset_by_index=[m - k, m - 1], check_finite=False)
         return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-    start = rng.standard_normal((m, k + 4))
+    start = rng.standard_normal((m, min(k + 4, MATRIX_BLOCK)))
     pairs = block_krylov(matrix.__matmul__, start, k, goal, scale=goal.total)
     return pairs.values, pairs.vectors.astype(np.float64, copy=False)
 

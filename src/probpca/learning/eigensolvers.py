@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Regime: TypeAlias = Literal["covariance", "gram", "krylov", "svd"]
 
 OVERSAMPLING = 4
-SPARSE_BLOCK = 8
+SPARSE_BLOCK = 4
 SVD_LIMIT = 3000
 """Shorter side of a table for which a singular value decomposition is a reasonable last resort."""
 
@@ -84,7 +84,7 @@ def by_krylov(source: Source, k: int, tol: float, rng: np.random.Generator) -> S
     with one_blas_thread():
         if _single_precision_pays(source, mean, total):
             single = partial(apply, dtype=np.float32)
-            first = block_krylov(single, start, k + OVERSAMPLING, partial(_is_rough, exact), scale=total)
+            first = block_krylov(single, start, k + 1, partial(_is_rough, exact), scale=total)
             start, n_products = first.vectors, first.n_products
         pairs = block_krylov(apply, start.astype(np.float64), k, exact, scale=total)
     tail = total - float(pairs.values.sum())

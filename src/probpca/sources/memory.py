@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -12,7 +13,7 @@ from probpca.rows.block import MAX_PIECE_ROWS, PIECE_BYTES
 from probpca.sources.local import fold_blocks, map_blocks, resolve_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from probpca.sources.protocol import M
 
@@ -20,7 +21,7 @@ BLOCKS_PER_THREAD = 2
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class InMemory:
     """Rows that can be sliced: dense array, memory map or scipy sparse matrix, never copied."""
 
@@ -54,20 +55,21 @@ class InMemory:
 
     def fold(self, summarise: Callable[[Block], M]) -> M:
         """Summarise blocks in threads and merge the summaries."""
-        return fold_blocks(summarise, self._cut(), self.n_jobs)
+        return fold_blocks(summarise, self.blocks, self.n_jobs)
 
     def map(self, function: Callable[[Block], Any]) -> Any:
         """Apply a row-wise function in threads; arrays come back as one array."""
-        return join(list(map_blocks(function, self._cut(), self.n_jobs)))
+        return join(list(map_blocks(function, self.blocks, self.n_jobs)))
 
-    def _cut(self) -> Iterator[Block]:
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
         """Few large blocks, for each one has a summary to merge; none smaller than a cache."""
         n = self.n_rows
         smallest = max(PIECE_BYTES * n // (8 * max(self.n_stored, 1)), 1)
         smallest = min(smallest, MAX_PIECE_ROWS)
         step = max(-(-n // (self.n_jobs * BLOCKS_PER_THREAD)), smallest)
-        for start in range(0, max(n, 1), step):
-            yield self.block.take(slice(start, min(start + step, n)))
+        cuts = range(0, max(n, 1), step)
+        return tuple(self.block.take(slice(start, min(start + step, n))) for start in cuts)
 
 
 def join(answers: list[Any]) -> Any:

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from oracles import spiked_rows
 from probpca import Settings, Status, fit_ppca, open_source
-from probpca.learning.loop import Monitor, iterate
+from probpca.learning.loop import FIRST_STEPS, Monitor, iterate
 
 
 def geometric(rate, gap=100.0, limit=-7.0):
@@ -65,7 +65,7 @@ def test_one_small_estimate_is_not_enough():
 
 def test_rounding_at_the_limit_stops():
     monitor = Monitor(0.1, 100)
-    assert [monitor.record(5.0) for _ in range(4)] == [False, False, False, True]
+    assert [monitor.record(5.0) for _ in range(FIRST_STEPS + 1)] == [False] * FIRST_STEPS + [True]
 
 
 def test_the_loop_says_when_it_ran_out_of_steps():
