@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 class Predictive:
     """Predicted values of some features, one Gaussian a row, all with the same covariance."""
 
+    features: Index  # positions of the predicted features: (u,)
     mean: Array  # (n, u)
     covariance: DiagPlusLowRank  # (u, u), never dense unless asked for
 
@@ -85,7 +86,7 @@ def condition(model: LinearGaussian, features: Any, values: Rows) -> Predictive:
         raise ShapeError(msg)
     seen, unseen = model.restrict(known), model.restrict(unknown)
     mean = unseen.mean + posterior_mean(seen, values) @ unseen.loadings.T  # (n, u)
-    return Predictive(mean, DiagPlusLowRank(unseen.noise_variance, unseen.loadings @ posterior_root(seen)))
+    return Predictive(unknown, mean, DiagPlusLowRank(unseen.noise_variance, unseen.loadings @ posterior_root(seen)))
 
 
 def feature_index(features: Any, n_features: int) -> Index:

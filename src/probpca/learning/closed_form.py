@@ -34,7 +34,9 @@ def closed_form(source: Source, n_components: Components, settings: Settings, rn
     chosen = choose_components(source, n_components, settings, rng)
     q, spectrum = chosen.n_components, chosen.spectrum
     value = log_likelihood_of(spectrum, q)
-    status = Status.NOISE_COLLAPSED if noise_of(spectrum, q).collapsed else Status.EXACT
+    status = Status.EXACT if spectrum.certified else Status.MAX_ITER
+    if noise_of(spectrum, q).collapsed:
+        status = Status.NOISE_COLLAPSED
     model = model_of(spectrum, q)
     return FitResult(model, status, value, (value,), max(spectrum.n_products, 1), spectrum.weight, chosen.rule)
 

@@ -12,7 +12,7 @@ from scipy.linalg import eigh, svd
 from probpca.errors import DataError
 from probpca.learning.certificate import Certificate
 from probpca.learning.checks import require_usable
-from probpca.learning.spectrum import Spectrum
+from probpca.learning.spectrum import Spectrum, resolution_of_rows, resolution_of_squares
 from probpca.linalg.krylov import block_krylov
 from probpca.linalg.rotations import orthonormal
 from probpca.sources.local import map_blocks, resolve_jobs
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from probpca.sources import Source
     from probpca.typing import Array, Floats
 
-EPS = float(np.finfo(np.float64).eps)
 SINGLE_EPS = 6e-8
 MATRIX_BLOCK = 16
 SMALL_MATRIX = 400
@@ -42,7 +41,7 @@ def by_covariance(source: Source, k: int, tol: float, rng: np.random.Generator) 
         S /= n
         values, axes = top_of_matrix(S, Certificate(n, source.n_features, k, total, tol), rng)
         tail = total - float(values.sum())
-        return Spectrum(n, moments.count, moments.mean, values, axes, tail, 64 * EPS * values[0])
+        return Spectrum(n, moments.count, moments.mean, values, axes, tail, resolution_of_squares(values))
 
     return _single_if_safe(source, solve, tol)
 
@@ -62,7 +61,7 @@ def by_gram(source: Source, k: int, tol: float, rng: np.random.Generator) -> Spe
         values, coordinates = top_of_matrix(gram / n, Certificate(n, source.n_features, k, total, tol), rng)
         axes = orthonormal(_axes_of(stack, mean, coordinates))
         tail = total - float(values.sum())
-        return Spectrum(n, stack.n_rows, mean, values, axes, tail, 64 * EPS * values[0])
+        return Spectrum(n, stack.n_rows, mean, values, axes, tail, resolution_of_squares(values))
 
     return _single_if_safe(source, solve, tol)
 
@@ -77,9 +76,8 @@ def by_svd(source: Source, k: int) -> Spectrum:
     values[: singular.size] = singular**2 / root.weight
     if axes.shape[0] < k:
         axes = _completed(axes, k)
-    # Rounding of the rows, of their mean and of the rotations, squared: what is below is not there.
-    resolution = (32 * EPS) ** 2 * (total + float(root.mean @ root.mean))
     tail = float(values[k:].sum())
+    resolution = resolution_of_rows(total, root.mean)
     return Spectrum(root.weight, root.count, root.mean, values[:k], axes[:k].T, tail, resolution)
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from probpca.learning.certificate import Certificate
 from probpca.learning.checks import require_usable
-from probpca.learning.direct import EPS, SMALL_MATRIX, by_covariance, by_gram, by_svd, within_single_range
+from probpca.learning.direct import SMALL_MATRIX, by_covariance, by_gram, by_svd, within_single_range
 from probpca.learning.products import covariance_product, outside_energy
-from probpca.learning.spectrum import Spectrum
+from probpca.learning.spectrum import Spectrum, resolution_of_rows, resolution_of_squares
 from probpca.linalg.krylov import block_krylov
 from probpca.sources.local import one_blas_thread
 from probpca.statistics import Sample, Spread
@@ -35,7 +35,7 @@ def choose_regime(source: Source, k: int) -> Regime:
     if not source.repeatable:
         return "svd"
     if n is None or source.n_stored is None:
-        return "covariance"
+        return "covariance" if d <= SVD_LIMIT or k >= d / 5 else "krylov"
     short = min(n, d)
     # Costs of a multiplication relative to each other, measured: products with k vectors are made
     # about eight times, there and back; sparse ones run ten times slower; eigh takes about 5 m^3.
@@ -90,7 +90,17 @@ def by_krylov(source: Source, k: int, tol: float, rng: np.random.Generator) -> S
     tail = total - float(pairs.values.sum())
     n_products += pairs.n_products
     axes = pairs.vectors.astype(np.float64, copy=False)
-    return Spectrum(n, spread.count, mean, pairs.values, axes, tail, 64 * EPS * pairs.values[0], n_products)
+    return Spectrum(
+        n,
+        spread.count,
+        mean,
+        pairs.values,
+        axes,
+        tail,
+        resolution_of_squares(pairs.values),
+        n_products,
+        pairs.finished,
+    )
 
 
 def _single_precision_pays(source: Source, mean: Array, total: float) -> bool:
@@ -133,5 +143,5 @@ def _with_safe_tail(source: Source, spectrum: Spectrum) -> Spectrum:
     if noise < 1e-10 * largest and short <= SVD_LIMIT:
         return by_svd(source, k)
     tail = outside_energy(source, spectrum.mean, spectrum.axes, spectrum.weight)
-    resolution = (32 * EPS) ** 2 * (spectrum.total + float(spectrum.mean @ spectrum.mean))
+    resolution = resolution_of_rows(spectrum.total, spectrum.mean)
     return replace(spectrum, tail=tail, resolution=resolution)

@@ -16,7 +16,7 @@ from probpca.learning.loop import Iterated, Monitor, iterate
 from probpca.learning.products import covariance_product, outside_energy
 from probpca.learning.results import FitResult, Settings, Status
 from probpca.learning.selection import check_count
-from probpca.learning.spectrum import NOISE_FLOOR, Spectrum, log_likelihood_of, model_of, noise_of
+from probpca.learning.spectrum import NOISE_FLOOR, Spectrum, log_likelihood_of, model_of, noise_of, resolution_of_rows
 from probpca.linalg.rotations import orthonormal
 from probpca.models import LinearGaussian
 from probpca.sources import open_source
@@ -112,6 +112,5 @@ def rayleigh_ritz(rows: Source, spread: Spread, span: Array) -> Spectrum:
     axes = basis @ rotation[:, ::-1]
     tail = outside_energy(rows, spread.mean, axes, spread.weight)
     values = np.maximum(values[::-1], 0.0)
-    # Rounding of rows and products, squared: what is below is not there.
-    resolution = (32 * np.finfo(np.float64).eps) ** 2 * float(values.sum() + tail + spread.mean @ spread.mean)
+    resolution = resolution_of_rows(float(values.sum()) + tail, spread.mean)
     return Spectrum(spread.weight, spread.count, spread.mean, values, axes, tail, resolution)

@@ -17,8 +17,9 @@ class ProgressBar:
     """
 
     def __init__(self, *, enabled: bool) -> None:
-        """Prepare a bar; a disabled one does nothing."""
-        self._bar: tqdm[Any] = tqdm(disable=not enabled, unit="step", leave=True)
+        """Prepare a bar, which appears with the first step; a disabled one never does."""
+        self._enabled = enabled
+        self._bar: tqdm[Any] | None = None
 
     def __enter__(self) -> Self:
         """Return the bar itself."""
@@ -26,10 +27,14 @@ class ProgressBar:
 
     def __exit__(self, *error: object) -> None:
         """Close the bar."""
-        self._bar.close()
+        if self._bar is not None:
+            self._bar.close()
 
     def __call__(self, progress: Progress) -> None:
         """Show one step."""
-        self._bar.total = progress.max_iter
+        if not self._enabled:
+            return
+        if self._bar is None:
+            self._bar = tqdm(total=progress.max_iter, unit="step")
         self._bar.set_postfix_str(f"ll {progress.log_likelihood:.6g}, to gain {progress.remaining:.2g}")
         self._bar.update(progress.iteration - self._bar.n)

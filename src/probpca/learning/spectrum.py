@@ -14,6 +14,7 @@ from probpca.models import LinearGaussian
 if TYPE_CHECKING:
     from probpca.typing import Array
 
+EPS = float(np.finfo(np.float64).eps)
 NOISE_FLOOR = 1e-12
 """Noise variance, as a share of the mean variance, of a model that explains the data completely."""
 
@@ -31,6 +32,7 @@ class Spectrum:
     tail: float  # tr S - sum of values, computed without cancellation where that matters
     resolution: float  # eigenvalues up to here are indistinguishable from zero
     n_products: int = 0  # products with a block of vectors that an iterative method needed
+    certified: bool = True  # did it reach what was asked of it?
 
     @property
     def n_features(self) -> int:
@@ -45,6 +47,16 @@ class Spectrum:
     def residual(self, q: int) -> float:
         """Energy outside the first q axes: a sum of numbers that are not negative."""
         return float(np.maximum(self.values[q:], 0.0).sum() + max(self.tail, 0.0))
+
+
+def resolution_of_squares(values: Array) -> float:
+    """Smallest eigenvalue that a matrix of squares can tell from zero."""
+    return 64 * EPS * float(values[0])
+
+
+def resolution_of_rows(total: float, mean: Array) -> float:
+    """The same for the rows themselves: their rounding, that of their mean and of rotations, squared."""
+    return (32 * EPS) ** 2 * (total + float(mean @ mean))
 
 
 class Noise(NamedTuple):

@@ -54,6 +54,11 @@ class Block:
         """How many rows these count for."""
         return float(self.n_rows) if self.weight is None else float(self.weight.sum())
 
+    @property
+    def count(self) -> int:
+        """How many rows have a positive weight."""
+        return self.n_rows if self.weight is None else int(np.count_nonzero(self.weight))
+
     def weight_of(self, rows: slice) -> Array:
         """Weights of some rows: (rows,)."""
         if self.weight is None:

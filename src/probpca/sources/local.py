@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache, reduce
 from itertools import islice
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -17,7 +19,6 @@ from probpca.errors import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
 
     from probpca.rows import Block
     from probpca.sources.protocol import M
@@ -41,21 +42,49 @@ def _pool(n_jobs: int) -> ThreadPoolExecutor:
 os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Limit BLAS to the calling thread.
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to the thread that calls it, until the last of those who asked for it is done.
 
-    For loops that alternate between folds and small algebra: BLAS workers that have just been used
-    keep spinning for a while, and take the cores away from the fold.
+    The limit is one for the whole process: were it saved and restored by each of several fits in
+    threads, the last one would restore what another had set. Also for loops that alternate between
+    folds and small algebra: BLAS workers that have just been used keep spinning for a while, and
+    take the cores away from the fold.
     """
-    limit: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return limit
+    with _limit.lock:
+        if _limit.holders == 0:
+            _limit.threads = _blas_threads()
+            _limit.limiter = _controller().limit(limits=1, user_api="blas")
+        _limit.holders += 1
+    try:
+        yield
+    finally:
+        with _limit.lock:
+            _limit.holders -= 1
+            if _limit.holders == 0:
+                _limit.limiter.restore_original_limits()
+
+
+class _Limit:
+    """Who holds BLAS to one thread, and what it had before."""
+
+    lock = Lock()
+    holders = 0
+    threads = 1
+    limiter: Any = None
+
+
+_limit = _Limit()
+
+
+def _blas_threads() -> int:
+    return max((lib["num_threads"] for lib in _controller().info() if lib["user_api"] == "blas"), default=1)
 
 
 def resolve_jobs(n_jobs: int | None) -> int:
     """Number of threads: None is as many as BLAS may use now, -1 all cores, -2 all but one."""
     if n_jobs is None:
-        blas = [lib["num_threads"] for lib in _controller().info() if lib["user_api"] == "blas"]
-        return max(blas, default=1)
+        return _limit.threads if _limit.holders else _blas_threads()
     if n_jobs == 0:
         msg = "n_jobs must be None, a positive number of threads, or -1 for all cores; got 0."
         raise SourceError(msg)

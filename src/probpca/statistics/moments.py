@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from probpca.rows.block import MIN_PIECE_ROWS
 from probpca.rows.scratch import scratch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from probpca.rows import Block
     from probpca.typing import Array, Floats
+
+SAMPLE_ROWS = 1024
+TINY = 1e-300
 
 
 @final
@@ -29,27 +35,28 @@ class Spread:
         """Summarise a block, piece by piece."""
         if block.is_sparse:
             return Spread._of_sparse(block)
-        d = block.n_features
-        total = Spread(0.0, np.zeros(d), np.zeros(d), 0)
-        for rows in block.pieces():
-            w = block.weight_of(rows)
-            mean, centred = _deviations(block, rows, w, np.dtype(np.float64))
-            squares = np.einsum("ij,ij->j", centred, centred)
-            total = total.merge(cls(float(w.sum()), mean, squares, int(np.count_nonzero(w))))
-        return total
+        centre = _centre(block)
+        sums, squares = np.zeros(centre.size), np.zeros(centre.size)
+        for weighted, deviations in _deviations(block, centre, np.float64):
+            sums += weighted
+            squares += np.einsum("ij,ij->j", deviations, deviations)
+        weight = block.total_weight
+        shift = sums / max(weight, TINY)
+        squares = np.maximum(squares - weight * shift**2, 0.0)
+        return Spread(weight, centre + shift, squares, block.count)
 
     @staticmethod
     def _of_sparse(block: Block) -> Spread:
         """From the stored cells; the others are zeros, each as far from the mean as the mean is from zero."""
         d, values = block.n_features, block.values
         w = block.weight_of(slice(0, block.n_rows))
-        weight = float(w.sum())
+        weight = block.total_weight
         cell_weight = np.repeat(w, np.diff(values.indptr))
         stored = np.bincount(values.indices, cell_weight, minlength=d)
-        mean = np.bincount(values.indices, cell_weight * values.data, minlength=d) / max(weight, 1e-300)
+        mean = np.bincount(values.indices, cell_weight * values.data, minlength=d) / max(weight, TINY)
         deviation = values.data - mean[values.indices]
         squares = np.bincount(values.indices, cell_weight * deviation**2, minlength=d)
-        return Spread(weight, mean, squares + (weight - stored) * mean**2, int(np.count_nonzero(w)))
+        return Spread(weight, mean, squares + (weight - stored) * mean**2, block.count)
 
     def merge(self, other: Spread) -> Spread:
         """Pairwise update; never subtracts two large second moments."""
@@ -81,27 +88,16 @@ class Moments:
 
         Pieces are at least twice as long as wide, so that their products dominate the sums.
         """
-        d = block.n_features
-        total = Moments(0.0, np.zeros(d), np.zeros((d, d)), 0)
-        for rows in block.pieces(min_rows=2 * d):
-            total = total._absorb(block, rows, np.dtype(dtype))
-        return total
-
-    def _absorb(self, block: Block, rows: slice, dtype: np.dtype[np.floating]) -> Moments:
-        d = block.n_features
-        w = block.weight_of(rows)
-        mean, centred = _deviations(block, rows, w, dtype)
-        product = np.matmul(centred.T, centred, out=scratch("product", (d, d), dtype))
-        # The total is this call's own array: add in place, a fresh d x d matrix a piece is felt.
-        scatter = self.scatter
-        scatter += product
-        weight = self.weight + float(w.sum())
-        shift = mean - self.mean
-        if weight > 0:
-            share = float(w.sum()) / weight
-            _add_outer(scatter, shift, self.weight * share)
-            mean = self.mean + shift * share
-        return Moments(weight, mean, scatter, self.count + int(np.count_nonzero(w)))
+        centre = _centre(block)
+        d = centre.size
+        sums, scatter = np.zeros(d), np.zeros((d, d))
+        for weighted, deviations in _deviations(block, centre, dtype, min_rows=2 * d):
+            sums += weighted
+            scatter += np.matmul(deviations.T, deviations, out=scratch("product", (d, d), dtype))
+        weight = block.total_weight
+        shift = sums / max(weight, TINY)
+        _add_outer(scatter, shift, -weight)
+        return Moments(weight, centre + shift, scatter, block.count)
 
     def merge(self, other: Moments) -> Moments:
         """Pairwise update; never subtracts two large second moments."""
@@ -121,25 +117,35 @@ class Moments:
 
 
 def _add_outer(matrix: Array, shift: Array, factor: float) -> None:
-    if factor > 0:
+    if factor != 0:
         matrix += np.outer(shift * factor, shift)
 
 
-def _deviations(block: Block, rows: slice, w: Array, dtype: np.dtype[np.floating]) -> tuple[Array, Floats]:
-    """Mean of a piece, and its rows minus that mean, times the root of their weights, in scratch."""
-    part = block.raw(rows)
-    total = w.sum()
-    if total == 0:
-        return np.zeros(part.shape[1]), scratch("centred", (0, part.shape[1]), dtype)
-    centre = (w.astype(part.dtype, copy=False) @ part) / part.dtype.type(total)
-    centred = scratch("centred", part.shape, dtype)
-    np.subtract(part, centre.astype(dtype, copy=False), out=centred)
-    mean = centre.astype(np.float64)
-    if part.dtype == np.float32:
-        # A sum of float32 values is only roughly their mean; the mean of what is left repairs it.
-        left = (w.astype(dtype, copy=False) @ centred) / dtype.type(total)
-        centred -= left
-        mean += left
-    if block.weight is not None:
-        centred *= np.sqrt(w).astype(dtype, copy=False)[:, None]
-    return mean, centred
+def _centre(block: Block) -> Array:
+    """A point near the mean, to take deviations from, that the rows can be subtracted from exactly.
+
+    The mean of a thousand rows spread over the block: what the sums about it must be corrected by is
+    at most n / 1000 times what is left, so that three digits may be lost, in contrived cases only.
+    With weights anything may happen to such a sample, and the mean itself is taken.
+    """
+    n, d = block.n_rows, block.n_features
+    if block.weight is None:
+        sample = block.values[:: -(-n // SAMPLE_ROWS)] if n else np.zeros((1, d))
+        centre = np.asarray(sample.mean(axis=0, dtype=np.float64)).reshape(d)
+    else:
+        sums = sum((block.weight[rows] @ block.raw(rows) for rows in block.pieces()), np.zeros(d))
+        centre = sums / max(block.total_weight, TINY)
+    return centre.astype(block.values.dtype).astype(np.float64)
+
+
+def _deviations(
+    block: Block, centre: Array, dtype: type[np.floating[Any]], min_rows: int = MIN_PIECE_ROWS
+) -> Iterator[tuple[Array, Floats]]:
+    """Pieces of rows minus ``centre`` times the roots of their weights, in scratch, and their weighted sums."""
+    for rows in block.pieces(min_rows=min_rows):
+        centred = block.centred(rows, centre, dtype)
+        w = block.weight_of(rows).astype(dtype, copy=False)
+        weighted = (w @ centred).astype(np.float64, copy=False)
+        if block.weight is not None:
+            centred *= np.sqrt(w)[:, None]
+        yield weighted, centred
