@@ -36,13 +36,14 @@ bench: $(VENV)/bench  ## measure against scikit-learn; table and plot go to docs
 	$(BIN)/python benchmarks/complete.py
 
 clean:  ## forget the environment and everything that was built
-	rm -rf $(VENV) docs/_build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) docs/_build docs/_figures docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-$(BIN)/python:
+$(VENV)/pip:
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --upgrade "pip>=25.1"
+	@touch $@
 
-$(VENV)/core: $(BIN)/python pyproject.toml
+$(VENV)/core: $(VENV)/pip pyproject.toml
 	$(PIP) --editable .
 	@touch $@
 

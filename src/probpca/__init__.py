@@ -23,6 +23,7 @@ _HOMES = {
         "dual_log_likelihood",
         "encode",
         "explained_variance",
+        "explained_variance_ratio",
         "explore",
         "free_energy",
         "joint",
@@ -36,7 +37,16 @@ _HOMES = {
         "sample_latent",
     ],
     "probpca.sources": ["open_source"],
-    "probpca.learning": ["FitResult", "Settings", "Status", "fit_ppca", "principal_coordinates", "value_and_gradient"],
+    "probpca.learning": [
+        "FitResult",
+        "Gradient",
+        "PrincipalCoordinates",
+        "Settings",
+        "Status",
+        "fit_ppca",
+        "principal_coordinates",
+        "value_and_gradient",
+    ],
     "probpca.estimators": ["PPCA"],
     "probpca.data": ["load_fertility"],
 }
@@ -45,108 +55,59 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [*sorted(_HOME_OF), "__version__"]  # noqa: PLE0604
 
 if TYPE_CHECKING:
-    from probpca.data import load_fertility as load_fertility
+    from probpca.data import (
+        load_fertility as load_fertility,
+    )
     from probpca.errors import (
         DataError as DataError,
-    )
-    from probpca.errors import (
         FileFormatError as FileFormatError,
-    )
-    from probpca.errors import (
         ProbpcaError as ProbpcaError,
-    )
-    from probpca.errors import (
         ShapeError as ShapeError,
-    )
-    from probpca.errors import (
         SourceError as SourceError,
     )
-    from probpca.estimators import PPCA as PPCA
+    from probpca.estimators import (
+        PPCA as PPCA,
+    )
     from probpca.inference import (
         Outliers as Outliers,
-    )
-    from probpca.inference import (
         Predictive as Predictive,
-    )
-    from probpca.inference import (
         condition as condition,
-    )
-    from probpca.inference import (
         decode as decode,
-    )
-    from probpca.inference import (
         dual_log_likelihood as dual_log_likelihood,
-    )
-    from probpca.inference import (
         encode as encode,
-    )
-    from probpca.inference import (
         explained_variance as explained_variance,
-    )
-    from probpca.inference import (
+        explained_variance_ratio as explained_variance_ratio,
         explore as explore,
-    )
-    from probpca.inference import (
         free_energy as free_energy,
-    )
-    from probpca.inference import (
         joint as joint,
-    )
-    from probpca.inference import (
         log_likelihood as log_likelihood,
-    )
-    from probpca.inference import (
         marginal as marginal,
-    )
-    from probpca.inference import (
         outliers as outliers,
-    )
-    from probpca.inference import (
         posterior as posterior,
-    )
-    from probpca.inference import (
         project as project,
-    )
-    from probpca.inference import (
         reconstruct as reconstruct,
-    )
-    from probpca.inference import (
         sample as sample,
-    )
-    from probpca.inference import (
         sample_latent as sample_latent,
     )
     from probpca.learning import (
         FitResult as FitResult,
-    )
-    from probpca.learning import (
+        Gradient as Gradient,
+        PrincipalCoordinates as PrincipalCoordinates,
         Settings as Settings,
-    )
-    from probpca.learning import (
         Status as Status,
-    )
-    from probpca.learning import (
         fit_ppca as fit_ppca,
-    )
-    from probpca.learning import (
         principal_coordinates as principal_coordinates,
-    )
-    from probpca.learning import (
         value_and_gradient as value_and_gradient,
     )
     from probpca.models import (
         Gaussian as Gaussian,
-    )
-    from probpca.models import (
         LinearGaussian as LinearGaussian,
-    )
-    from probpca.models import (
         load_model as load_model,
-    )
-    from probpca.models import (
         save_model as save_model,
     )
-    from probpca.sources import open_source as open_source
+    from probpca.sources import (
+        open_source as open_source,
+    )
 
 
 def __getattr__(name: str) -> Any:

@@ -40,6 +40,8 @@ def require_shape(name: str, value: Floats, *allowed: tuple[int, ...]) -> None:
 
 def require_finite(name: str, value: Floats) -> None:
     """Raise ``DataError`` if ``value`` holds NaN or infinity."""
+    if value.ndim and value.strides[0] == 0:
+        value = value[:1]  # a broadcast view: one copy stands for all
     if not np.isfinite(value).all():
         bad = int(np.size(value) - np.isfinite(value).sum())
         msg = f"{name} must be finite; got {bad} entries that are NaN or infinite."

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
+from probpca.errors import SourceError
 from probpca.estimators.files import read_estimator, write_estimator
 from probpca.estimators.queries import LinearGaussianQueries, generator
 from probpca.estimators.summary import summary
@@ -70,7 +71,8 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, LinearGaussianQueries, BaseEstimator
         Total over the training rows.
     n_components_ : int
     n_iter_, converged_, status_, trace_
-        How the fit went; ``str(status_.value)`` says what to do about it.
+        How the fit went; ``status_.value`` says what to do about it. ``n_iter_`` counts steps, and for
+        the closed form passes over the rows.
     model_ : LinearGaussian
         The model itself, for the functions of this library.
 
@@ -140,6 +142,7 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, LinearGaussianQueries, BaseEstimator
         ``sample_weight`` are frequencies: 2 is the row twice, 0 a row that is not there.
         """
         self._validate_params()
+        self.__dict__.pop("model_", None)  # a fit that fails leaves nothing half fitted behind
         source = self._open(X, sample_weight)
         rng = generator(self.random_state)
         fit = fit_standardized if self.standardize else fit_ppca
@@ -152,6 +155,9 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, LinearGaussianQueries, BaseEstimator
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, then return the posterior means of the same rows."""
+        if isinstance(X, Iterator):
+            msg = "fit_transform reads its rows twice; an iterator can be read once.\nHint: pass a list of batches."
+            raise SourceError(msg)
         return self.fit(X, y, sample_weight=sample_weight).transform(X)
 
     @property
@@ -190,6 +196,9 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, LinearGaussianQueries, BaseEstimator
             ensure_min_features=2,
         )
         return open_source(rows, weight=sample_weight, n_jobs=self.n_jobs)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
 
     def _keep(self, result: FitResult) -> None:
         self.model_ = result.model

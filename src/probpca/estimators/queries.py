@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import TransformerMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from probpca.errors import ShapeError
+from probpca.errors import ShapeError, SourceError
 from probpca.inference import coding, conditioning, sampling
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.outliers import Outliers, outliers
@@ -82,7 +82,7 @@ class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
     def inverse_transform(self, X: Any) -> Array:
         """Rows that latent variables stand for, W z + mu: (n, n_features)."""
         check_is_fitted(self)
-        latent = np.atleast_2d(np.asarray(X, dtype=np.float64))
+        latent = check_array(X, dtype=np.float64)
         if latent.shape[1] != self.model_.n_components:
             msg = f"latent rows must have {self.model_.n_components} components; got {latent.shape[1]}."
             raise ShapeError(msg)
@@ -125,6 +125,9 @@ class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Array:
         """Draw rows from the model: (n_samples, n_features)."""
         check_is_fitted(self)
+        if n_samples < 0:
+            msg = f"n_samples must not be negative; got {n_samples}."
+            raise ShapeError(msg)
         return sampling.sample(self.model_, n_samples, rng=self._generator(random_state))
 
     def explore(self, X: Any, n_draws: int = 10, *, random_state: Any = None) -> Array:
@@ -140,7 +143,8 @@ class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
     def condition(self, features: Any, values: Any) -> Predictive:
         """Predict all other columns from ``features`` (names or positions), whose values are given."""
         check_is_fitted(self)
-        return conditioning.condition(self.model_, self._positions(features), np.asarray(values, dtype=np.float64))
+        known = check_array(values, dtype=np.float64, ensure_min_features=0)
+        return conditioning.condition(self.model_, self._positions(features), known)
 
     def get_covariance(self) -> Array:
         """The covariance W W' + Psi of the model: (n_features, n_features)."""
@@ -154,7 +158,7 @@ class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
 
     def _positions(self, features: Any) -> Any:
         names = list(getattr(self, "feature_names_in_", []))
-        asked = [features] if isinstance(features, str) else features
+        asked = [features] if np.ndim(features) == 0 else list(features)
         if any(isinstance(feature, str) for feature in asked):
             unknown = [feature for feature in asked if feature not in names]
             if unknown:
@@ -168,12 +172,16 @@ class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
 
     def _validated(self, X: Any) -> Any:
         check_is_fitted(self)
+        if is_source(X):
+            msg = "this method takes a matrix of rows, not a source.\nHint: pass some of its rows as an array."
+            raise SourceError(msg)
         return validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
 
     def _answer(self, function: Callable[[LinearGaussian, Any], Any], X: Any) -> Any:
         """Ask a row-wise question of rows wherever they are, blocks in parallel."""
+        check_is_fitted(self)
+        _ = self.model_.covariance.whitened  # once, before workers would each compute it
         if is_source(X):
-            check_is_fitted(self)
             return X.map(partial(function, self.model_))
         source = open_source(self._validated(X), n_jobs=self.n_jobs)
         return source.map(partial(function, self.model_))

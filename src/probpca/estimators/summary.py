@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from probpca.errors import ShapeError
+
 if TYPE_CHECKING:
     from probpca.typing import Array
 
@@ -18,7 +20,7 @@ def summary(estimator: Any, feature_names: Any = None) -> str:
     check_is_fitted(estimator)
     names = _names(estimator, feature_names)
     per_row = estimator.log_likelihood_ / estimator.n_samples_
-    rows = f"{estimator.n_samples_:,.6g} rows x {estimator.n_features_in_:,} features"
+    rows = f"{estimator.n_samples_:,.12g} rows x {estimator.n_features_in_:,} features"
     lines = [
         f"{type(estimator).__name__}: {rows}, {estimator.n_components_} components ({estimator.rule_})",
         "",
@@ -47,7 +49,11 @@ def _components(estimator: Any, names: list[str]) -> list[str]:
 def _names(estimator: Any, given: Any) -> list[str]:
     if given is None:
         given = getattr(estimator, "feature_names_in_", None)
-    return [f"x{j}" for j in range(estimator.n_features_in_)] if given is None else [str(name) for name in given]
+    names = [f"x{j}" for j in range(estimator.n_features_in_)] if given is None else [str(name) for name in given]
+    if len(names) != estimator.n_features_in_:
+        msg = f"feature_names must name all {estimator.n_features_in_} features; got {len(names)} names."
+        raise ShapeError(msg)
+    return names
 
 
 def _largest(names: list[str], axis: Array) -> str:

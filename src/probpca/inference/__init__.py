@@ -1,6 +1,13 @@
 """Pure functions of a model and rows."""
 
-from probpca.inference.coding import decode, encode, explained_variance, project, reconstruct
+from probpca.inference.coding import (
+    decode,
+    encode,
+    explained_variance,
+    explained_variance_ratio,
+    project,
+    reconstruct,
+)
 from probpca.inference.conditioning import Predictive, condition, joint, marginal
 from probpca.inference.dual import dual_log_likelihood
 from probpca.inference.free_energy import free_energy
@@ -17,6 +24,7 @@ __all__ = [
     "dual_log_likelihood",
     "encode",
     "explained_variance",
+    "explained_variance_ratio",
     "explore",
     "free_energy",
     "joint",

@@ -46,9 +46,9 @@ def reconstruct(model: LinearGaussian, x: Rows) -> Array:
 
 
 def explained_variance(model: LinearGaussian) -> Array:
-    """Variance of the data along each principal axis: (q,), largest first.
+    """Variance of the data along each principal axis: (q,).
 
-    With one noise variance these are the q largest eigenvalues of C.
+    With one noise variance these are the q largest eigenvalues of C, largest first.
     """
     axes, _ = model.principal_axes
     noise = np.broadcast_to(model.noise_variance, (model.n_features,))

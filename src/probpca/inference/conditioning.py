@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from scipy.special import ndtri
 
-from probpca.errors import ShapeError
+from probpca.errors import DataError, ShapeError
 from probpca.inference.posterior import posterior_mean, posterior_root
 from probpca.linalg.lowrank import DiagPlusLowRank
 from probpca.models import Gaussian
@@ -37,7 +37,7 @@ class Predictive:
         """Lower and upper ends, (n, u) each, that hold each value with probability ``level``."""
         if not 0 < level < 1:
             msg = f"level must lie between 0 and 1; got {level}."
-            raise ShapeError(msg)
+            raise DataError(msg)
         width = ndtri(0.5 + level / 2) * self.std
         return self.mean - width, self.mean + width
 

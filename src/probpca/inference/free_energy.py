@@ -37,5 +37,6 @@ def free_energy(model: LinearGaussian, x: Rows, latent: Gaussian) -> Array:
     log_psi = np.log(np.broadcast_to(psi, (d,))).sum()
     data = d * LOG_2PI + log_psi + squares + doubt
     prior = q * LOG_2PI + np.square(m).sum(axis=1) + np.trace(P, axis1=1, axis2=2)
-    entropy = q * (LOG_2PI + 1) + np.linalg.slogdet(P)[1]
+    distinct = P[:1] if P.strides[0] == 0 else P  # all rows may share one
+    entropy = q * (LOG_2PI + 1) + np.linalg.slogdet(distinct)[1]
     return np.asarray(0.5 * (entropy - data - prior))

@@ -26,7 +26,9 @@ def log10_chi2_tail(distance: Array, degrees: int) -> Array:
     tail = chi2_tail(distance, degrees)
     tiny = tail < SMALLEST
     out = np.log10(np.where(tiny, 1.0, tail))
-    out[tiny] = _log_upper_gamma(0.5 * degrees, 0.5 * distance[tiny]) / np.log(10.0)
+    far = tiny & np.isfinite(distance)
+    out[tiny] = -np.inf
+    out[far] = _log_upper_gamma(0.5 * degrees, 0.5 * distance[far]) / np.log(10.0)
     return out
 
 

@@ -1,9 +1,9 @@
 """One loop and small solvers."""
 
 from probpca.learning.dual import PrincipalCoordinates, principal_coordinates
-from probpca.learning.fit import SOLVERS, fit_ppca
+from probpca.learning.fit import fit_ppca
 from probpca.learning.gradient import Gradient, value_and_gradient
-from probpca.learning.results import FitResult, Settings, Status
+from probpca.learning.results import SOLVERS, FitResult, Settings, Status
 
 __all__ = [
     "SOLVERS",

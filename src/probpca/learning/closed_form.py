@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from probpca.errors import ShapeError
-from probpca.learning.eigensolvers import Regime, choose_regime, solve_spectrum
-from probpca.learning.results import FitResult, Settings, Status
+from probpca.learning.eigensolvers import choose_regime, solve_spectrum
+from probpca.learning.results import FitResult, Regime, Settings, Status
 from probpca.learning.selection import Curve, bic, check_count, evidence, share_of_variance
 from probpca.learning.spectrum import Spectrum, log_likelihood_of, model_of, noise_of
 
@@ -47,8 +47,7 @@ def choose_components(source: Source, n_components: Components, settings: Settin
     match n_components.item() if isinstance(n_components, np.generic) else n_components:
         case None | "bic":
             spectrum = _spectrum(source, _most(source, LARGEST_BY_BIC), settings, rng)
-            largest = int(min(spectrum.values.size, max(spectrum.weight - 2, 1)))
-            curve = bic(spectrum, largest)
+            curve = bic(spectrum, int(min(spectrum.values.size, max(spectrum.weight - 2, 1))))
             return Chosen(curve.best, spectrum, "BIC", curve)
         case "evidence":
             spectrum = _spectrum(source, _most(source, d - 1), settings, rng)

@@ -15,7 +15,7 @@ from probpca.learning.checks import require_usable
 from probpca.learning.spectrum import Spectrum, resolution_of_rows, resolution_of_squares
 from probpca.linalg.krylov import block_krylov
 from probpca.linalg.rotations import orthonormal
-from probpca.sources.local import map_blocks, resolve_jobs
+from probpca.sources.local import map_blocks
 from probpca.statistics import Moments, Root, Stack
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def by_covariance(source: Source, k: int, tol: float, rng: np.random.Generator) 
     def solve(dtype: type[np.floating[Any]]) -> Spectrum:
         moments = source.fold(partial(Moments.of, dtype=dtype))
         n, S = moments.weight, moments.scatter
-        total = float(np.trace(S)) / max(n, 1)
+        total = float(np.trace(S)) / n if n else 0.0
         require_usable(source, moments.count, moments.mean, total)
         S /= n
         values, axes = top_of_matrix(S, Certificate(n, source.n_features, k, total, tol), rng)
@@ -54,12 +54,12 @@ def by_gram(source: Source, k: int, tol: float, rng: np.random.Generator) -> Spe
 
     def solve(dtype: type[np.floating[Any]]) -> Spectrum:
         stack = source.fold(Stack.of)
-        mean, gram = gram_matrix(stack, dtype)
+        mean, gram = gram_matrix(stack, dtype, source.n_jobs)
         n = float(stack.weight.sum())
         total = float(np.trace(gram)) / n
         require_usable(source, stack.n_rows, mean, total)
         values, coordinates = top_of_matrix(gram / n, Certificate(n, source.n_features, k, total, tol), rng)
-        axes = orthonormal(_axes_of(stack, mean, coordinates))
+        axes = orthonormal(_axes_of(stack, mean, coordinates, source.n_jobs))
         tail = total - float(values.sum())
         return Spectrum(n, stack.n_rows, mean, values, axes, tail, resolution_of_squares(values))
 
@@ -69,7 +69,7 @@ def by_gram(source: Source, k: int, tol: float, rng: np.random.Generator) -> Spe
 def by_svd(source: Source, k: int) -> Spectrum:
     """Top k by a triangular factor of the centred rows: twice the digits, several times the work."""
     root = source.fold(Root.of)
-    total = root.energy / max(root.weight, 1)
+    total = root.energy / root.weight if root.weight else 0.0
     require_usable(source, root.count, root.mean, total)
     _, singular, axes = svd(root.factor, full_matrices=False, lapack_driver="gesdd")
     values = np.zeros(max(k, singular.size))
@@ -99,14 +99,14 @@ class Centred(NamedTuple):
     products: Floats
 
 
-def gram_matrix(stack: Stack, dtype: type[np.floating[Any]]) -> tuple[Array, Array]:
+def gram_matrix(stack: Stack, dtype: type[np.floating[Any]], n_jobs: int) -> tuple[Array, Array]:
     """Column means, and the inner products of centred rows times the roots of their weights: (n, n)."""
     w = stack.weight
     mean = np.empty(stack.n_features)
     gram = np.zeros((stack.n_rows, stack.n_rows))
     panels = list(stack.panels())
     work = partial(_panel_products, stack, w, dtype)
-    for columns, part in zip(panels, map_blocks(work, panels, resolve_jobs(None)), strict=True):
+    for columns, part in zip(panels, map_blocks(work, panels, n_jobs), strict=True):
         mean[columns] = part.mean
         gram += part.products
     return mean, gram
@@ -121,12 +121,12 @@ def _panel_products(stack: Stack, w: Array, dtype: type[np.floating[Any]], colum
     return Centred(mean, rows @ rows.T)
 
 
-def _axes_of(stack: Stack, mean: Array, coordinates: Array) -> Array:
+def _axes_of(stack: Stack, mean: Array, coordinates: Array, n_jobs: int) -> Array:
     """Xc' V, up to the length of its columns: (d, k)."""
     weighted = coordinates * np.sqrt(stack.weight)[:, None]  # (n, k)
     shift = weighted.sum(axis=0)
     work = partial(_panel_axes, stack, weighted)
-    panels = map_blocks(work, list(stack.panels()), resolve_jobs(None))
+    panels = map_blocks(work, list(stack.panels()), n_jobs)
     return np.concatenate(list(panels)) - np.outer(mean, shift)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from probpca.errors import ShapeError
+from probpca.errors import ShapeError, require_finite
 from probpca.learning.direct import gram_matrix
 from probpca.linalg.rotations import fix_signs
 from probpca.rows import as_block
@@ -40,7 +40,8 @@ def principal_coordinates(x: Array, n_components: int, *, alpha: float = 1.0) ->
     if not 1 <= q < n:
         msg = f"n_components must lie between 1 and n - 1 = {n - 1} in the dual view; got {q}."
         raise ShapeError(msg)
-    _, gram = gram_matrix(Stack.of(block), np.float64)
+    _, gram = gram_matrix(Stack.of(block), np.float64, n_jobs=1)
+    require_finite("the inner products of x", gram)
     values, vectors = np.linalg.eigh(gram / block.n_features)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     sigma2 = float(values[q:].sum()) / (n - q)

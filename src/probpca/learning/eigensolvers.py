@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,13 +18,13 @@ from probpca.sources.local import one_blas_thread
 from probpca.statistics import Sample, Spread
 
 if TYPE_CHECKING:
+    from probpca.learning.results import Regime
     from probpca.sources import Source
     from probpca.typing import Array, Floats
 
-Regime: TypeAlias = Literal["covariance", "gram", "krylov", "svd"]
-
 OVERSAMPLING = 4
 SPARSE_BLOCK = 4
+SVD_CELLS = 2e8
 SVD_LIMIT = 3000
 """Shorter side of a table for which a singular value decomposition is a reasonable last resort."""
 
@@ -73,7 +73,7 @@ def by_krylov(source: Source, k: int, tol: float, rng: np.random.Generator) -> S
     """
     spread = source.fold(Spread.of)
     n, d, mean = spread.weight, source.n_features, spread.mean
-    total = float(spread.squares.sum()) / max(n, 1)
+    total = float(spread.squares.sum()) / n if n else 0.0
     require_usable(source, spread.count, mean, total)
     apply = partial(covariance_product, source, mean, weight=n)
     # Sparse products with several vectors cost as much as one after the other: a narrow block needs fewer.
@@ -139,8 +139,8 @@ def _with_safe_tail(source: Source, spectrum: Spectrum) -> Spectrum:
     largest = float(spectrum.values[0])
     if noise * (d - k) > 1e-7 * spectrum.total:
         return spectrum
-    short = min(spectrum.count, d)
-    if noise < 1e-10 * largest and short <= SVD_LIMIT:
+    short, cells = min(spectrum.count, d), spectrum.count * d
+    if noise < 1e-10 * largest and short <= SVD_LIMIT and cells <= SVD_CELLS:
         return by_svd(source, k)
     tail = outside_energy(source, spectrum.mean, spectrum.axes, spectrum.weight)
     resolution = resolution_of_rows(spectrum.total, spectrum.mean)

@@ -8,6 +8,7 @@ import numpy as np
 
 from probpca.inference.likelihood import LOG_2PI
 from probpca.inference.posterior import encoder, posterior_covariance
+from probpca.rows import as_block
 from probpca.statistics import Regression
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def expect_zero_noise(model: LinearGaussian, block: Block) -> Regression:
 
 def _regress(model: LinearGaussian, gain: Array, P: Array, block: Block) -> Regression:
     """Sums of one pass, with latents m = G'(x - mu) of covariance P."""
+    block = as_block(block, model.n_features)
     d, q = model.loadings.shape
     total = Regression.zero(d, q)
     for rows in block.pieces():

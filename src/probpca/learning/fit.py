@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
 from probpca.learning.checks import require_usable
 from probpca.learning.closed_form import choose_components, closed_form
-from probpca.learning.eigensolvers import Regime
 from probpca.learning.em import EM, ZeroNoiseEM
 from probpca.learning.gradient import ascend
 from probpca.learning.loop import Iterated, Monitor, iterate
 from probpca.learning.products import covariance_product, outside_energy
-from probpca.learning.results import FitResult, Settings, Status
+from probpca.learning.results import FitResult, Iterative, Settings, Status
 from probpca.learning.selection import check_count
 from probpca.learning.spectrum import NOISE_FLOOR, Spectrum, log_likelihood_of, model_of, noise_of, resolution_of_rows
 from probpca.linalg.rotations import orthonormal
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from probpca.sources import Source
     from probpca.typing import Array
 
-Iterative: TypeAlias = Literal["em", "px_em", "em_zero_noise", "gradient"]
-SOLVERS = ("auto", "closed_form", *get_args(Regime), *get_args(Iterative))
-
 LARGEST_ROOT = 2000
 """Features up to which rows are boiled down to a square root of their scatter before iterating."""
 START_STEPS = 3
@@ -38,12 +34,13 @@ START_STEPS = 3
 
 def fit_ppca(source: Source, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
     """Fit PPCA to complete rows by maximum likelihood, with the solver that ``settings`` name."""
+    source = open_source(source)
     check_count(1, source.n_features)
     if settings.solver not in get_args(Iterative):
         return closed_form(source, n_components, settings, rng)
     rows = _boiled_down(source)
     spread = rows.fold(Spread.of)
-    total = float(spread.squares.sum()) / max(spread.weight, 1)
+    total = float(spread.squares.sum()) / spread.weight if spread.weight else 0.0
     require_usable(source, spread.count, spread.mean, total)
     q, rule = _count(rows, n_components, settings, rng)
     floor = NOISE_FLOOR * total / source.n_features
@@ -92,7 +89,7 @@ def _boiled_down(source: Source) -> Source:
     root = source.fold(Root.of)
     require_usable(source, root.count, root.mean, root.energy)
     rows, weight = root.as_rows()
-    return open_source(rows, weight=weight)
+    return open_source(rows, weight=weight, n_jobs=source.n_jobs)
 
 
 def _count(rows: Source, n_components: Components, settings: Settings, rng: np.random.Generator) -> tuple[int, str]:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import numpy as np
 from scipy.optimize import minimize
 
+from probpca.errors import ShapeError
 from probpca.learning.expectation import expect
 from probpca.learning.loop import Iterated
 from probpca.learning.results import Status
 from probpca.models import LinearGaussian
+from probpca.sources import open_source
 
 if TYPE_CHECKING:
     from probpca.learning.loop import Monitor
@@ -31,7 +33,10 @@ class Gradient(NamedTuple):
 
 def value_and_gradient(model: LinearGaussian, source: Source) -> tuple[float, Gradient]:
     """Total log-likelihood of the rows and its gradient in mu, W and log s2, in one pass."""
-    sums = source.fold(partial(expect, model))
+    if model.noise_variance.ndim:
+        msg = "the gradient is that of one noise variance; this model has one per feature."
+        raise ShapeError(msg)
+    sums = open_source(source).fold(partial(expect, model))
     return sums.log_likelihood, gradient_of(model, sums)
 
 
@@ -102,5 +107,7 @@ def ascend(source: Source, start: LinearGaussian, floor: float, monitor: Monitor
     found = minimize(
         objective, vector, jac=True, method="L-BFGS-B", bounds=bounds, callback=after_step, options=options
     )
-    status = Status.MAX_ITER if len(monitor.trace) > monitor.max_iter else Status.CONVERGED
+    # At the limit of precision a line search may find nothing, which is no failure.
+    arrived = monitor.stopped or found.success or monitor.remaining() < max(monitor.tol, 1e-9)
+    status = Status.CONVERGED if arrived else Status.MAX_ITER
     return Iterated(coordinates.unpack(found.x), status, tuple(monitor.trace))

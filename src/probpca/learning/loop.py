@@ -49,6 +49,7 @@ class Monitor:
         self.trace: list[float] = []
         self.tol, self.max_iter, self.watch, self.steady = tol, max_iter, watch, steady
         self._below = 0
+        self.stopped = False
 
     def record(self, log_likelihood: float) -> bool:
         """Append a value of the objective; is it time to stop?"""
@@ -57,7 +58,8 @@ class Monitor:
         self._below = self._below + 1 if remaining < self.tol else 0
         if self.watch is not None:
             self.watch(Progress(len(self.trace) - 1, log_likelihood, remaining, self.max_iter))
-        return self._below >= 2 and len(self.trace) > FIRST_STEPS
+        self.stopped = self._below >= 2 and len(self.trace) > FIRST_STEPS
+        return self.stopped
 
     def remaining(self) -> float:
         """Estimated gain still to come, in nats."""

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+
+from probpca.errors import DataError
 
 if TYPE_CHECKING:
     from probpca.learning.loop import Watch
     from probpca.models import LinearGaussian
+
+
+Regime: TypeAlias = Literal["covariance", "gram", "krylov", "svd"]
+Iterative: TypeAlias = Literal["em", "px_em", "em_zero_noise", "gradient"]
+SOLVERS = ("auto", "closed_form", *get_args(Regime), *get_args(Iterative))
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +26,12 @@ class Settings:
     tol: float = 1e-3
     max_iter: int = 1000
     watch: Watch | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a solver that does not exist."""
+        if self.solver not in SOLVERS:
+            msg = f"solver must be one of {', '.join(SOLVERS)}; got {self.solver!r}."
+            raise DataError(msg)
 
 
 class Status(Enum):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
 from probpca.errors import DataError, ShapeError
-from probpca.learning.spectrum import log_likelihood_of
+from probpca.learning.spectrum import log_likelihood_of, noise_of
 
 if TYPE_CHECKING:
     from probpca.learning.spectrum import Spectrum
     from probpca.typing import Array, Index
-
-Rule: TypeAlias = Literal["bic", "evidence"]
 
 
 class Curve(NamedTuple):
@@ -37,10 +35,11 @@ def n_parameters(d: int, q: int) -> int:
 def bic(spectrum: Spectrum, largest: int) -> Curve:
     r"""Schwarz's criterion, :math:`\mathcal L - \tfrac12 p \log n`, for 1 .. ``largest`` components."""
     d, n = spectrum.n_features, spectrum.weight
-    counts = np.arange(1, largest + 1)
+    # A model that explains the data completely has an unbounded likelihood, which says nothing.
+    sound = [q for q in range(1, largest + 1) if not noise_of(spectrum, q).collapsed] or [1]
     penalty = 0.5 * np.log(n)
-    score = [log_likelihood_of(spectrum, q) - penalty * n_parameters(d, q) for q in range(1, largest + 1)]
-    return Curve(counts, np.array(score))
+    score = [log_likelihood_of(spectrum, q) - penalty * n_parameters(d, q) for q in sound]
+    return Curve(np.array(sound), np.array(score))
 
 
 def evidence(spectrum: Spectrum) -> Curve:

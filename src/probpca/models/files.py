@@ -39,7 +39,7 @@ def read_record(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
         # Opened here because numpy leaves the file open when it finds a broken archive.
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         raise
     except Exception as error:  # damaged bytes fail in any way: in zip, in zlib, in numpy's headers
         msg = f"{path} cannot be read as a probpca file ({error}).\nHint: it may be cut short; write it again."

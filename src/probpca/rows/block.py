@@ -130,7 +130,7 @@ def as_block(x: Any, n_features: int | None = None) -> Block:
 
 def _matrix(x: Any) -> Any:
     try:
-        values = _floats(sparse.csr_array(x) if sparse.issparse(x) else np.asarray(x))
+        values = _floats(_canonical(x) if sparse.issparse(x) else np.asarray(x))
     except (TypeError, ValueError) as error:
         msg = f"rows must be numbers; {error}.\nHint: encode or drop the columns that hold text."
         raise DataError(msg) from error
@@ -139,6 +139,15 @@ def _matrix(x: Any) -> Any:
     if values.ndim != 2:
         msg = f"rows must form a matrix (n, d); got an array of shape {values.shape}."
         raise ShapeError(msg)
+    return values
+
+
+def _canonical(x: Any) -> Any:
+    """CSR in which every cell is stored once; parts of a cell stored apart are added up, in a copy."""
+    values = sparse.csr_array(x)
+    if not values.has_canonical_format:
+        values = values.copy()
+        values.sum_duplicates()
     return values
 
 

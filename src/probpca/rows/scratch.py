@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _thread = threading.local()
 
+KEPT_BYTES = 64 * 2**20
+"""Larger buffers are not kept: threads live on, and so would their memory."""
+
 
 def scratch(name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """A buffer with arbitrary contents, valid until this thread asks for ``name`` again."""
@@ -23,7 +26,9 @@ def scratch(name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDAr
     needed = int(np.prod(shape)) * np.dtype(dtype).itemsize
     buffer = buffers.get(name)
     if buffer is None or buffer.size < needed:
-        buffer = buffers[name] = np.empty(needed, dtype=np.uint8)
+        buffer = np.empty(needed, dtype=np.uint8)
+        if needed <= KEPT_BYTES:
+            buffers[name] = buffer
     return buffer[:needed].view(dtype).reshape(shape)
 
 

@@ -29,7 +29,7 @@ class Batches:
     def __init__(self, batches: Iterable[Any], n_jobs: int | None = None) -> None:
         """Look at the first batch to learn the number of features."""
         self._batches = batches
-        self._n_jobs = resolve_jobs(n_jobs)
+        self.n_jobs = resolve_jobs(n_jobs)
         self._rest = iter(batches)
         self.repeatable = self._rest is not batches
         try:
@@ -44,11 +44,11 @@ class Batches:
 
     def fold(self, summarise: Callable[[Block], M]) -> M:
         """Summarise batches in threads, as they come, and merge the summaries."""
-        return fold_blocks(summarise, self._blocks(), self._n_jobs)
+        return fold_blocks(summarise, self._blocks(), self.n_jobs)
 
     def map(self, function: Callable[[Block], Any]) -> Any:
         """Apply a row-wise function to each batch; arrays come back as one array."""
-        return join(list(map_blocks(function, self._blocks(), self._n_jobs)))
+        return join(list(map_blocks(function, self._blocks(), self.n_jobs)))
 
     def _blocks(self) -> Iterator[Block]:
         if self.repeatable:

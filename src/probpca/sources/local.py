@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, reduce
 from itertools import islice
-from threading import Lock
+from threading import Lock, local
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -39,7 +39,10 @@ def _pool(n_jobs: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_jobs, thread_name_prefix="probpca")
 
 
-os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+
+_worker = local()
 
 
 @contextmanager
@@ -95,7 +98,8 @@ def map_blocks(function: Callable[[Item], T], blocks: Iterable[Item], n_jobs: in
     """Apply ``function`` to each block, in order; at most ``n_jobs + 1`` blocks are held at a time."""
     blocks = iter(blocks)
     head = list(islice(blocks, 2))
-    if n_jobs == 1 or len(head) < 2:
+    # A worker that waited for its own pool would wait for ever.
+    if n_jobs == 1 or len(head) < 2 or getattr(_worker, "busy", False):
         for block in (*head, *blocks):
             yield quietly(function, block)
         return
@@ -104,10 +108,10 @@ def map_blocks(function: Callable[[Item], T], blocks: Iterable[Item], n_jobs: in
         waiting: deque[Future[T]] = deque()
         try:
             for block in (*head, *islice(blocks, n_jobs - 1)):
-                waiting.append(pool.submit(quietly, function, block))
+                waiting.append(pool.submit(_work, function, block))
             while waiting:
                 yield waiting.popleft().result()
-                waiting.extend(pool.submit(quietly, function, block) for block in islice(blocks, 1))
+                waiting.extend(pool.submit(_work, function, block) for block in islice(blocks, 1))
         finally:
             for future in waiting:
                 future.cancel()
@@ -116,6 +120,11 @@ def map_blocks(function: Callable[[Item], T], blocks: Iterable[Item], n_jobs: in
 def fold_blocks(summarise: Callable[[Block], M], blocks: Iterable[Block], n_jobs: int) -> M:
     """Summarise blocks in threads and merge the summaries from left to right."""
     return reduce(lambda left, right: left.merge(right), map_blocks(summarise, blocks, n_jobs))
+
+
+def _work(function: Callable[[Item], T], block: Item) -> T:
+    _worker.busy = True
+    return quietly(function, block)
 
 
 def quietly(function: Callable[[Item], T], block: Item) -> T:

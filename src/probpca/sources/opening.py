@@ -45,7 +45,11 @@ def is_source(rows: Any) -> bool:
 
 def check_weight(weight: Any, n_rows: int) -> Array:
     """Row weights as an array (n,): finite, not negative, not all zero."""
-    w = np.asarray(weight, dtype=np.float64)
+    try:
+        w = np.asarray(weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        msg = f"sample_weight must be numbers; {error}."
+        raise DataError(msg) from error
     if w.shape not in ((n_rows,), ()):
         msg = f"sample_weight must have one entry for each of the {n_rows} rows; got shape {w.shape}."
         raise ShapeError(msg)

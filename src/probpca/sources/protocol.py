@@ -49,6 +49,11 @@ class Source(Protocol):
         """Are the values float32?"""
         ...
 
+    @property
+    def n_jobs(self) -> int:
+        """Number of threads or workers."""
+        ...
+
     def fold(self, summarise: Callable[[Block], M]) -> M:
         """Summarise every block where it lies and merge the summaries, in order."""
         ...

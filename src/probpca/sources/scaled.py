@@ -50,6 +50,11 @@ class Scaled:
         """As the source below."""
         return self.source.single_precision
 
+    @property
+    def n_jobs(self) -> int:
+        """As the source below."""
+        return self.source.n_jobs
+
     def fold(self, summarise: Callable[[Block], M]) -> M:
         """Scale each block, then summarise it."""
         return self.source.fold(partial(_after_scaling, summarise, self.scale))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from probpca.rows import Block
 from probpca.rows.block import PIECE_BYTES
 from probpca.rows.scratch import scratch
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from probpca.rows import Block
     from probpca.typing import Array, Floats
 
 
@@ -28,8 +28,8 @@ class Stack:
 
     @classmethod
     def of(cls, block: Block) -> Stack:
-        """Keep the block."""
-        return cls((block,))
+        """Keep the block; sparse rows by columns, which are what is read of them."""
+        return cls((Block(block.values.tocsc(), block.weight) if block.is_sparse else block,))
 
     def merge(self, other: Stack) -> Stack:
         """Put the rows of ``other`` below these."""

@@ -13,7 +13,7 @@ from oracles import (
     dense_posterior,
     random_model,
 )
-from probpca import Gaussian, ShapeError, condition, joint, log_likelihood, marginal, posterior, sample
+from probpca import DataError, Gaussian, ShapeError, condition, joint, log_likelihood, marginal, posterior, sample
 
 NEAR = {"rtol": 1e-9, "atol": 1e-12}
 CHOICES = [[0], [2, 5], [6, 0, 3], [0, 1, 2, 3, 4, 5], [-1, 2]]
@@ -141,7 +141,7 @@ def test_interval_ends_are_quantiles(model, rng, level):
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 1.5, -0.1, np.nan])
 def test_a_level_that_is_no_probability_is_refused(model, level):
-    with pytest.raises(ShapeError, match="level must lie between 0 and 1"):
+    with pytest.raises(DataError, match="level must lie between 0 and 1"):
         condition(model, [0], [[0.0]]).interval(level)
 
 
