@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from oracles import closed_form_oracle, spiked_rows
 from probpca import PPCA, DataError, Settings, ShapeError, SourceError, outliers
-from probpca.learning import eigensolvers
+from probpca.learning import krylov
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def test_a_failed_fit_is_no_fit(x):
 
 def test_eigenpairs_that_were_not_finished_are_not_called_exact(rng, monkeypatch):
     x = rng.standard_normal((500, 450))
-    original = eigensolvers.block_krylov
-    monkeypatch.setattr(eigensolvers, "block_krylov", lambda *a, **k: original(*a, **k, max_products=1))
+    original = krylov.block_krylov
+    monkeypatch.setattr(krylov, "block_krylov", lambda *a, **k: original(*a, **k, max_products=1))
     with pytest.warns(ConvergenceWarning):
         ppca = PPCA(3, solver="krylov", random_state=0).fit(x)
     assert not ppca.converged_

@@ -59,7 +59,7 @@ def by_gram(source: Source, k: int, tol: float, rng: np.random.Generator) -> Spe
         total = float(np.trace(gram)) / n
         require_usable(source, stack.n_rows, mean, total)
         values, coordinates = top_of_matrix(gram / n, Certificate(n, source.n_features, k, total, tol), rng)
-        axes = orthonormal(_axes_of(stack, mean, coordinates, source.n_jobs))
+        axes = orthonormal(axes_of(stack, mean, coordinates, source.n_jobs))
         tail = total - float(values.sum())
         return Spectrum(n, stack.n_rows, mean, values, axes, tail, resolution_of_squares(values))
 
@@ -121,7 +121,7 @@ def _panel_products(stack: Stack, w: Array, dtype: type[np.floating[Any]], colum
     return Centred(mean, rows @ rows.T)
 
 
-def _axes_of(stack: Stack, mean: Array, coordinates: Array, n_jobs: int) -> Array:
+def axes_of(stack: Stack, mean: Array, coordinates: Array, n_jobs: int) -> Array:
     """Xc' V, up to the length of its columns: (d, k)."""
     weighted = coordinates * np.sqrt(stack.weight)[:, None]  # (n, k)
     shift = weighted.sum(axis=0)

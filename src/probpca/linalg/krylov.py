@@ -110,7 +110,8 @@ class _Space:
         """Random directions, to go on with when the basis holds an invariant subspace that is too small."""
         d = self._store.shape[1]
         random = np.random.default_rng(self._used).standard_normal((d, min(width, d - self._used)))
-        return self._directions(random.astype(self._store.dtype))[0]
+        random = random.astype(self._store.dtype)
+        return self._directions(random - self.basis @ (self.basis.T @ random))[0]
 
     def _append(self, block: Floats) -> None:
         end = self._next + block.shape[1]

@@ -68,7 +68,7 @@ class Block:
     def pieces(self, *, min_rows: int = MIN_PIECE_ROWS) -> Iterator[slice]:
         """Ranges of rows of about equal length that fit a cache, or hold ``min_rows`` if that is more."""
         n, step = self.n_rows, min(PIECE_BYTES // (8 * max(self.n_features, 1)), MAX_PIECE_ROWS)
-        count = -(-n // step) if step > min_rows else n // min_rows
+        count = min(-(-n // max(step, 1)), n // min_rows)
         step = max(-(-n // max(count, 1)), 1)
         for start in range(0, self.n_rows, step):
             yield slice(start, min(start + step, self.n_rows))

@@ -50,6 +50,11 @@ class Stack:
         """Row weights: (n,)."""
         return np.concatenate([block.weight_of(slice(0, block.n_rows)) for block in self.blocks])
 
+    @property
+    def is_weighted(self) -> bool:
+        """Do rows count differently?"""
+        return any(block.weight is not None for block in self.blocks)
+
     def panels(self) -> Iterator[slice]:
         """Ranges of columns, all rows of which fit a cache."""
         step = max(PIECE_BYTES // (8 * max(self.n_rows, 1)), 64)

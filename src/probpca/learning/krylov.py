@@ -1,0 +1,146 @@
+"""Eigenpairs by products alone: no copy of the rows, no square matrix."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from probpca.learning.certificate import Certificate
+from probpca.learning.checks import require_usable
+from probpca.learning.direct import SINGLE_EPS, axes_of, within_single_range
+from probpca.learning.products import covariance_product, gram_product, projected_covariance
+from probpca.learning.spectrum import Spectrum, resolution_of_squares
+from probpca.linalg.krylov import block_krylov
+from probpca.linalg.rotations import orthonormal
+from probpca.sources.local import one_blas_thread
+from probpca.statistics import Sample, Spread, Stack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from probpca.linalg.krylov import Ritz
+    from probpca.sources import Source
+    from probpca.typing import Array, Floats
+
+LARGE = 2**20
+"""Stored cells from which on the precision of products is felt in time."""
+OVERSAMPLING = 4
+SPARSE_BLOCK = 4
+"""Sparse products with several vectors cost as much as one after the other: narrow blocks need fewer."""
+
+
+class Found(NamedTuple):
+    """Eigenpairs of S, how many products they took, and whether they are as good as was asked."""
+
+    values: Array  # (k,)
+    axes: Array  # (d, k)
+    n_products: int
+    certified: bool
+
+
+def by_krylov(source: Source, k: int, tol: float, rng: np.random.Generator) -> Spectrum:
+    """Top k by products of the rows with blocks of k + 4 vectors.
+
+    Products with dense rows are made in float32 until the axes are good enough; one pass in float64
+    then makes their variances right to double precision. Where float32 is not good enough, the
+    iteration goes on in float64.
+    """
+    spread = source.fold(Spread.of)
+    n, mean = spread.weight, spread.mean
+    total = float(spread.squares.sum()) / n if n else 0.0
+    require_usable(source, spread.count, mean, total)
+    goal = Certificate(n, source.n_features, k, total, tol)
+    solve = _from_rows if is_wide(source, k) else _from_columns
+    with one_blas_thread():
+        found = solve(source, spread, goal, rng)
+    tail = total - float(found.values.sum())
+    resolution = resolution_of_squares(found.values)
+    return Spectrum(
+        n, spread.count, mean, found.values, found.axes, tail, resolution, found.n_products, found.certified
+    )
+
+
+def is_sparse(source: Source) -> bool:
+    """Are there cells that are not stored?"""
+    return source.n_rows is not None and source.n_stored != source.n_rows * source.n_features
+
+
+def is_wide(source: Source, k: int) -> bool:
+    """Are there enough rows for k components, but so few that vectors with an entry per row are the short ones?"""
+    n = source.n_rows
+    return n is not None and k + 1 < n and 2 * n < source.n_features and not is_sparse(source)
+
+
+def _from_columns(source: Source, spread: Spread, goal: Certificate, rng: np.random.Generator) -> Found:
+    """Eigenvectors of S, with an entry per feature; a piece of rows is read once for both its products."""
+    mean, b = spread.mean, goal.k + OVERSAMPLING
+    apply = partial(covariance_product, source, mean, weight=spread.weight)
+    width = min(b, SPARSE_BLOCK) if is_sparse(source) else b
+    sample = source.fold(partial(Sample.of, width, int(rng.integers(2**63))))
+    found, good = _iterate(apply, _start(sample.rows - mean, rng), goal, source, mean)
+    vectors = orthonormal(found.vectors[:, : goal.k].astype(np.float64))
+    if not good:
+        return Found(found.values, vectors, found.n_products, found.finished)
+    values, rotation = np.linalg.eigh(projected_covariance(source, mean, vectors, spread.weight))
+    return Found(values[::-1], vectors @ rotation[:, ::-1], found.n_products, certified=True)
+
+
+def _from_rows(source: Source, spread: Spread, goal: Certificate, rng: np.random.Generator) -> Found:
+    """Eigenvectors of the matrix of inner products, with an entry per row; a panel of columns is read once."""
+    stack = source.fold(Stack.of)
+    mean, b = spread.mean, min(goal.k + OVERSAMPLING, spread.mean.size)
+    apply = partial(gram_product, stack, mean, n_jobs=source.n_jobs)
+    chosen = rng.choice(mean.size, b, replace=False)
+    columns = np.concatenate([block.values[:, chosen] for block in stack.blocks]) - mean[chosen]
+    found, good = _iterate(apply, _start(columns.T, rng), goal, source, mean)
+    coordinates = orthonormal(found.vectors[:, : goal.k].astype(np.float64))
+    image = axes_of(stack, mean, coordinates, source.n_jobs)  # Xc'V: its singular values are those of the rows
+    axes, singular, _ = np.linalg.svd(image, full_matrices=False)
+    return Found(singular**2 / spread.weight, axes, found.n_products, good or found.finished)
+
+
+def _iterate(
+    apply: Callable[..., Floats], start: Floats, goal: Certificate, source: Source, mean: Array
+) -> tuple[Ritz, bool]:
+    """Iterate in float32; if that is good enough say so, if not go on in float64."""
+    n_products = 0
+    if _single_precision_pays(source, mean, goal.total):
+        single = partial(apply, dtype=np.float32)
+        first = block_krylov(single, start, goal.k + 1, partial(_is_rough, goal), scale=goal.total)
+        if _is_good(goal, first.values, first.residuals):
+            return first, True
+        start, n_products = first.vectors, first.n_products
+    pairs = block_krylov(apply, start.astype(np.float64), goal.k, goal, scale=goal.total)
+    return pairs._replace(n_products=n_products + pairs.n_products), False
+
+
+def _single_precision_pays(source: Source, mean: Array, total: float) -> bool:
+    """The table is large, casting keeps what matters, and is free: a piece of dense rows is copied anyway."""
+    large = source.n_stored is None or source.n_stored > LARGE
+    near_zero = float(np.abs(mean).max()) < 1e3 * np.sqrt(total)
+    castable = source.single_precision or not is_sparse(source)
+    return large and near_zero and castable and within_single_range(total)
+
+
+def _start(data: Array, rng: np.random.Generator) -> Floats:
+    """Vectors to begin with: some of the data, which lean towards the leading axes already, and chance.
+
+    The random part sees to it that no axis is out of reach because only other rows have it.
+    """
+    random = rng.standard_normal(data.shape) * (0.3 / np.sqrt(data.shape[1]))
+    size = np.linalg.norm(data, axis=1, keepdims=True)
+    random += data / np.where(size > 0, size, 1.0)
+    return random.T.astype(np.float32)
+
+
+def _is_rough(goal: Certificate, values: Array, residuals: Array) -> bool:
+    """Single precision has done what it can: either the goal is met or rounding hides the rest."""
+    hidden = bool((residuals[: goal.k] < 1e-6 * values[0]).all())
+    return hidden or _is_good(goal, values, residuals)
+
+
+def _is_good(goal: Certificate, values: Array, residuals: Array) -> bool:
+    """Is the goal met, though residuals be larger by the rounding of float32 than they seem?"""
+    return values.size > goal.k and goal(values, residuals + SINGLE_EPS * values[0])
