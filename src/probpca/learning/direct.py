@@ -113,12 +113,16 @@ def gram_matrix(stack: Stack, dtype: type[np.floating[Any]], n_jobs: int) -> tup
 
 
 def _panel_products(stack: Stack, w: Array, dtype: type[np.floating[Any]], columns: slice) -> Centred:
-    panel = stack.panel(columns, np.float64)
-    mean = (w @ panel) / w.sum()
-    panel -= mean
-    panel *= np.sqrt(w)[:, None]
-    rows = panel.astype(dtype, copy=False)
-    return Centred(mean, rows @ rows.T)
+    panel = stack.panel(columns, dtype)
+    share = (w / w.sum()).astype(dtype)
+    mean = np.zeros(panel.shape[1])
+    for _ in range(2):  # the second round removes the rounding of the first
+        centre = share @ panel
+        panel -= centre
+        mean += centre
+    if stack.is_weighted:
+        panel *= np.sqrt(w).astype(dtype)[:, None]
+    return Centred(mean, panel @ panel.T)
 
 
 def axes_of(stack: Stack, mean: Array, coordinates: Array, n_jobs: int) -> Array:
