@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +15,7 @@ from probpca.learning.checks import require_usable
 from probpca.learning.spectrum import Spectrum, resolution_of_rows, resolution_of_squares
 from probpca.linalg.krylov import block_krylov
 from probpca.linalg.rotations import orthonormal
-from probpca.sources.local import map_blocks
+from probpca.sources.local import map_blocks, one_blas_thread
 from probpca.statistics import Moments, Root, Stack
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def by_gram(source: Source, k: int, tol: float, rng: np.random.Generator) -> Spe
         total = float(np.trace(gram)) / n
         require_usable(source, stack.n_rows, mean, total)
         values, coordinates = top_of_matrix(gram / n, Certificate(n, source.n_features, k, total, tol), rng)
-        axes = orthonormal(axes_of(stack, mean, coordinates, source.n_jobs))
+        with one_blas_thread():
+            axes = orthonormal(axes_of(stack, mean, coordinates, source.n_jobs))
         tail = total - float(values.sum())
         return Spectrum(n, stack.n_rows, mean, values, axes, tail, resolution_of_squares(values))
 
@@ -85,7 +86,8 @@ def top_of_matrix(matrix: Array, goal: Certificate, rng: np.random.Generator) ->
     """The largest eigenpairs of a symmetric matrix, largest first; where iteration pays, up to ``goal``."""
     m, k = matrix.shape[0], goal.k
     if m < SMALL_MATRIX or k > m / 8:
-        values, vectors = eigh(matrix, subset_by_index=[m - k, m - 1], check_finite=False)
+        with one_blas_thread() if m < SMALL_MATRIX else nullcontext():  # waking threads would cost more
+            values, vectors = eigh(matrix, subset_by_index=[m - k, m - 1], check_finite=False)
         return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     start = rng.standard_normal((m, min(k + 4, MATRIX_BLOCK)))
     pairs = block_krylov(matrix.__matmul__, start, k, goal, scale=goal.total)
