@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from probpca import PPCA
+from probpca import PPCA, ProbpcaError
 
 ITERATIVE = ["em", "px_em", "em_zero_noise", "gradient"]
 DIRECT = ["auto", "covariance", "gram", "krylov", "svd"]
@@ -48,10 +48,11 @@ def fit_or_refuse(ppca, x):
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
             return ppca.fit(x)
-        except np.linalg.LinAlgError:
-            raise
+        except ProbpcaError:
+            return None
         except ValueError as error:
-            assert str(error)  # noqa: PT017
+            # scikit-learn refuses shapes and values by name before we see them; anything else is a slip.
+            assert "PPCA" in str(error), error  # noqa: PT017
             return None
 
 

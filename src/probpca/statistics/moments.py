@@ -86,12 +86,12 @@ class Moments:
     def of(cls, block: Block, dtype: type[np.floating[Any]] = np.float64) -> Moments:
         """Summarise a block; ``dtype`` is that of the products within one piece, sums are float64.
 
-        Pieces are at least twice as long as wide, so that their products dominate the sums.
+        Pieces are half as long again as wide, or longer, so that their products dominate the sums.
         """
         centre = _centre(block)
         d = centre.size
         sums, scatter = np.zeros(d), np.zeros((d, d))
-        for weighted, deviations in _deviations(block, centre, dtype, min_rows=2 * d):
+        for weighted, deviations in _deviations(block, centre, dtype, min_rows=3 * d // 2):
             sums += weighted
             scatter += np.matmul(deviations.T, deviations, out=scratch("product", (d, d), dtype))
         weight = block.total_weight
