@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 LARGE = 2**20
 """Stored cells from which on the precision of products is felt in time."""
 OVERSAMPLING = 4
+SAMPLED_COLUMNS = 8
+"""Columns per vector of the start whose own leading directions are cheap to have, and save a product."""
 SPARSE_BLOCK = 4
 """Sparse products with several vectors cost as much as one after the other: narrow blocks need fewer."""
 
@@ -92,9 +94,9 @@ def _from_rows(source: Source, spread: Spread, goal: Certificate, rng: np.random
     stack = source.fold(Stack.of)
     mean, b = spread.mean, min(goal.k + OVERSAMPLING, spread.mean.size)
     apply = partial(gram_product, stack, mean, n_jobs=source.n_jobs)
-    chosen = rng.choice(mean.size, b, replace=False)
+    chosen = rng.choice(mean.size, min(SAMPLED_COLUMNS * b, mean.size), replace=False)
     columns = np.concatenate([block.values[:, chosen] for block in stack.blocks]) - mean[chosen]
-    found, good = _iterate(apply, _start(columns.T, rng), goal, source, mean)
+    found, good = _iterate(apply, _start(_leading(columns.T, b), rng), goal, source, mean)
     coordinates = orthonormal(found.vectors[:, : goal.k].astype(np.float64))
     image = axes_of(stack, mean, coordinates, source.n_jobs)  # Xc'V: its singular values are those of the rows
     axes, singular, _ = np.linalg.svd(image, full_matrices=False)
@@ -122,6 +124,12 @@ def _single_precision_pays(source: Source, mean: Array, total: float) -> bool:
     near_zero = float(np.abs(mean).max()) < 1e3 * np.sqrt(total)
     castable = source.single_precision or not is_sparse(source)
     return large and near_zero and castable and within_single_range(total)
+
+
+def _leading(data: Array, b: int) -> Array:
+    """The b orthogonal combinations of these rows that hold most of them: (b, length)."""
+    _, vectors = np.linalg.eigh(data @ data.T)
+    return vectors[:, : -b - 1 : -1].T @ data
 
 
 def _start(data: Array, rng: np.random.Generator) -> Floats:
