@@ -60,8 +60,9 @@ def outliers(model: LinearGaussian, x: Rows) -> Outliers:
     spread = np.sqrt(model.covariance.inverse_diag())  # (d,)
     for rows in block.pieces():
         centred = block.centred(rows, model.mean)
-        inside[rows], outside[rows] = model.covariance.split_distance(centred)
-        weighted = model.covariance.solve(centred)  # g: (rows, d)
+        coordinates = model.covariance.coordinates(centred)
+        inside[rows], outside[rows] = model.covariance.split_distance_at(*coordinates)
+        weighted = model.covariance.solve_at(*coordinates)  # g: (rows, d)
         contributions[rows] = centred * weighted
         scores[rows] = weighted / spread
     distance = inside + outside

@@ -40,10 +40,9 @@ def fit_ppca(source: Source, n_components: Components, settings: Settings, rng: 
         return closed_form(source, n_components, settings, rng)
     rows = _boiled_down(source)
     spread = rows.fold(Spread.of)
-    total = float(spread.squares.sum()) / spread.weight if spread.weight else 0.0
-    require_usable(source, spread.count, spread.mean, total)
+    require_usable(source, spread.count, spread.mean, spread.total)
     q, rule = _count(rows, n_components, settings, rng)
-    floor = NOISE_FLOOR * total / source.n_features
+    floor = NOISE_FLOOR * spread.total / source.n_features
     ended = _run(rows, _start(rows, spread, q, rng), floor, settings)
     model, value, status = ended.state.principal(), ended.trace[-1], ended.status
     if settings.solver == "em_zero_noise":

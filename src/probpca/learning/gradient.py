@@ -90,7 +90,9 @@ def ascend(source: Source, start: LinearGaussian, floor: float, monitor: Monitor
     """Maximise the log-likelihood by L-BFGS from ``start``; s2 stays above ``floor``."""
     unit = float(np.sqrt(start.covariance.trace() / start.n_features))
     coordinates = _Coordinates(start.mean, unit, start.n_components)
-    weight = source.fold(partial(expect, start)).weight
+    sums = source.fold(partial(expect, start))
+    weight = sums.weight
+    monitor.record(sums.log_likelihood)
 
     def objective(vector: Array) -> tuple[float, Array]:
         value, gradient = value_and_gradient(coordinates.unpack(vector), source)
@@ -101,7 +103,6 @@ def ascend(source: Source, start: LinearGaussian, floor: float, monitor: Monitor
             raise StopIteration
 
     vector = coordinates.pack(start)
-    monitor.record(-weight * objective(vector)[0])
     bounds = [(None, None)] * (vector.size - 1) + [(float(np.log(floor / unit**2)), None)]
     options = {"maxiter": monitor.max_iter, "maxfun": 20 * monitor.max_iter, "maxcor": 20, "ftol": 0.0, "gtol": 1e-12}
     found = minimize(

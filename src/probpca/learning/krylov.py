@@ -50,8 +50,7 @@ def by_krylov(source: Source, k: int, tol: float, rng: np.random.Generator) -> S
     iteration goes on in float64.
     """
     spread = source.fold(Spread.of)
-    n, mean = spread.weight, spread.mean
-    total = float(spread.squares.sum()) / n if n else 0.0
+    n, mean, total = spread.weight, spread.mean, spread.total
     require_usable(source, spread.count, mean, total)
     goal = Certificate(n, source.n_features, k, total, tol)
     solve = _from_rows if is_wide(source, k) else _from_columns
@@ -82,9 +81,9 @@ def _from_columns(source: Source, spread: Spread, goal: Certificate, rng: np.ran
     width = min(b, SPARSE_BLOCK) if is_sparse(source) else b
     sample = source.fold(partial(Sample.of, width, int(rng.integers(2**63))))
     found, good = _iterate(apply, _start(sample.rows - mean, rng), goal, source, mean)
-    vectors = orthonormal(found.vectors[:, : goal.k].astype(np.float64))
     if not good:
-        return Found(found.values, vectors, found.n_products, found.finished)
+        return Found(found.values, found.vectors.astype(np.float64, copy=False), found.n_products, found.finished)
+    vectors = orthonormal(found.vectors[:, : goal.k].astype(np.float64))
     values, rotation = np.linalg.eigh(projected_covariance(source, mean, vectors, spread.weight))
     return Found(values[::-1], vectors @ rotation[:, ::-1], found.n_products, certified=True)
 

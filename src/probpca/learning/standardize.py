@@ -28,7 +28,7 @@ def fit_standardized(
     columns: it differs by the logarithm of the change of units.
     """
     spread = source.fold(Spread.of)
-    require_usable(source, spread.count, spread.mean, float(spread.squares.sum()))
+    require_usable(source, spread.count, spread.mean, spread.total)
     std = np.sqrt(spread.squares / spread.weight)
     # The mean of a long constant column is off by some hundred eps: that is no variation.
     std = np.where(std > ROUNDING * np.abs(spread.mean), std, 1.0)

@@ -84,7 +84,10 @@ class DiagPlusLowRank:
 
     def split_distance(self, rows: Array) -> SplitDistance:
         """The two parts of x' C^{-1} x for each row."""
-        inside, outside = self.coordinates(rows)
+        return self.split_distance_at(*self.coordinates(rows))
+
+    def split_distance_at(self, inside: Array, outside: Array) -> SplitDistance:
+        """The same from the coordinates of the rows."""
         return SplitDistance(
             (inside**2 / self.eigenvalues).sum(axis=1),
             np.einsum("ij,ij->i", outside, outside),
@@ -97,9 +100,11 @@ class DiagPlusLowRank:
 
     def solve(self, rows: Array) -> Array:
         """C^{-1} x for each row: (n, d)."""
-        inside, white = self.coordinates(rows)
-        white += (inside / self.eigenvalues) @ self.whitened.axes.T
-        return white / self.whitened.scale
+        return self.solve_at(*self.coordinates(rows))
+
+    def solve_at(self, inside: Array, outside: Array) -> Array:
+        """The same from the coordinates of the rows."""
+        return (outside + (inside / self.eigenvalues) @ self.whitened.axes.T) / self.whitened.scale
 
     def inverse_diag(self) -> Array:
         r"""The diagonal of C^{-1}: (d,), as two sums of squares.

@@ -30,6 +30,11 @@ class Spread:
     squares: Array  # sum w (x - mean)^2: (d,)
     count: int  # rows with a positive weight
 
+    @property
+    def total(self) -> float:
+        """Variance of all features together, tr S; 0 without rows."""
+        return float(self.squares.sum()) / self.weight if self.weight else 0.0
+
     @classmethod
     def of(cls, block: Block) -> Spread:
         """Summarise a block, piece by piece."""

@@ -17,11 +17,6 @@ def shape(request):
     return request.param
 
 
-@pytest.fixture(params=[0.3, "diagonal"], ids=["isotropic", "diagonal"])
-def model(request, rng, shape):
-    return random_model(rng, *shape, noise=request.param)
-
-
 @pytest.fixture
 def x(rng, model):
     return 2 * rng.standard_normal((6, model.n_features))

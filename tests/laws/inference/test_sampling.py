@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from oracles import assert_moments_match, assert_within_errors, dense_covariance, dense_posterior, random_model
+from oracles import assert_moments_match, assert_within_errors, dense_covariance, dense_posterior
 from probpca import explore, sample, sample_latent
 
 N = 20_000
@@ -13,11 +13,6 @@ N = 20_000
 @pytest.fixture(params=[(5, 2), (2, 3)], ids=["tall", "wide"])
 def shape(request):
     return request.param
-
-
-@pytest.fixture(params=[0.3, "diagonal"], ids=["isotropic", "diagonal"])
-def model(request, rng, shape):
-    return random_model(rng, *shape, noise=request.param)
 
 
 @pytest.fixture
