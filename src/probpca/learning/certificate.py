@@ -43,3 +43,14 @@ class Certificate:
         shortfall = np.minimum(r, r * (r / gap))
         slope = 1 / noise - np.where(theta > noise, 1 / np.maximum(theta, noise), 0.0)
         return float(0.5 * self.n * (slope @ shortfall))
+
+    def loss_from_values(self, values: Array, error: float) -> float:
+        r"""Upper estimate of what errors of this size in every eigenvalue cost, the axes being right.
+
+        The log-likelihood is at its maximum in the eigenvalues and in the noise variance that follows
+        from them, so that it falls with the square of their relative errors, by n/4 for each dimension.
+        """
+        theta, rest = values[: self.k], self.d - self.k
+        noise = max((self.total - theta.sum()) / rest, np.finfo(float).tiny)
+        relative = error / np.append(theta, noise * rest / self.k)
+        return float(0.25 * self.n * (relative**2 @ np.append(np.ones(self.k), rest)))

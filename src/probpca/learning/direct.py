@@ -127,17 +127,19 @@ def _panel_products(stack: Stack, w: Array, dtype: type[np.floating[Any]], colum
     return Centred(mean, panel @ panel.T)
 
 
-def axes_of(stack: Stack, mean: Array, coordinates: Array, n_jobs: int) -> Array:
+def axes_of(
+    stack: Stack, mean: Array, coordinates: Array, n_jobs: int, dtype: type[np.floating[Any]] = np.float64
+) -> Array:
     """Xc' V, up to the length of its columns: (d, k)."""
     weighted = coordinates * np.sqrt(stack.weight)[:, None]  # (n, k)
     shift = weighted.sum(axis=0)
-    work = partial(_panel_axes, stack, weighted)
+    work = partial(_panel_axes, stack, weighted.astype(dtype))
     panels = map_blocks(work, list(stack.panels()), n_jobs)
     return np.concatenate(list(panels)) - np.outer(mean, shift)
 
 
-def _panel_axes(stack: Stack, weighted: Array, columns: slice) -> Array:
-    return stack.panel(columns, np.float64).T @ weighted
+def _panel_axes(stack: Stack, weighted: Floats, columns: slice) -> Floats:
+    return stack.panel(columns, weighted.dtype.type).T @ weighted
 
 
 def _completed(axes: Array, k: int) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,13 +24,21 @@ if TYPE_CHECKING:
     from probpca.sources import Source
     from probpca.typing import Array, Floats
 
-LARGE = 2**20
+LARGE = 2**18
 """Stored cells from which on the precision of products is felt in time."""
 OVERSAMPLING = 4
-SAMPLED_COLUMNS = 8
-"""Columns per vector of the start whose own leading directions are cheap to have, and save a product."""
+SAMPLED = 8
+"""Rows or columns per vector of the start whose own leading directions are cheap to have, and save a product."""
 SPARSE_BLOCK = 4
 """Sparse products with several vectors cost as much as one after the other: narrow blocks need fewer."""
+SINGLE_BLOCK = 8
+"""Products of float32 rows are not copied: with this few vectors reading the rows is what takes the time."""
+
+WIDE, WIDE_SINGLE = 2, 16
+"""Columns per row from which on vectors with an entry per row are the ones to iterate with.
+
+Panels of columns have to be gathered, which costs little beside the cast of float64 rows to float32
+and much beside rows that need none."""
 
 
 class Found(NamedTuple):
@@ -46,10 +54,10 @@ def by_krylov(source: Source, k: int, tol: float, rng: np.random.Generator) -> S
     """Top k by products of the rows with blocks of k + 4 vectors.
 
     Products with dense rows are made in float32 until the axes are good enough; one pass in float64
-    then makes their variances right to double precision. Where float32 is not good enough, the
-    iteration goes on in float64.
+    then makes their variances right to double precision, unless the rows themselves are float32 and
+    cannot feel it. Where float32 is not good enough, the iteration goes on in float64.
     """
-    spread = source.fold(Spread.of)
+    spread = source.fold(partial(Spread.of, dtype=_own_precision(source)))
     n, mean, total = spread.weight, spread.mean, spread.total
     require_usable(source, spread.count, mean, total)
     goal = Certificate(n, source.n_features, k, total, tol)
@@ -63,6 +71,11 @@ def by_krylov(source: Source, k: int, tol: float, rng: np.random.Generator) -> S
     )
 
 
+def _own_precision(source: Source) -> type[np.floating[Any]]:
+    """That of the rows: products of float32 rows in float32, summed in float64."""
+    return np.float32 if source.single_precision else np.float64
+
+
 def is_sparse(source: Source) -> bool:
     """Are there cells that are not stored?"""
     return source.n_rows is not None and source.n_stored != source.n_rows * source.n_features
@@ -71,19 +84,23 @@ def is_sparse(source: Source) -> bool:
 def is_wide(source: Source, k: int) -> bool:
     """Are there enough rows for k components, but so few that vectors with an entry per row are the short ones?"""
     n = source.n_rows
-    return n is not None and k + 1 < n and 2 * n < source.n_features and not is_sparse(source)
+    wide = WIDE_SINGLE if source.single_precision else WIDE
+    return n is not None and k + 1 < n and wide * n < source.n_features and not is_sparse(source)
 
 
 def _from_columns(source: Source, spread: Spread, goal: Certificate, rng: np.random.Generator) -> Found:
     """Eigenvectors of S, with an entry per feature; a piece of rows is read once for both its products."""
     mean, b = spread.mean, goal.k + OVERSAMPLING
     apply = partial(covariance_product, source, mean, weight=spread.weight)
-    width = min(b, SPARSE_BLOCK) if is_sparse(source) else b
-    sample = source.fold(partial(Sample.of, width, int(rng.integers(2**63))))
-    found, good = _iterate(apply, _start(sample.rows - mean, rng), goal, source, mean)
+    narrow = SPARSE_BLOCK if is_sparse(source) else SINGLE_BLOCK if source.single_precision else b
+    width = min(b, narrow)
+    sample = source.fold(partial(Sample.of, SAMPLED * width, int(rng.integers(2**63))))
+    found, good = _iterate(apply, _start(_leading(sample.rows - mean, width), rng), goal, source, mean)
     if not good:
         return Found(found.values, found.vectors.astype(np.float64, copy=False), found.n_products, found.finished)
     vectors = orthonormal(found.vectors[:, : goal.k].astype(np.float64))
+    if source.single_precision and goal.loss_from_values(found.values, 4 * SINGLE_EPS * found.values[0]) < goal.tol:
+        return Found(found.values[: goal.k], vectors, found.n_products, certified=True)
     values, rotation = np.linalg.eigh(projected_covariance(source, mean, vectors, spread.weight))
     return Found(values[::-1], vectors @ rotation[:, ::-1], found.n_products, certified=True)
 
@@ -93,11 +110,12 @@ def _from_rows(source: Source, spread: Spread, goal: Certificate, rng: np.random
     stack = source.fold(Stack.of)
     mean, b = spread.mean, min(goal.k + OVERSAMPLING, spread.mean.size)
     apply = partial(gram_product, stack, mean, n_jobs=source.n_jobs)
-    chosen = rng.choice(mean.size, min(SAMPLED_COLUMNS * b, mean.size), replace=False)
+    chosen = rng.choice(mean.size, min(SAMPLED * b, mean.size), replace=False)
     columns = np.concatenate([block.values[:, chosen] for block in stack.blocks]) - mean[chosen]
     found, good = _iterate(apply, _start(_leading(columns.T, b), rng), goal, source, mean)
     coordinates = orthonormal(found.vectors[:, : goal.k].astype(np.float64))
-    image = axes_of(stack, mean, coordinates, source.n_jobs)  # Xc'V: its singular values are those of the rows
+    dtype = _own_precision(source) if good else np.float64
+    image = axes_of(stack, mean, coordinates, source.n_jobs, dtype)  # Xc'V: its singular values are those of the rows
     axes, singular, _ = np.linalg.svd(image, full_matrices=False)
     return Found(singular**2 / spread.weight, axes, found.n_products, good or found.finished)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from probpca.rows import Block
     from probpca.typing import Array, Floats
 
-SAMPLE_ROWS = 1024
+SAMPLE_ROWS = 64, 1024
 TINY = 1e-300
 
 
@@ -36,13 +36,13 @@ class Spread:
         return float(self.squares.sum()) / self.weight if self.weight else 0.0
 
     @classmethod
-    def of(cls, block: Block) -> Spread:
-        """Summarise a block, piece by piece."""
+    def of(cls, block: Block, dtype: type[np.floating[Any]] = np.float64) -> Spread:
+        """Summarise a block; ``dtype`` is that of the squares within one piece, sums are float64."""
         if block.is_sparse:
             return Spread._of_sparse(block)
         centre = _centre(block)
         sums, squares = np.zeros(centre.size), np.zeros(centre.size)
-        for weighted, deviations in _deviations(block, centre, np.float64):
+        for weighted, deviations in _deviations(block, centre, dtype):
             sums += weighted
             squares += np.einsum("ij,ij->j", deviations, deviations)
         weight = block.total_weight
@@ -129,13 +129,15 @@ def _add_outer(matrix: Array, shift: Array, factor: float) -> None:
 def _centre(block: Block) -> Array:
     """A point near the mean, to take deviations from, that the rows can be subtracted from exactly.
 
-    The mean of a thousand rows spread over the block: what the sums about it must be corrected by is
-    at most n / 1000 times what is left, so that three digits may be lost, in contrived cases only.
+    The mean of up to a thousand rows spread over the block: what the sums about it must be corrected by
+    is at most n over their number times what is left: a thousand rows lose at most a digit, a million
+    three, in contrived cases only.
     With weights anything may happen to such a sample, and the mean itself is taken.
     """
     n, d = block.n_rows, block.n_features
     if block.weight is None:
-        sample = block.values[:: -(-n // SAMPLE_ROWS)] if n else np.zeros((1, d))
+        size = int(np.clip(n // 16, *SAMPLE_ROWS))
+        sample = block.values[:: -(-n // size)] if n else np.zeros((1, d))
         centre = np.asarray(sample.mean(axis=0, dtype=np.float64)).reshape(d)
     else:
         sums = sum((block.weight[rows] @ block.raw(rows) for rows in block.pieces()), np.zeros(d))
