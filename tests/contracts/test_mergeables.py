@@ -57,13 +57,17 @@ def seen_regression(sums):
 
 def regression(x, w, gain, P):
     """The sums one row after the other."""
-    sums = dict.fromkeys(["latent", "latent_products", "residual", "residual_products", "residual_squares"], 0.0)
+    theta = np.column_stack([MODEL.loadings, MODEL.mean])
+    sums = {"latent": 0.0, "score": 0.0, "squares": 0.0}
     for row, weight in zip(x, w, strict=True):
-        m = gain.T @ (row - MODEL.mean)
-        r = row - MODEL.mean - MODEL.loadings @ m
-        parts = [m, np.outer(m, m), r, np.outer(r, m), r**2]
+        t = np.append(gain.T @ (row - MODEL.mean), 1.0)
+        doubt = np.zeros((Q + 1, Q + 1))
+        doubt[:Q, :Q] = P
+        r = row - theta @ t
+        parts = [np.outer(t, t) + doubt, np.outer(t, r) - doubt @ theta.T, r**2 + np.diag(theta @ doubt @ theta.T)]
         sums = {name: total + weight * part for (name, total), part in zip(sums.items(), parts, strict=True)}
-    return {**sums, "weight": w.sum(), "latent_covariance": w.sum() * P}
+    packed = sums["latent"][np.tril_indices(Q + 1)]
+    return {**sums, "weight": w.sum(), "cells": D * w.sum(), "latent": packed, "gram": packed[:, None]}
 
 
 def posterior_regression(x, w):
@@ -76,7 +80,12 @@ def posterior_regression(x, w):
 
 def least_squares_regression(x, w):
     W = MODEL.loadings
-    return {**regression(x, w, W @ np.linalg.inv(W.T @ W), np.zeros((Q, Q))), "log_likelihood": 0.0}
+    return regression(x, w, W @ np.linalg.inv(W.T @ W), np.zeros((Q, Q)))
+
+
+def seen_squares(sums):
+    """All but the log-likelihood, which means nothing without noise."""
+    return {name: value for name, value in seen_regression(sums).items() if name != "log_likelihood"}
 
 
 def products(x, w):
@@ -105,7 +114,7 @@ KINDS = {
     ),
     "Stack": Kind(Stack.of, seen_stack, mean_and_scatter),
     "Regression": Kind(partial(expect, MODEL), seen_regression, posterior_regression),
-    "Regression without noise": Kind(partial(expect_zero_noise, MODEL), seen_regression, least_squares_regression),
+    "Regression without noise": Kind(partial(expect_zero_noise, MODEL), seen_squares, least_squares_regression),
     "Sum of products": Kind(partial(scatter_product, MODEL.mean, AXES), seen_value, products),
     "Sum of residuals": Kind(partial(squared_residuals, MODEL.mean, AXES), seen_value, residuals),
 }

@@ -20,11 +20,12 @@ def with_cell(value):
 @pytest.mark.parametrize(
     ("rows", "error", "message"),
     [
-        (with_cell(np.nan), DataError, r"NaN or infinity \(1 NaN(.|\n)*column 2(.|\n)*Hint: drop those rows or fill"),
-        (with_cell(np.inf), DataError, "1 infinity"),
-        (sparse.csr_array(with_cell(np.nan)), DataError, "1 NaN"),
-        (pd.DataFrame(with_cell(np.nan)), DataError, "1 NaN"),
-        (iter([with_cell(np.nan)]), DataError, "NaN or infinity"),
+        (with_cell(np.inf), DataError, r"1 infinity; first in column 2(.|\n)*Hint: infinity is no value"),
+        (sparse.csr_array(with_cell(np.inf)), DataError, "1 infinity"),
+        (pd.DataFrame(with_cell(-np.inf)), DataError, "1 infinity"),
+        (np.where(np.eye(20, 5) > 0, np.nan, with_cell(np.inf)), DataError, r"infinity \(1 cells\)"),
+        (iter([ROWS, with_cell(np.nan)]), DataError, r"NaN or infinity(.|\n)*Hint"),
+        (np.full((6, 4), np.nan), DataError, "at least 2 rows with observed cells are needed"),
         (with_cell(1e200), DataError, "too large"),
         (np.array([["a", "b"], ["c", "d"]]), ValueError, "could not convert string to float"),
         (np.empty((0, 5)), ValueError, "0 sample"),
@@ -104,8 +105,8 @@ def test_questions_about_other_rows_than_were_fitted(ask):
     ppca = PPCA(2).fit(ROWS)
     with pytest.raises(ValueError, match="X has 3 features, but PPCA is expecting 5"):
         getattr(ppca, ask)(ROWS[:, :3])
-    with pytest.raises(ValueError, match="contains NaN"):
-        getattr(ppca, ask)(with_cell(np.nan))
+    with pytest.raises(ValueError, match="contains infinity"):
+        getattr(ppca, ask)(with_cell(np.inf))
 
 
 def test_weights_of_a_score_are_checked():

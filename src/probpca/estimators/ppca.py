@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
 
 from probpca.errors import SourceError
 from probpca.estimators.files import read_estimator, write_estimator
+from probpca.estimators.imputing import ImputationQueries
 from probpca.estimators.queries import LinearGaussianQueries, generator
+from probpca.estimators.reading import open_table, warn_of_flaws
 from probpca.estimators.summary import summary
 from probpca.learning import SOLVERS, Settings, fit_ppca
 from probpca.learning.progress import ProgressBar
 from probpca.learning.standardize import fit_standardized
-from probpca.sources import open_source
-from probpca.sources.opening import is_source
+from probpca.learning.uncertainty import complete_information
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from probpca.learning import FitResult, Status
-    from probpca.sources import Source
 
 
-class PPCA(ClassNamePrefixFeaturesOutMixin, LinearGaussianQueries, BaseEstimator):  # type: ignore[misc]
+class PPCA(ClassNamePrefixFeaturesOutMixin, ImputationQueries, LinearGaussianQueries, BaseEstimator):  # type: ignore[misc]
     r"""Probabilistic principal component analysis by exact maximum likelihood.
 
     .. math:: x = W z + \mu + \varepsilon, \qquad z \sim N(0, I_q), \quad \varepsilon \sim N(0, \sigma^2 I_d)
@@ -39,11 +36,20 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, LinearGaussianQueries, BaseEstimator
     ----------
     n_components : int, float, "bic", "evidence" or None, default=None
         Number of components q < d; or the share of variance that they must hold; or the criterion
-        that chooses them. None is BIC over 1 .. min(d - 1, n - 2, 50).
+        that chooses them. None is BIC over 1 .. min(d - 1, n - 2, 50); where cells are missing over
+        1 .. min(d - 1, n - 2, 20), up to where it has fallen twice.
     solver : str, default="auto"
-        "auto" and "closed_form" compute the exact maximum with the eigensolver that fits the shape;
-        "covariance", "gram", "krylov" and "svd" name that eigensolver. "em", "px_em" (parameter
-        expanded), "em_zero_noise" (Roweis) and "gradient" (L-BFGS) iterate to the same model.
+        For complete rows "auto" and "closed_form" compute the exact maximum with the eigensolver that
+        fits the shape; "covariance", "gram", "krylov" and "svd" name that eigensolver. "em", "px_em"
+        (parameter expanded), "em_zero_noise" (Roweis) and "gradient" (L-BFGS) iterate to the same model.
+        Where cells are missing "auto" and "px_em" are parameter-expanded EM, accelerated; "em" and
+        "gradient" reach the same maximum.
+    missing : "nan" or "unstored", default="nan"
+        NaN is a missing cell always. "unstored": so is what a sparse matrix does not store, as in a
+        table of ratings; otherwise it is zero.
+    n_init : int, default=1
+        Where cells are missing the likelihood may have several maxima: the best of so many starts is
+        kept. It matters when few cells are observed for each parameter.
     standardize : bool, default=False
         Fit to columns scaled to unit variance, and express the model in the units of the data: the
         noise variance then differs between features.
@@ -55,6 +61,11 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, LinearGaussianQueries, BaseEstimator
         Threads over blocks of rows. None: as many as BLAS may use. -1: all cores.
     verbose : bool, default=False
         Show a progress bar.
+    keep_source : bool, default=False
+        Keep the training rows at hand, so that ``impute_draws`` can learn how sure the parameters are.
+    n_parameter_draws : int, default=0
+        Make so many draws of the parameters at the end of the fit, for ``impute_draws``: an
+        alternative to ``keep_source`` that holds models instead of rows.
     random_state : int, RandomState, Generator or None, default=None
         Decides the starting vectors of iterative solvers and what ``sample`` and ``explore`` draw.
 
@@ -70,6 +81,10 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, LinearGaussianQueries, BaseEstimator
     log_likelihood_ : float
         Total over the training rows.
     n_components_ : int
+    n_observed_ : float
+        Number of observed cells, as rows count.
+    empty_features_ : ndarray
+        Positions of columns of which nothing was observed; their loadings and mean are 0.
     n_iter_, converged_, status_, trace_
         How the fit went; ``status_.value`` says what to do about it. ``n_iter_`` counts steps, and for
         the closed form passes over the rows.
@@ -108,6 +123,10 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, LinearGaussianQueries, BaseEstimator
         "standardize": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "missing": [StrOptions({"nan", "unstored"})],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "keep_source": ["boolean"],
+        "n_parameter_draws": [Interval(Integral, 0, None, closed="left")],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
         "random_state": ["random_state", np.random.Generator],
@@ -121,6 +140,10 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, LinearGaussianQueries, BaseEstimator
         standardize: bool = False,
         tol: float = 1e-3,
         max_iter: int = 1000,
+        missing: str = "nan",
+        n_init: int = 1,
+        keep_source: bool = False,
+        n_parameter_draws: int = 0,
         n_jobs: int | None = None,
         verbose: bool = False,
         random_state: Any = None,
@@ -131,34 +154,44 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, LinearGaussianQueries, BaseEstimator
         self.standardize = standardize
         self.tol = tol
         self.max_iter = max_iter
+        self.missing = missing
+        self.n_init = n_init
+        self.keep_source = keep_source
+        self.n_parameter_draws = n_parameter_draws
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the model to complete rows.
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, cell_weight: Any = None) -> Self:
+        """Fit the model to rows, of which cells may be missing (NaN).
 
         ``X`` is an array, a sparse matrix, a dataframe, or an iterator of batches of rows.
         ``sample_weight`` are frequencies: 2 is the row twice, 0 a row that is not there.
+        ``cell_weight`` are relative precisions, shaped like ``X``: a cell has noise variance s2 / weight,
+        and one of weight 0 is missing.
         """
         self._validate_params()
-        self.__dict__.pop("model_", None)  # a fit that fails leaves nothing half fitted behind
-        source = self._open(X, sample_weight)
+        for name in ("model_", "source_", "parameter_draws_"):  # a fit that fails leaves nothing half fitted behind
+            self.__dict__.pop(name, None)
+        source = open_table(self, X, sample_weight, cell_weight)
         rng = generator(self.random_state)
         fit = fit_standardized if self.standardize else fit_ppca
         with ProgressBar(enabled=bool(self.verbose)) as bar:
-            settings = Settings(self.solver, self.tol, self.max_iter, bar)
+            settings = Settings(self.solver, self.tol, self.max_iter, bar, self.n_init)
             self._keep(fit(source, self.n_components, settings, rng))
-        if not self.converged_:
-            warnings.warn(self.status_.value, ConvergenceWarning, stacklevel=2)
+        if self.keep_source:
+            self.source_ = source
+        if self.n_parameter_draws:
+            self.parameter_draws_ = self._draw_parameters(source, self.n_parameter_draws, rng)
+        warn_of_flaws(self)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None, cell_weight: Any = None) -> Any:
         """Fit, then return the posterior means of the same rows."""
         if isinstance(X, Iterator):
             msg = "fit_transform reads its rows twice; an iterator can be read once.\nHint: pass a list of batches."
             raise SourceError(msg)
-        return self.fit(X, y, sample_weight=sample_weight).transform(X)
+        return self.fit(X, y, sample_weight=sample_weight, cell_weight=cell_weight).transform(X)
 
     @property
     def converged_(self) -> bool:
@@ -179,24 +212,6 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, LinearGaussianQueries, BaseEstimator
         """Read what ``to_file`` wrote."""
         return read_estimator(cls, path)
 
-    def _open(self, X: Any, sample_weight: Any) -> Source:
-        if is_source(X) or isinstance(X, Iterator):
-            source = open_source(X, weight=sample_weight, n_jobs=self.n_jobs)
-            self.n_features_in_ = source.n_features
-            self.__dict__.pop("feature_names_in_", None)  # of a table fitted before
-            return source
-        # Values that are not finite show in the sums that the solver makes anyway.
-        rows = validate_data(
-            self,
-            X,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-            ensure_min_samples=2,
-            ensure_min_features=2,
-        )
-        return open_source(rows, weight=sample_weight, n_jobs=self.n_jobs)
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
@@ -209,8 +224,17 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, LinearGaussianQueries, BaseEstimator
         self.n_components_ = result.model.n_components
         self.n_samples_ = result.weight
         self.rule_ = result.rule
+        d = result.model.n_features
+        self.n_observed_ = result.weight * d if result.cells is None else result.cells
+        self.empty_features_ = np.empty(0, np.intp) if result.empty is None else result.empty
+        self.information_ = (
+            complete_information(result.weight, self.n_components_)
+            if result.information is None
+            else result.information
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
         return tags

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -14,8 +15,9 @@ from probpca.errors import ShapeError, SourceError
 from probpca.inference import coding, conditioning, sampling
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.outliers import Outliers, outliers
-from probpca.inference.posterior import posterior_covariance, posterior_mean
+from probpca.inference.posterior import posterior, posterior_covariance, posterior_mean
 from probpca.models import Gaussian, LinearGaussian
+from probpca.rows import Block, as_block
 from probpca.sources import open_source
 from probpca.sources.opening import check_weight, is_source
 
@@ -31,6 +33,20 @@ def generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.Generator):
         return random_state
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+
+
+class _Belief(NamedTuple):
+    mean: Array
+    covariance: Array
+
+
+def _is_complete(_: LinearGaussian, block: Block) -> Any:
+    return np.array([block.is_complete])
+
+
+def _mean_and_covariance(model: LinearGaussian, block: Block) -> _Belief:
+    belief = posterior(model, block)
+    return _Belief(belief.mean, belief.covariance)
 
 
 class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
@@ -89,10 +105,12 @@ class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
         return coding.decode(self.model_, latent)
 
     def posterior(self, X: Any) -> Gaussian:
-        """Posterior of the latent variables: mean (n, q) and covariance (n, q, q), shared by all rows."""
-        mean = self._answer(posterior_mean, X)
-        n, q = mean.shape
-        return Gaussian(mean, np.broadcast_to(posterior_covariance(self.model_), (n, q, q)))
+        """Posterior of the latent variables: mean (n, q) and covariance (n, q, q), shared by complete rows."""
+        if self._answer(_is_complete, X).all():
+            mean = self._answer(posterior_mean, X)
+            n, q = mean.shape
+            return Gaussian(mean, np.broadcast_to(posterior_covariance(self.model_), (n, q, q)))
+        return Gaussian(*self._answer(_mean_and_covariance, X))
 
     def project(self, X: Any) -> Array:
         """Coordinates along the principal axes, as classical PCA has them: (n, n_components)."""
@@ -132,7 +150,7 @@ class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
 
     def explore(self, X: Any, n_draws: int = 10, *, random_state: Any = None) -> Array:
         """Draw plausible neighbours of each row: (n_draws, n, n_features)."""
-        rows = self._validated(X)
+        rows = self._block(X)
         return sampling.explore(self.model_, rows, n_draws, rng=self._generator(random_state))
 
     def joint(self) -> Gaussian:
@@ -175,7 +193,17 @@ class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
         if is_source(X):
             msg = "this method takes a matrix of rows, not a source.\nHint: pass some of its rows as an array."
             raise SourceError(msg)
-        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        kinds = [np.float64, np.float32]
+        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=kinds, ensure_all_finite="allow-nan")
+
+    @property
+    def _unstored_missing(self) -> bool:
+        return getattr(self, "missing", "nan") == "unstored"
+
+    def _block(self, X: Any) -> Block:
+        """Rows at hand, as one block."""
+        values = as_block(self._validated(X)).values
+        return Block(values, unstored_missing=self._unstored_missing and sparse.issparse(values))
 
     def _answer(self, function: Callable[[LinearGaussian, Any], Any], X: Any) -> Any:
         """Ask a row-wise question of rows wherever they are, blocks in parallel."""
@@ -183,5 +211,5 @@ class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
         _ = self.model_.covariance.whitened  # once, before workers would each compute it
         if is_source(X):
             return X.map(partial(function, self.model_))
-        source = open_source(self._validated(X), n_jobs=self.n_jobs)
+        source = open_source(self._validated(X), unstored_missing=self._unstored_missing, n_jobs=self.n_jobs)
         return source.map(partial(function, self.model_))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from probpca.inference.observed import seen
 from probpca.inference.posterior import posterior_mean
 from probpca.rows import as_block
 
@@ -26,10 +27,19 @@ def decode(model: LinearGaussian, z: Array) -> Array:
 
 
 def project(model: LinearGaussian, x: Rows) -> Array:
-    """Coordinates along the principal axes, U'(x - mu), as classical PCA has them: (n, q)."""
+    """Coordinates along the principal axes, U'(x - mu), as classical PCA has them: (n, q).
+
+    Of a row with missing cells: those of the point of the principal subspace that is nearest to its
+    observed cells, and nearest to the mean if these leave a choice.
+    """
     block = as_block(x, model.n_features)
     axes, _ = model.principal_axes
     out = np.empty((block.n_rows, axes.shape[1]))
+    if not block.is_complete:
+        turn = axes.T @ model.loadings  # (q, q)
+        for part in seen(model, block):
+            out[part.rows] = part.least_squares().latent.T @ turn.T
+        return out
     for rows in block.pieces():
         out[rows] = block.centred(rows, model.mean) @ axes
     return out

@@ -12,6 +12,7 @@ from probpca.errors import DataError, ShapeError
 from probpca.inference.posterior import posterior_mean, posterior_root
 from probpca.linalg.lowrank import DiagPlusLowRank
 from probpca.models import Gaussian
+from probpca.rows import as_block
 
 if TYPE_CHECKING:
     from probpca.models import LinearGaussian
@@ -84,8 +85,12 @@ def condition(model: LinearGaussian, features: Any, values: Rows) -> Predictive:
     if unknown.size == 0:
         msg = "condition needs at least one feature left to predict; all of them were given."
         raise ShapeError(msg)
+    block = as_block(values, known.size)
+    if not block.is_complete:
+        msg = "condition needs values of all the features it is given; some are NaN.\nHint: impute fills them in."
+        raise DataError(msg)
     seen, unseen = model.restrict(known), model.restrict(unknown)
-    mean = unseen.mean + posterior_mean(seen, values) @ unseen.loadings.T  # (n, u)
+    mean = unseen.mean + posterior_mean(seen, block) @ unseen.loadings.T  # (n, u)
     return Predictive(unknown, mean, DiagPlusLowRank(unseen.noise_variance, unseen.loadings @ posterior_root(seen)))
 
 

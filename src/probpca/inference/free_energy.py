@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from probpca.errors import DataError
 from probpca.inference.likelihood import LOG_2PI
 from probpca.rows import as_block
 
@@ -24,6 +25,9 @@ def free_energy(model: LinearGaussian, x: Rows, latent: Gaussian) -> Array:
     E-step nor an M-step lowers its sum. Neal & Hinton (1998).
     """
     block = as_block(x, model.n_features)
+    if not block.is_complete:
+        msg = "the free energy is that of complete rows; some cells are NaN."
+        raise DataError(msg)
     W, psi = model.loadings, model.noise_variance
     d, q = W.shape
     m, P = latent.mean, latent.covariance  # (n, q), (n, q, q)

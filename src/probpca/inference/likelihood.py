@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from probpca.inference.observed import seen
 from probpca.rows import as_block
 
 if TYPE_CHECKING:
@@ -17,13 +18,14 @@ LOG_2PI = float(np.log(2 * np.pi))
 
 
 def log_likelihood(model: LinearGaussian, x: Rows) -> Array:
-    r"""Log density of each row under :math:`N(\mu, W W^\top + \Psi)`: (n,).
+    r"""Log density of what was observed of each row, under :math:`N(\mu, W W^\top + \Psi)`: (n,).
 
     .. math::
         \log p(x) = -\tfrac12 \left[ d \log 2\pi + \log|C| + T^2 + Q \right]
 
     with T2 and Q the squared distances inside and outside the span of W, each a sum of squares:
-    accurate to the last digits for any noise variance. Costs O(d q) a row.
+    accurate to the last digits for any noise variance. Costs O(d q) a row, O(d q^2) where cells are
+    missing (NaN); a row of which nothing was observed has density 1.
 
     Examples
     --------
@@ -37,6 +39,10 @@ def log_likelihood(model: LinearGaussian, x: Rows) -> Array:
     covariance = model.covariance
     constant = model.n_features * LOG_2PI + covariance.logdet()
     out = np.empty(block.n_rows)
+    if not block.is_complete:
+        for part in seen(model, block):
+            out[part.rows] = part.log_likelihood()
+        return out
     for rows in block.pieces():
         out[rows] = covariance.squared_mahalanobis(block.centred(rows, model.mean))
     return -0.5 * (constant + out)

@@ -6,19 +6,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from probpca.inference.observed import seen
 from probpca.inference.tails import chi2_tail, log10_chi2_tail
 from probpca.rows import as_block
+from probpca.rows.block import dense_values
 
 if TYPE_CHECKING:
     from probpca.models import LinearGaussian
-    from probpca.rows import Rows
+    from probpca.rows import Block, Rows
     from probpca.typing import Array
+
+SMALLEST = 1e-15
 
 
 class Outliers(NamedTuple):
     """Distances of rows from the model, with their probabilities and their causes.
 
-    Probabilities are exact for new rows and known parameters.
+    Probabilities are exact for new rows and known parameters. Of a row with missing cells the
+    observed ones are judged, and degrees of freedom count them: d is their number, and q the
+    number of latent directions that they determine. With nothing observed p-values are 1.
     """
 
     distance: Array  # D2 = T2 + Q: (n,), chi-square with d degrees of freedom
@@ -29,7 +35,7 @@ class Outliers(NamedTuple):
     latent_p_value: Array  # (n,)
     residual_p_value: Array  # (n,)
     contributions: Array  # signed share of each cell in D2, rows sum to D2: (n, d)
-    cell_scores: Array  # (x_j - E[x_j | the other cells]) / its standard deviation: (n, d)
+    cell_scores: Array  # (x_j - E[x_j | the other cells]) / its standard deviation, NaN if missing: (n, d)
 
 
 def outliers(model: LinearGaussian, x: Rows) -> Outliers:
@@ -53,27 +59,65 @@ def outliers(model: LinearGaussian, x: Rows) -> Outliers:
     2
     """
     block = as_block(x, model.n_features)
+    found = _of_complete(model, block) if block.is_complete else _of_observed(model, block)
+    distance = found.inside + found.outside
+    return Outliers(
+        distance,
+        found.inside,
+        found.outside,
+        chi2_tail(distance, found.degrees),
+        log10_chi2_tail(distance, found.degrees),
+        chi2_tail(found.inside, found.rank),
+        chi2_tail(found.outside, found.degrees - found.rank),
+        found.contributions,
+        found.scores,
+    )
+
+
+class _Distances(NamedTuple):
+    inside: Array  # T2: (n,)
+    outside: Array  # Q: (n,)
+    contributions: Array  # (n, d)
+    scores: Array  # (n, d)
+    degrees: Array  # of freedom of D2: (n,)
+    rank: Array  # of freedom of T2: (n,)
+
+    @classmethod
+    def empty(cls, n: int, d: int) -> _Distances:
+        vectors, tables = [np.empty(n) for _ in range(4)], [np.empty((n, d)) for _ in range(2)]
+        return cls(vectors[0], vectors[1], tables[0], tables[1], vectors[2], vectors[3])
+
+
+def _of_complete(model: LinearGaussian, block: Block) -> _Distances:
     d = model.n_features
-    r = min(model.n_components, d)
-    inside, outside = np.empty(block.n_rows), np.empty(block.n_rows)
-    contributions, scores = np.empty((block.n_rows, d)), np.empty((block.n_rows, d))
+    out = _Distances.empty(block.n_rows, d)
+    out.degrees[:], out.rank[:] = d, min(model.n_components, d)
     spread = np.sqrt(model.covariance.inverse_diag())  # (d,)
     for rows in block.pieces():
         centred = block.centred(rows, model.mean)
         coordinates = model.covariance.coordinates(centred)
-        inside[rows], outside[rows] = model.covariance.split_distance_at(*coordinates)
+        out.inside[rows], out.outside[rows] = model.covariance.split_distance_at(*coordinates)
         weighted = model.covariance.solve_at(*coordinates)  # g: (rows, d)
-        contributions[rows] = centred * weighted
-        scores[rows] = weighted / spread
-    distance = inside + outside
-    return Outliers(
-        distance,
-        inside,
-        outside,
-        chi2_tail(distance, d),
-        log10_chi2_tail(distance, d),
-        chi2_tail(inside, r),
-        chi2_tail(outside, d - r),
-        contributions,
-        scores,
-    )
+        out.contributions[rows] = centred * weighted
+        out.scores[rows] = weighted / spread
+    return out
+
+
+def _of_observed(model: LinearGaussian, block: Block) -> _Distances:
+    """The same for the observed cells of each row, whose degrees of freedom follow."""
+    out = _Distances.empty(block.n_rows, model.n_features)
+    for part in seen(model, block):
+        rows, tables, cells = part.rows, part.tables, part.cells
+        best = part.least_squares()
+        ones = np.ones((1, rows.size))
+        out.inside[rows] = best.distance
+        outside = cells.residual(tables.loadings, np.vstack([best.latent, ones])).row_squares() / part.noise
+        out.rank[rows], out.degrees[rows] = best.rank, part.part.observed
+        out.outside[rows] = np.where(part.part.observed > best.rank, outside, 0.0)
+        centred = cells.residual(tables.loadings[-1:], ones).dense()
+        weighted = part.latents.residual(tables, cells).dense() / part.noise  # g: (b, d)
+        out.contributions[rows] = centred * weighted
+        precision = np.maximum(1.0 - part.doubt() / part.noise, SMALLEST) / part.noise  # diagonal of C^{-1}
+        out.scores[rows] = weighted / np.sqrt(precision)
+    out.scores[np.isnan(dense_values(block))] = np.nan
+    return out

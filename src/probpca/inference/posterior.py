@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from probpca.inference.observed import seen
+from probpca.linalg.packed import unpack
 from probpca.models import Gaussian
 from probpca.rows import as_block
 
@@ -21,8 +23,9 @@ def posterior(model: LinearGaussian, x: Rows) -> Gaussian:
     .. math::
         P = (I + W^\top \Psi^{-1} W)^{-1}, \qquad m = P \, W^\top \Psi^{-1} (x - \mu)
 
-    The covariance does not depend on x: all rows share one, as a read-only view (n, q, q).
-    Costs O(d q) a row. Tipping & Bishop (1999), eq. 6.
+    The covariance does not depend on x: all rows share one, as a read-only view (n, q, q), unless
+    cells are missing (NaN), when each has its own. A row of which nothing was observed keeps the
+    prior. Costs O(d q) a row, O(d q^2) where cells are missing. Tipping & Bishop (1999), eq. 6.
 
     Examples
     --------
@@ -35,6 +38,12 @@ def posterior(model: LinearGaussian, x: Rows) -> Gaussian:
     """
     block = as_block(x, model.n_features)
     q = model.n_components
+    if not block.is_complete:
+        mean, covariance = np.empty((block.n_rows, q)), np.empty((block.n_rows, q, q))
+        for part in seen(model, block):
+            mean[part.rows] = part.latents.mean.T
+            covariance[part.rows] = unpack(part.covariance)
+        return Gaussian(mean, covariance)
     shared = np.broadcast_to(posterior_covariance(model), (block.n_rows, q, q))
     return Gaussian(posterior_mean(model, block), shared)
 
@@ -42,6 +51,11 @@ def posterior(model: LinearGaussian, x: Rows) -> Gaussian:
 def posterior_mean(model: LinearGaussian, x: Rows) -> Array:
     """Posterior mean of z given each row: (n, q)."""
     block = as_block(x, model.n_features)
+    if not block.is_complete:
+        means = np.empty((block.n_rows, model.n_components))
+        for part in seen(model, block):
+            means[part.rows] = part.latents.mean.T
+        return means
     gain = encoder(model)  # (d, q)
     if block.is_sparse:
         return np.asarray(block.values @ gain) - model.mean @ gain

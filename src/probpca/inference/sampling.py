@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from probpca.inference.coding import decode
-from probpca.inference.posterior import posterior_mean, posterior_root
+from probpca.inference.posterior import posterior, posterior_mean, posterior_root
+from probpca.rows import as_block
 
 if TYPE_CHECKING:
     from probpca.models import LinearGaussian
@@ -31,9 +32,13 @@ def sample(model: LinearGaussian, n: int, *, rng: np.random.Generator) -> Array:
 
 def sample_latent(model: LinearGaussian, x: Rows, n_draws: int, *, rng: np.random.Generator) -> Array:
     """Draw latent variables of each row from their posterior: (n_draws, n, q)."""
-    mean = posterior_mean(model, x)  # (n, q)
-    noise = rng.standard_normal((n_draws, *mean.shape))
-    return mean + noise @ posterior_root(model).T
+    block = as_block(x, model.n_features)
+    if block.is_complete:
+        mean = posterior_mean(model, block)  # (n, q)
+        return mean + rng.standard_normal((n_draws, *mean.shape)) @ posterior_root(model).T
+    belief = posterior(model, block)
+    noise = rng.standard_normal((n_draws, *belief.mean.shape))
+    return belief.mean + np.einsum("nij,knj->kni", np.linalg.cholesky(belief.covariance), noise)
 
 
 def explore(model: LinearGaussian, x: Rows, n_draws: int, *, rng: np.random.Generator) -> Array:

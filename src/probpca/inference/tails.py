@@ -14,25 +14,25 @@ FRACTION_TERMS = 200
 SMALLEST = 1e-290
 
 
-def chi2_tail(distance: Array, degrees: int) -> Array:
-    """P(chi2 > distance); 1 when there are no degrees of freedom."""
-    if degrees == 0:
-        return np.ones_like(distance)
-    return np.asarray(gammaincc(0.5 * degrees, 0.5 * distance))
+def chi2_tail(distance: Array, degrees: int | Array) -> Array:
+    """P(chi2 > distance), degrees of freedom being one for all or one each; 1 when there are none."""
+    half = 0.5 * np.asarray(degrees)
+    return np.where(half > 0, gammaincc(np.where(half > 0, half, 1.0), 0.5 * distance), 1.0)
 
 
-def log10_chi2_tail(distance: Array, degrees: int) -> Array:
+def log10_chi2_tail(distance: Array, degrees: int | Array) -> Array:
     """Its logarithm to base 10, right far beyond the smallest float."""
+    degrees = np.broadcast_to(np.asarray(degrees, dtype=np.float64), distance.shape)
     tail = chi2_tail(distance, degrees)
     tiny = tail < SMALLEST
     out = np.log10(np.where(tiny, 1.0, tail))
     far = tiny & np.isfinite(distance)
     out[tiny] = -np.inf
-    out[far] = _log_upper_gamma(0.5 * degrees, 0.5 * distance[far]) / np.log(10.0)
+    out[far] = _log_upper_gamma(0.5 * degrees[far], 0.5 * distance[far]) / np.log(10.0)
     return out
 
 
-def _log_upper_gamma(a: float, x: Array) -> Array:
+def _log_upper_gamma(a: Array, x: Array) -> Array:
     """Log of Gamma(a, x) / Gamma(a) for x well above a, by Lentz's continued fraction."""
     b = x + 1.0 - a
     c = np.full_like(x, 1e300)

@@ -12,6 +12,7 @@ from probpca.errors import DataError
 if TYPE_CHECKING:
     from probpca.rows import Block
     from probpca.sources import Source
+    from probpca.statistics import Columns
     from probpca.typing import Array
 
 ENOUGH_ROWS = 2
@@ -45,6 +46,10 @@ class Flaws:
         return Flaws(self.n_nan + other.n_nan, self.n_infinite + other.n_infinite, column)
 
 
+class MissingCellsError(DataError):
+    """Rows that should have been complete are not."""
+
+
 def require_usable(source: Source, count: int, mean: Array, total: float) -> None:
     """Raise ``DataError`` unless there are two rows, all finite, that differ."""
     if count < ENOUGH_ROWS:
@@ -57,6 +62,27 @@ def require_usable(source: Source, count: int, mean: Array, total: float) -> Non
         raise DataError(msg)
 
 
+def require_observed(source: Source, columns: Columns) -> None:
+    """Raise ``DataError`` unless two rows have something observed, all of it finite, that differs."""
+    if not columns.is_finite:
+        _blame_observed(source)
+    if columns.count < ENOUGH_ROWS:
+        msg = f"at least 2 rows with observed cells are needed to learn a distribution; got {columns.count:.0f}."
+        raise DataError(msg)
+    if columns.squares.sum() <= 0:
+        msg = "all observed values of each column are identical: there is no variation to explain."
+        raise DataError(msg)
+
+
+def _blame_observed(source: Source) -> None:
+    flaws = source.fold(Flaws.of)
+    if flaws.n_infinite:
+        msg = f"observed values must be finite; X contains infinity ({flaws.n_infinite} cells)."
+    else:
+        msg = "the squares of the values must stay below 1e308; these are too large.\nHint: change the units."
+    raise DataError(msg)
+
+
 def _blame(source: Source) -> None:
     flaws = source.fold(Flaws.of) if source.repeatable else None
     if flaws is not None and flaws.n_nan + flaws.n_infinite == 0:
@@ -65,11 +91,14 @@ def _blame(source: Source) -> None:
             "Hint: change the units of the data, e.g. divide by 1e100."
         )
         raise DataError(msg)
+    if flaws is not None and flaws.n_infinite == 0:
+        msg = f"rows must be complete; X contains NaN ({flaws.n_nan} cells; first in column {flaws.column})."
+        raise MissingCellsError(msg)
     where = (
         "" if flaws is None else f" ({flaws.n_nan} NaN, {flaws.n_infinite} infinity; first in column {flaws.column})"
     )
     msg = (
-        f"rows must be complete and finite; X contains NaN or infinity{where}.\n"
-        "Hint: drop those rows or fill the cells before fitting."
+        f"rows must be finite; X contains NaN or infinity{where}.\n"
+        "Hint: infinity is no value; NaN stands for a missing cell, and needs rows that can be read again."
     )
     raise DataError(msg)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +11,7 @@ from scipy.linalg import eigh, svd
 
 from probpca.errors import DataError
 from probpca.learning.certificate import Certificate
-from probpca.learning.checks import require_usable
+from probpca.learning.checks import MissingCellsError, require_usable
 from probpca.learning.spectrum import Spectrum, resolution_of_rows, resolution_of_squares
 from probpca.linalg.krylov import block_krylov
 from probpca.linalg.rotations import orthonormal
@@ -157,8 +157,13 @@ def within_single_range(total: float) -> bool:
 def _single_if_safe(source: Source, solve: Callable[[type[np.floating[Any]]], Spectrum], tol: float) -> Spectrum:
     """For float32 rows try float32 products first; keep them if what they lose is below ``tol``."""
     if source.single_precision:
-        with suppress(DataError):  # squares out of the range of float32; float64 has the last word
+        try:
             spectrum = solve(np.float32)
+        except MissingCellsError:
+            raise
+        except DataError:  # squares out of the range of float32; float64 has the last word
+            pass
+        else:
             if _single_was_enough(spectrum, tol):
                 return spectrum
     return solve(np.float64)

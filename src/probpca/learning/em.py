@@ -7,16 +7,15 @@ from functools import partial
 from typing import TYPE_CHECKING, final
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from probpca.inference.likelihood import LOG_2PI
 from probpca.learning.expectation import expect, expect_zero_noise
+from probpca.linalg.packed import unpack
 from probpca.models import Gaussian, LinearGaussian
 
 if TYPE_CHECKING:
     from probpca.sources import Source
     from probpca.statistics import Regression
-    from probpca.typing import Array
 
 
 @final
@@ -30,11 +29,12 @@ class EM:
 
     floor: float  # smallest noise variance
     expand: bool = True
+    noise: float | None = None  # the noise variance, if it is known
 
     def step(self, model: LinearGaussian, source: Source) -> tuple[LinearGaussian, float]:
         """The next model, and the log-likelihood of the given one."""
         sums = source.fold(partial(expect, model))
-        following = maximise(model, sums, self.floor)
+        following = maximise(model, sums, self.floor, self.noise)
         if self.expand:
             following = following.whiten(latent_moments(sums))
         return following, sums.log_likelihood
@@ -54,45 +54,20 @@ class ZeroNoiseEM:
         reconstruction error falls.
         """
         sums = source.fold(partial(expect_zero_noise, model))
-        cells = sums.weight * model.n_features
-        error = max(float(sums.residual_squares.sum()) / cells, self.floor)
+        cells = sums.cells
+        error = max(float(sums.squares.sum()) / cells, self.floor)
         return maximise(model, sums, self.floor), -0.5 * cells * (LOG_2PI + np.log(error) + 1)
 
 
-def maximise(model: LinearGaussian, sums: Regression, floor: float) -> LinearGaussian:
-    r"""The M-step: regress rows on [z; 1], pool the residuals.
-
-    Solved for the change :math:`\Delta` of [W, mu] from the sums at the current parameters, so that
-    the new residual :math:`r - \Delta [m; 1]` costs no second pass and loses no digits.
-    """
-    d, q = model.loadings.shape
-    tt = np.block([[sums.latent_products, sums.latent[:, None]], [sums.latent, np.asarray([sums.weight])]])
-    V = np.zeros((q + 1, q + 1))
-    V[:q, :q] = sums.latent_covariance
-    rt = np.column_stack([sums.residual_products, sums.residual])  # sum w r [m; 1]': (d, q + 1)
-    old = np.column_stack([model.loadings, model.mean])
-    change = _solve(tt + V, (rt - old @ V).T).T
-    new = old + change
-    squares = (
-        sums.residual_squares
-        - 2 * np.einsum("jk,jk->j", change, rt)
-        + np.einsum("jk,jk->j", change @ tt, change)
-        + np.einsum("jk,jk->j", new @ V, new)
-    )
-    sigma2 = max(float(squares.sum()) / (sums.weight * d), floor)
-    return LinearGaussian(new[:, q], new[:, :q], np.asarray(sigma2))
-
-
-def _solve(products: Array, right: Array) -> Array:
-    """Solve the normal equations; the shortest of many solutions where latents are dependent."""
-    try:
-        return np.asarray(cho_solve(cho_factor(products), right))
-    except LinAlgError:  # without noise, when there are fewer rows than latents
-        return np.asarray(np.linalg.lstsq(products, right)[0])
+def maximise(model: LinearGaussian, sums: Regression, floor: float, noise: float | None = None) -> LinearGaussian:
+    """The M-step: regress cells on [z; 1], pool the residuals; or keep a ``noise`` variance that is known."""
+    change = sums.change()  # of [W'; mu']: (q + 1, d)
+    sigma2 = float(sums.squares_after(change).sum()) / sums.cells if noise is None else noise
+    return LinearGaussian(model.mean + change[-1], model.loadings + change[:-1].T, np.asarray(max(sigma2, floor)))
 
 
 def latent_moments(sums: Regression) -> Gaussian:
     """Mean and covariance of the latents over rows: N(0, I) at the optimum."""
-    nu = sums.latent / sums.weight
-    second = (sums.latent_products + sums.latent_covariance) / sums.weight
-    return Gaussian(nu, second - np.outer(nu, nu))
+    second = unpack(sums.latent) / sums.weight
+    nu = second[-1, :-1]
+    return Gaussian(nu, second[:-1, :-1] - np.outer(nu, nu))

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from probpca.learning.checks import require_usable
+from probpca.learning.checks import MissingCellsError, require_usable
 from probpca.learning.closed_form import choose_components, closed_form
 from probpca.learning.em import EM, ZeroNoiseEM
 from probpca.learning.gradient import ascend
 from probpca.learning.loop import Iterated, Monitor, iterate
+from probpca.learning.missing import fit_missing
 from probpca.learning.products import covariance_product, outside_energy
 from probpca.learning.results import FitResult, Iterative, Settings, Status
 from probpca.learning.selection import check_count
@@ -33,9 +34,19 @@ START_STEPS = 3
 
 
 def fit_ppca(source: Source, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
-    """Fit PPCA to complete rows by maximum likelihood, with the solver that ``settings`` name."""
+    """Fit PPCA by maximum likelihood, to complete rows or to the cells of rows that were observed."""
     source = open_source(source)
     check_count(1, source.n_features)
+    if not source.incomplete:
+        try:
+            return fit_complete(source, n_components, settings, rng)
+        except MissingCellsError:
+            pass
+    return fit_missing(source, n_components, settings, rng)
+
+
+def fit_complete(source: Source, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
+    """Fit PPCA to complete rows with the solver that ``settings`` name."""
     if settings.solver not in get_args(Iterative):
         return closed_form(source, n_components, settings, rng)
     rows = _boiled_down(source)

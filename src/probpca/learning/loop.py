@@ -49,11 +49,13 @@ class Monitor:
         self.trace: list[float] = []
         self.tol, self.max_iter, self.watch, self.steady = tol, max_iter, watch, steady
         self._below = 0
+        self.plain_steps = 0  # how many of the last steps were not extrapolated
         self.stopped = False
 
-    def record(self, log_likelihood: float) -> bool:
-        """Append a value of the objective; is it time to stop?"""
+    def record(self, log_likelihood: float, *, plain: bool = True) -> bool:
+        """Append a value of the objective, reached by a ``plain`` step or not; is it time to stop?"""
         self.trace.append(log_likelihood)
+        self.plain_steps = self.plain_steps + 1 if plain else 0
         remaining = self.remaining()
         self._below = self._below + 1 if remaining < self.tol else 0
         if self.watch is not None:
@@ -65,7 +67,7 @@ class Monitor:
         """Estimated gain still to come, in nats."""
         if not self.steady:
             return self.trace[-1] - self.trace[-6] if len(self.trace) > 5 else np.inf
-        if len(self.trace) < 3:
+        if len(self.trace) < 3 or self.plain_steps < 2:
             return np.inf
         before, last = np.diff(self.trace[-3:])
         rounding = 1e-14 * abs(self.trace[-1])

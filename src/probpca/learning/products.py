@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probpca.rows.block import transposed
-from probpca.rows.scratch import scratch
+from probpca.scratch import scratch
 from probpca.sources.local import map_blocks
 from probpca.statistics import Sum
 

@@ -11,6 +11,7 @@ from probpca.errors import DataError
 if TYPE_CHECKING:
     from probpca.learning.loop import Watch
     from probpca.models import LinearGaussian
+    from probpca.typing import Array, Index
 
 
 Regime: TypeAlias = Literal["covariance", "gram", "krylov", "svd"]
@@ -26,6 +27,7 @@ class Settings:
     tol: float = 1e-3
     max_iter: int = 1000
     watch: Watch | None = None
+    n_init: int = 1
 
     def __post_init__(self) -> None:
         """Refuse a solver that does not exist."""
@@ -39,7 +41,10 @@ class Status(Enum):
 
     EXACT = "The closed form was computed: this is the maximum of the likelihood."
     CONVERGED = "The estimated remaining gain in log-likelihood fell below tol."
-    MAX_ITER = "max_iter was reached first. Raise max_iter, loosen tol, or use solver='closed_form'."
+    MAX_ITER = (
+        "max_iter was reached first; the fit is kept as it is. Raise max_iter or loosen tol; "
+        "for complete rows use solver='closed_form', with missing cells try solver='gradient'."
+    )
     NOISE_COLLAPSED = (
         "The components explain the data completely, so the noise variance has no maximum-likelihood "
         "value above zero and was set to 1e-12 of the mean variance. Use fewer components or more rows."
@@ -61,3 +66,6 @@ class FitResult(NamedTuple):
     n_iter: int  # steps taken; closed form: products of the data with a block of vectors
     weight: float  # number of rows, as their weights count them
     rule: str  # how the number of components was chosen
+    cells: float | None = None  # number of observed cells, where some are missing
+    information: Array | None = None  # sum of E[t t'] over rows that saw a feature, t = [z; 1], packed: (., d)
+    empty: Index | None = None  # features of which nothing was observed

@@ -1,5 +1,6 @@
-"""What one worker sees: a block of rows, and buffers that it may use again."""
+"""What one worker sees: a block of rows, as they come or prepared for missing cells."""
 
 from probpca.rows.block import Block, Rows, as_block
+from probpca.rows.observe import Observed, observe
 
-__all__ = ["Block", "Rows", "as_block"]
+__all__ = ["Block", "Observed", "Rows", "as_block", "observe"]

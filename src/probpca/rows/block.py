@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from probpca.errors import DataError, ShapeError
-from probpca.rows.scratch import scratch
+from probpca.scratch import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,13 +26,16 @@ MAX_PIECE_ROWS = 8192
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Complete rows, dense or sparse, with the number of times that each one counts.
+    """Rows as they come, dense or sparse, with the number of times that each one counts.
 
-    Kernels walk over it in cache-sized pieces, so a block may be as large as the table.
+    NaN is a cell that was not observed. Kernels walk over a block in cache-sized pieces, so it may be
+    as large as the table.
     """
 
     values: Any  # (b, d) ndarray of float32 / float64, or scipy CSR
     weight: Array | None = None  # (b,); None: every row counts once
+    precision: Any = None  # of each cell, relative, 0 if not observed: (b, d), or as CSR stores values; None: 1
+    unstored_missing: bool = False  # are cells that a CSR matrix does not store missing? If not they are zeros.
 
     @property
     def n_rows(self) -> int:
@@ -91,8 +94,32 @@ class Block:
 
     def take(self, rows: slice) -> Block:
         """Some rows as a block, sharing the memory of this one."""
-        values = _sparse_rows(self.values, rows) if self.is_sparse else self.values[rows]
-        return Block(values, None if self.weight is None else self.weight[rows])
+        precision = self.precision
+        if self.is_sparse:
+            values = _sparse_rows(self.values, rows)
+            stored = slice(self.values.indptr[rows.start], self.values.indptr[rows.stop])
+            precision = None if precision is None else precision[stored]
+        else:
+            values = self.values[rows]
+            precision = None if precision is None else precision[rows]
+        return Block(values, None if self.weight is None else self.weight[rows], precision, self.unstored_missing)
+
+    @property
+    def is_complete(self) -> bool:
+        """Is every cell observed, all with the same precision? One quick pass over the rows."""
+        stored = self.values.data if self.is_sparse else self.values
+        plain = self.precision is None and not self.unstored_missing
+        return plain and not (stored.size and np.isnan(np.min(stored)))
+
+
+def dense_values(block: Block) -> Array:
+    """The rows as a table, in double precision, missing cells NaN."""
+    if not block.is_sparse:
+        return np.array(block.values, dtype=np.float64)
+    values = np.full(block.values.shape, np.nan if block.unstored_missing else 0.0)
+    rows = np.repeat(np.arange(block.n_rows), np.diff(block.values.indptr))
+    values[rows, block.values.indices] = block.values.data
+    return values
 
 
 def _sparse_rows(values: Any, rows: slice) -> Any:
@@ -100,16 +127,16 @@ def _sparse_rows(values: Any, rows: slice) -> Any:
     first, last = values.indptr[rows.start], values.indptr[rows.stop]
     part = sparse.csr_array((rows.stop - rows.start, values.shape[1]), dtype=values.dtype)
     pointers = values.indptr[rows.start : rows.stop + 1] - first
-    return _share(part, values.data[first:last], values.indices[first:last], pointers)
+    return share(part, values.data[first:last], values.indices[first:last], pointers)
 
 
 def transposed(values: Any) -> Any:
     """The transpose of a CSR matrix without a copy."""
     turned = sparse.csc_array(values.shape[::-1], dtype=values.dtype)
-    return _share(turned, values.data, values.indices, values.indptr)
+    return share(turned, values.data, values.indices, values.indptr)
 
 
-def _share(matrix: Any, data: Any, indices: Any, pointers: Any) -> Any:
+def share(matrix: Any, data: Any, indices: Any, pointers: Any) -> Any:
     """Fill in the arrays of a sparse matrix; its constructor would copy what is a part of something larger."""
     matrix.data, matrix.indices, matrix.indptr = data, indices, pointers
     return matrix

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, final
 
@@ -10,12 +12,12 @@ import numpy as np
 from probpca.errors import ShapeError, SourceError
 from probpca.rows import Block, as_block
 from probpca.sources.local import fold_blocks, map_blocks, resolve_jobs
-from probpca.sources.memory import join
+from probpca.sources.memory import join, keep_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from probpca.sources.protocol import M
+    from probpca.sources.protocol import M, Source
 
 
 @final
@@ -41,6 +43,17 @@ class Batches:
         self.n_rows = None
         self.n_stored = None
         self.single_precision = bool(self._first.values.dtype == np.float32)
+
+    @property
+    def incomplete(self) -> bool:
+        """Does the first batch have missing cells?"""
+        return self._first is not None and not self._first.is_complete
+
+    def keep(self, prepare: Callable[[Block], Any]) -> Source:
+        """Batches that can be read again are prepared whenever they are; others are kept in memory."""
+        if self.repeatable:
+            return _Prepared(self, prepare)
+        return keep_blocks(self, prepare, self._blocks())
 
     def fold(self, summarise: Callable[[Block], M]) -> M:
         """Summarise batches in threads, as they come, and merge the summaries."""
@@ -68,3 +81,41 @@ class Batches:
             msg = f"every batch must have {self.n_features} columns, as the first one; got {block.n_features}."
             raise ShapeError(msg)
         return block
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Prepared:
+    """Batches that are prepared anew whenever they are read."""
+
+    source: Batches
+    prepare: Callable[[Block], Any]
+    repeatable: bool = True
+    incomplete: bool = True
+    n_rows: None = None
+    n_stored: None = None
+
+    @property
+    def n_features(self) -> int:
+        return self.source.n_features
+
+    @property
+    def single_precision(self) -> bool:
+        return self.source.single_precision
+
+    @property
+    def n_jobs(self) -> int:
+        return self.source.n_jobs
+
+    def keep(self, prepare: Callable[[Any], Any]) -> _Prepared:
+        return _Prepared(self.source, partial(_in_turn, self.prepare, prepare))
+
+    def fold(self, summarise: Callable[[Any], M]) -> M:
+        return self.source.fold(partial(_in_turn, self.prepare, summarise))
+
+    def map(self, function: Callable[[Any], Any]) -> Any:
+        return self.source.map(partial(_in_turn, self.prepare, function))
+
+
+def _in_turn(first: Callable[[Any], Any], second: Callable[[Any], Any], block: Block) -> Any:
+    return second(first(block))

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from probpca.rows import Block, as_block
 from probpca.rows.block import MAX_PIECE_ROWS, PIECE_BYTES
 from probpca.sources.local import fold_blocks, map_blocks, resolve_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from probpca.sources.protocol import M
+    from probpca.rows import Block
+    from probpca.sources.protocol import M, Source
 
 BLOCKS_PER_THREAD = 2
+GLANCE = 1000
+"""Rows that are looked at to see whether cells are missing."""
 
 
 @final
@@ -53,6 +55,15 @@ class InMemory:
         """Are the values float32?"""
         return bool(self.block.values.dtype == np.float32)
 
+    @property
+    def incomplete(self) -> bool:
+        """Do the first rows have missing cells?"""
+        return not self.block.take(slice(0, min(self.n_rows, GLANCE))).is_complete
+
+    def keep(self, prepare: Callable[[Block], Any]) -> Kept:
+        """Prepare the blocks now, in threads, and keep them."""
+        return keep_blocks(self, prepare, self.blocks)
+
     def fold(self, summarise: Callable[[Block], M]) -> M:
         """Summarise blocks in threads and merge the summaries."""
         return fold_blocks(summarise, self.blocks, self.n_jobs)
@@ -72,6 +83,43 @@ class InMemory:
         return tuple(self.block.take(slice(start, min(start + step, n))) for start in cuts)
 
 
+@final
+class Kept:
+    """The rows of another source, prepared and held in memory."""
+
+    n_stored = None
+    repeatable = True
+    incomplete = True
+
+    def __init__(self, blocks: list[Any], n_features: int, n_jobs: int = 1, *, single_precision: bool = False) -> None:
+        """Hold the prepared blocks."""
+        self.blocks = blocks
+        self.n_features, self.n_jobs, self.single_precision = n_features, n_jobs, single_precision
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(block.n_rows for block in self.blocks)
+
+    def keep(self, prepare: Callable[[Any], Any]) -> Kept:
+        """Prepare further."""
+        return keep_blocks(self, prepare, self.blocks)
+
+    def fold(self, summarise: Callable[[Any], M]) -> M:
+        """Summarise blocks in threads and merge the summaries."""
+        return fold_blocks(summarise, self.blocks, self.n_jobs)
+
+    def map(self, function: Callable[[Any], Any]) -> Any:
+        """Apply a row-wise function in threads."""
+        return join(list(map_blocks(function, self.blocks, self.n_jobs)))
+
+
+def keep_blocks(source: Source, prepare: Callable[[Any], Any], blocks: Iterable[Any]) -> Kept:
+    """Prepare blocks of a source in threads, and keep them."""
+    prepared = list(map_blocks(prepare, blocks, source.n_jobs))
+    return Kept(prepared, source.n_features, source.n_jobs, single_precision=source.single_precision)
+
+
 def join(answers: list[Any]) -> Any:
     """Put the answers of successive blocks together: arrays, or named tuples of arrays."""
     first = answers[0]
@@ -82,7 +130,6 @@ def join(answers: list[Any]) -> Any:
     return np.concatenate(answers)
 
 
-def in_memory(x: Any, weight: Any = None, n_jobs: int | None = None) -> InMemory:
-    """Open an array or a sparse matrix, with row weights or without."""
-    block = as_block(x)
-    return InMemory(Block(block.values, weight), resolve_jobs(n_jobs))
+def in_memory(block: Block, n_jobs: int | None = None) -> InMemory:
+    """Open rows that are at hand."""
+    return InMemory(block, resolve_jobs(n_jobs))

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from probpca.errors import DataError, ShapeError, SourceError
+from probpca.rows import Block, as_block
 from probpca.sources.batches import Batches
 from probpca.sources.memory import in_memory
 
@@ -17,19 +18,28 @@ if TYPE_CHECKING:
     from probpca.typing import Array
 
 
-def open_source(rows: Any, *, weight: Any = None, n_jobs: int | None = None) -> Source:
+def open_source(
+    rows: Any,
+    *,
+    weight: Any = None,
+    cell_weight: Any = None,
+    unstored_missing: bool = False,
+    n_jobs: int | None = None,
+) -> Source:
     """Make a source of an array, a memory map, a sparse matrix or an iterable of batches.
 
-    A nested list is a matrix; an iterable of matrices is a stream of batches. ``weight`` says how
-    often each row counts: 2 is the row twice, 0 a row that is not there.
+    A nested list is a matrix; an iterable of matrices is a stream of batches. NaN is a cell that was
+    not observed; so is, with ``unstored_missing``, what a sparse matrix does not store. ``weight`` says
+    how often each row counts: 2 is the row twice, 0 a row that is not there. ``cell_weight`` are
+    relative precisions of cells, shaped like the rows: noise variance over weight, 0 a missing cell.
     """
     if is_source(rows):
-        _no_weight(weight, "a source")
+        _no_weight(weight, cell_weight, "a source")
         return rows
     if isinstance(rows, np.ndarray) or sparse.issparse(rows) or _is_matrix_like(rows):
-        return _open_matrix(rows, weight, n_jobs)
+        return _open_matrix(rows, weight, cell_weight, n_jobs, unstored_missing=unstored_missing)
     if isinstance(rows, Iterable) and not isinstance(rows, str | bytes):
-        _no_weight(weight, "an iterable of batches")
+        _no_weight(weight, cell_weight, "an iterable of batches")
         return Batches(rows, n_jobs)
     msg = (
         f"rows must be an array, a sparse matrix or an iterable of batches; got {type(rows).__name__}.\n"
@@ -64,15 +74,53 @@ def check_weight(weight: Any, n_rows: int) -> Array:
     return w
 
 
-def _open_matrix(rows: Any, weight: Any, n_jobs: int | None) -> Source:
-    source = in_memory(rows, None, n_jobs)
-    if weight is None:
-        return source
-    w = check_weight(weight, source.n_rows)
-    if (w == 0).any():
+def check_cell_weight(cell_weight: Any, values: Any) -> Array:
+    """Precisions of cells as an array (n, d), or of the stored cells of a sparse matrix."""
+    given = cell_weight
+    try:
+        omega = _stored_like(given, values) if sparse.issparse(values) else np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        msg = f"cell_weight must be numbers, one for each cell; {error}."
+        raise DataError(msg) from error
+    if omega.shape != (values.data.shape if sparse.issparse(values) else values.shape):
+        msg = f"cell_weight must have the shape of the rows, {values.shape}; got {np.shape(given)}."
+        raise ShapeError(msg)
+    if not (np.isfinite(omega).all() and (omega >= 0).all()):
+        msg = "cell_weight must be finite and not negative.\nHint: 0 is a missing cell."
+        raise DataError(msg)
+    if not omega.any():
+        msg = "cell_weight must not be zero for every cell: a weight of 0 is a missing cell."
+        raise DataError(msg)
+    return omega
+
+
+def _stored_like(cell_weight: Any, values: Any) -> Array:
+    """Weights of the cells that ``values`` stores."""
+    rows = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))
+    if np.shape(cell_weight) != values.shape:
+        msg = f"rows have shape {values.shape}, weights {np.shape(cell_weight)}"
+        raise ValueError(msg)
+    table = sparse.csr_array(cell_weight) if sparse.issparse(cell_weight) else np.asarray(cell_weight)
+    return np.asarray(table[rows, values.indices], dtype=np.float64).reshape(-1)
+
+
+def _open_matrix(rows: Any, weight: Any, cell_weight: Any, n_jobs: int | None, *, unstored_missing: bool) -> Source:
+    values = as_block(rows).values
+    unstored_missing = unstored_missing and sparse.issparse(values)
+    if cell_weight is not None and sparse.issparse(values) and not unstored_missing:
+        msg = "cell_weight goes with a dense matrix, or with a sparse one whose unstored cells are missing."
+        raise SourceError(msg)
+    omega = None if cell_weight is None else check_cell_weight(cell_weight, values)
+    w = None if weight is None else check_weight(weight, values.shape[0])
+    if w is not None and (w == 0).any():
         present = np.flatnonzero(w)
-        return in_memory(source.block.values[present], w[present], n_jobs)
-    return in_memory(source.block.values, w, n_jobs)
+        if omega is not None and sparse.issparse(values):
+            kept = np.repeat(w > 0, np.diff(values.indptr))
+            omega = omega[kept]
+        elif omega is not None:
+            omega = omega[present]
+        values, w = values[present], w[present]
+    return in_memory(Block(values, w, omega, unstored_missing), n_jobs)
 
 
 def _is_matrix_like(rows: Any) -> bool:
@@ -84,7 +132,7 @@ def _is_matrix_like(rows: Any) -> bool:
     return not isinstance(rows, str) and np.ndim(cell) == 0
 
 
-def _no_weight(weight: Any, what: str) -> None:
-    if weight is not None:
+def _no_weight(weight: Any, cell_weight: Any, what: str) -> None:
+    if weight is not None or cell_weight is not None:
         msg = f"weights go with a matrix of rows; {what} has none.\nHint: repeat the rows, or pass one matrix."
         raise SourceError(msg)

@@ -54,6 +54,15 @@ class Source(Protocol):
         """Number of threads or workers."""
         ...
 
+    @property
+    def incomplete(self) -> bool:
+        """Is it known, without reading all rows, that cells are missing?"""
+        ...
+
+    def keep(self, prepare: Callable[[Block], Any]) -> Source:
+        """The same rows with every block prepared, once where it can be kept, else whenever it is read."""
+        ...
+
     def fold(self, summarise: Callable[[Block], M]) -> M:
         """Summarise every block where it lies and merge the summaries, in order."""
         ...

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 from scipy import sparse
 
-from probpca.rows import Block
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from probpca.rows import Block
     from probpca.sources.protocol import M, Source
     from probpca.typing import Array
 
@@ -55,6 +54,15 @@ class Scaled:
         """As the source below."""
         return self.source.n_jobs
 
+    @property
+    def incomplete(self) -> bool:
+        """As the source below."""
+        return self.source.incomplete
+
+    def keep(self, prepare: Callable[[Block], Any]) -> Source:
+        """Scale each block, then prepare it."""
+        return self.source.keep(partial(_after_scaling, prepare, self.scale))
+
     def fold(self, summarise: Callable[[Block], M]) -> M:
         """Scale each block, then summarise it."""
         return self.source.fold(partial(_after_scaling, summarise, self.scale))
@@ -68,4 +76,4 @@ def _after_scaling(function: Callable[[Block], Any], scale: Array, block: Block)
     values = block.values
     factor = scale.astype(values.dtype, copy=False)
     scaled = values @ sparse.diags_array(factor) if block.is_sparse else values * factor
-    return function(Block(scaled, block.weight))
+    return function(replace(block, values=scaled))

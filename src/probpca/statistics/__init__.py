@@ -1,5 +1,6 @@
 """Mergeable sums: small, and the same whatever the order and the cuts."""
 
+from probpca.statistics.columns import Columns
 from probpca.statistics.moments import Moments, Spread
 from probpca.statistics.regression import Regression
 from probpca.statistics.roots import Root
@@ -7,4 +8,4 @@ from probpca.statistics.sample import Sample
 from probpca.statistics.stack import Stack
 from probpca.statistics.sums import Sum
 
-__all__ = ["Moments", "Regression", "Root", "Sample", "Spread", "Stack", "Sum"]
+__all__ = ["Columns", "Moments", "Regression", "Root", "Sample", "Spread", "Stack", "Sum"]

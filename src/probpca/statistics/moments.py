@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from probpca.rows.block import MIN_PIECE_ROWS
-from probpca.rows.scratch import scratch
+from probpca.scratch import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,11 +1,13 @@
-"""What every M-step consumes: the regression of rows on latent variables."""
+"""What every M-step consumes: the regression of cells on latent variables."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, final
 
 import numpy as np
+
+from probpca.linalg.packed import multiply, packed_size, solve, unpack
 
 if TYPE_CHECKING:
     from probpca.typing import Array
@@ -14,32 +16,63 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Regression:
-    r"""Sums over rows, taken at some current parameters.
+    r"""Sums over rows, taken at some current parameters :math:`\theta_j = [w_j; \mu_j]`.
 
-    With :math:`r_i = x_i - \mu - W m_i` the residual at the current parameters and
-    :math:`z_i \mid x_i \sim N(m_i, P_i)`. Residuals, not rows: near the optimum the sums that
-    make the noise variance are then small numbers instead of differences of large ones.
+    With :math:`t = [z; 1]`, z distributed as the row's cells say, and :math:`R_j` the rows in which
+    feature j was observed, the expected squared residual of feature j is quadratic in its parameters,
+
+    .. math:: Q_j(\theta_j + \Delta) = Q_j - 2 \Delta^\top g_j + \Delta^\top A_j \Delta
+
+    and these are its value, half its negative gradient and half its curvature. Changes, not parameters:
+    near the optimum what makes the noise variance is then a small number and not a difference of
+    large ones. Where every row is complete all features share one A.
     """
 
-    weight: float  # sum w
+    weight: float  # sum w, of rows with something observed
+    cells: float  # sum w, of cells
     log_likelihood: float  # of the rows under the current parameters
-    latent: Array  # sum w m: (q,)
-    latent_products: Array  # sum w m m': (q, q)
-    latent_covariance: Array  # sum w P: (q, q)
-    residual: Array  # sum w r: (d,)
-    residual_products: Array  # sum w r m': (d, q)
-    residual_squares: Array  # sum w r^2: (d,)
+    latent: Array  # sum w E[t t'], packed by rows: ((q + 1)(q + 2) / 2,)
+    gram: Array  # A_j = sum over R_j of w omega E[t t'], packed: (., d), or (., 1) if all are the same
+    score: Array  # g_j = sum over R_j of w omega E[(x_j - theta_j' t) t]: (q + 1, d)
+    squares: Array  # Q_j = sum over R_j of w omega E[(x_j - theta_j' t)^2]: (d,)
 
     @classmethod
     def zero(cls, d: int, q: int) -> Regression:
         """The sums over no rows."""
-        square = np.zeros((q, q))
-        return cls(0.0, 0.0, np.zeros(q), square, square, np.zeros(d), np.zeros((d, q)), np.zeros(d))
-
-    def scored(self, log_likelihood: float) -> Regression:
-        """The same sums with their log-likelihood filled in."""
-        return replace(self, log_likelihood=log_likelihood)
+        p = packed_size(q + 1)
+        return cls(0.0, 0.0, 0.0, np.zeros(p), np.zeros((p, 1)), np.zeros((q + 1, d)), np.zeros(d))
 
     def merge(self, other: Regression) -> Regression:
         """Add the sums."""
         return Regression(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def change(self) -> Array:
+        """The change of parameters that minimises the expected squares, A^{-1} g: (q + 1, d).
+
+        A feature that was never observed stays where it is.
+        """
+        if self.gram.shape[1] == 1:
+            return _shared_solve(unpack(self.gram[:, 0]), self.score)
+        seen = self.gram[-1] > 0
+        return np.where(seen, solve(np.where(seen, self.gram, _identity(self.gram)), self.score), 0.0)
+
+    def squares_after(self, change: Array) -> Array:
+        """Expected squares at the changed parameters: (d,)."""
+        return self.squares + np.einsum("kd,kd->d", change, multiply(self.gram, change) - 2 * self.score)
+
+
+def _identity(gram: Array) -> Array:
+    p = len(gram)
+    q = int(np.sqrt(2 * p))
+    packed = np.zeros((p, 1))
+    packed[np.cumsum(np.arange(1, q + 1)) - 1] = 1.0
+    return packed
+
+
+def _shared_solve(matrix: Array, right: Array) -> Array:
+    """Solve normal equations; the shortest of many solutions where latents are dependent."""
+    try:
+        root = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:  # without noise, when there are fewer rows than latents
+        return np.asarray(np.linalg.lstsq(matrix, right)[0])
+    return np.asarray(np.linalg.solve(root.T, np.linalg.solve(root, right)))

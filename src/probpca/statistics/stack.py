@@ -9,7 +9,7 @@ import numpy as np
 
 from probpca.rows import Block
 from probpca.rows.block import PIECE_BYTES
-from probpca.rows.scratch import scratch
+from probpca.scratch import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

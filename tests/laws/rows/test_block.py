@@ -11,7 +11,7 @@ from scipy import sparse
 from oracles import random_model
 from probpca import DataError, ShapeError, log_likelihood, outliers, posterior
 from probpca.rows import Block, as_block
-from probpca.rows.scratch import release, scratch
+from probpca.scratch import release, scratch
 
 FORMS = {
     "float64": lambda x: x,

@@ -1,0 +1,98 @@
+"""Fewer steps of a slow method: extrapolate, and take back what does not help."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from probpca.learning.coordinates import Coordinates
+from probpca.learning.loop import Iterated
+from probpca.learning.results import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from probpca.learning.loop import Monitor
+    from probpca.models import LinearGaussian
+    from probpca.typing import Array
+
+MEMORY = 5
+SLOW = 0.4
+"""Share of a gain that the next one keeps from which on a method is worth accelerating."""
+
+
+def iterate_accelerated(
+    step: Callable[[LinearGaussian], tuple[LinearGaussian, float]],
+    start: LinearGaussian,
+    monitor: Monitor,
+    floor: float,
+) -> Iterated[LinearGaussian]:
+    r"""Repeat ``step``; while it is slow, extrapolate from the last steps (Anderson 1965).
+
+    With :math:`f_k = g(x_k) - x_k` what a step changes, the next point is the combination of the last
+    :math:`g(x_k)` whose combined :math:`f_k` is shortest. A point at which the log-likelihood is
+    lower than at the one before is given up for the plain step, so that the trace rises always.
+    Plain steps, and only they, say when to stop.
+    """
+    coordinates, lowest = Coordinates.around(start), np.log(floor)
+    state, plain, fallback = start, True, start
+    history = _History()
+    for _ in range(monitor.max_iter + 1):
+        following, value = step(state)
+        if not plain and not value >= monitor.trace[-1]:
+            state, plain = fallback, True
+            history.clear()
+            continue
+        if monitor.record(value, plain=plain):
+            return Iterated(state, Status.CONVERGED, tuple(monitor.trace))
+        if len(monitor.trace) > monitor.max_iter:
+            break
+        history.append(coordinates.pack(state), coordinates.pack(following))
+        jump = history.extrapolated() if _is_slow(monitor) else None
+        fallback, plain = following, jump is None
+        if jump is None:
+            state = following
+        else:
+            jump[-1] = np.clip(jump[-1], lowest - 2 * np.log(coordinates.unit), None)
+            state = coordinates.unpack(jump)
+    return Iterated(state, Status.MAX_ITER, tuple(monitor.trace))
+
+
+def _is_slow(monitor: Monitor) -> bool:
+    """Does the last gain promise many more like it, too large to be neglected?"""
+    if len(monitor.trace) < 3:
+        return False
+    before, last = np.diff(monitor.trace[-3:])
+    if monitor.plain_steps == 0:  # extrapolating: go on for as long as it pays
+        return bool(last > monitor.tol)
+    return bool(last > SLOW * before and monitor.remaining() > monitor.tol)
+
+
+class _History:
+    """The last few points and where a plain step took them."""
+
+    def __init__(self) -> None:
+        self._points: deque[Array] = deque(maxlen=MEMORY + 1)
+        self._images: deque[Array] = deque(maxlen=MEMORY + 1)
+
+    def append(self, point: Array, image: Array) -> None:
+        self._points.append(point)
+        self._images.append(image)
+
+    def clear(self) -> None:
+        self._points.clear()
+        self._images.clear()
+
+    def extrapolated(self) -> Array | None:
+        """The next point; None as long as there is but one step to go by."""
+        if len(self._points) < 2:
+            return None
+        images = np.array(self._images)
+        changes = images - np.array(self._points)
+        differences = np.diff(changes, axis=0)  # (m, N)
+        norms = np.linalg.norm(differences, axis=1, keepdims=True)
+        scaled = differences / np.where(norms > 0, norms, 1.0)
+        weights = np.linalg.lstsq(scaled @ scaled.T, scaled @ changes[-1], rcond=1e-10)[0]
+        return np.asarray(images[-1] - (weights / np.where(norms > 0, norms, 1.0)[:, 0]) @ np.diff(images, axis=0))

@@ -1,0 +1,97 @@
+"""How sure the parameters of a fit are."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from probpca.errors import SourceError
+from probpca.learning.acceleration import iterate_accelerated
+from probpca.learning.em import EM
+from probpca.learning.loop import Monitor
+from probpca.linalg.packed import pack, unpack
+from probpca.models import LinearGaussian
+from probpca.rows import observe
+from probpca.sources import Scaled
+from probpca.sources.local import map_blocks, one_blas_thread
+from probpca.sources.memory import Kept
+
+if TYPE_CHECKING:
+    from probpca.rows import Observed
+    from probpca.sources import Source
+    from probpca.typing import Array
+
+NATS, STEPS = 0.05, 30
+"""How far a resampled fit goes: what is left is small beside what resampling moves."""
+LEAST_FREE = 0.1
+"""Share of the residual cells that counts as free however many parameters there are."""
+
+
+def complete_information(weight: float, q: int) -> Array:
+    """Sum of E[t t'], t = [z; 1], over complete rows at the maximum, where latents have moments 0 and I: (., 1)."""
+    return weight * pack(np.eye(q + 1))[:, None]
+
+
+def noise_inflation(cells: float, rows: float, d: int, q: int) -> float:
+    """What the noise variance of maximum likelihood is to be multiplied with.
+
+    Residuals of complete rows have (n - q - 1)(d - q) degrees of freedom, not n (d - q): a loading and
+    a mean were fitted to each feature. With missing cells their number stands for n d.
+    """
+    residual = max(cells - rows * q, LEAST_FREE * cells)
+    free = max(residual - (q + 1) * (d - q), LEAST_FREE * residual)
+    return residual / free
+
+
+def turned_information(information: Array, before: LinearGaussian, after: LinearGaussian) -> Array:
+    """The information about the parameters of ``after``, whose latents are those of ``before`` turned."""
+    q = before.n_components
+    turn = np.eye(q + 1)
+    turn[:q, :q] = np.linalg.lstsq(before.loadings, after.loadings)[0]
+    return pack(turn.T @ unpack(information) @ turn)
+
+
+def draw_parameters(
+    source: Source, model: LinearGaussian, inflation: float, n_draws: int, rng: np.random.Generator
+) -> list[LinearGaussian]:
+    """Draw models that the rows could have led to as well: fits to resampled rows, begun at ``model``.
+
+    The noise variance is held at its value corrected for degrees of freedom: fits to resampled rows
+    would make it smaller still, and intervals too narrow.
+    """
+    unit = np.sqrt(model.noise_variance)
+    source = Scaled(source, np.broadcast_to(1 / unit, (model.n_features,)))
+    start = model.rescale(1 / unit)
+    start = LinearGaussian(start.mean, start.loadings, np.asarray(inflation))
+    rows = source.keep(partial(observe, centre=start.mean))
+    if not isinstance(rows, Kept):
+        msg = "parameters are drawn from rows held in memory; these are read in batches.\nHint: pass one matrix."
+        raise SourceError(msg)
+    seeds = rng.integers(2**63, size=n_draws)
+    with one_blas_thread():
+        models = list(map_blocks(partial(_resampled_fit, rows.blocks, start), list(seeds), rows.n_jobs))
+    return [drawn.rescale(unit) for drawn in models]
+
+
+def _resampled_fit(blocks: list[Observed], start: LinearGaussian, seed: int) -> LinearGaussian:
+    """Fit to rows drawn with replacement: frequencies as weights."""
+    rng = np.random.default_rng(seed)
+    weights = [_weight_of_rows(block) for block in blocks]
+    every = np.concatenate(weights)
+    counts = rng.multinomial(max(round(every.sum()), 1), every / every.sum()).astype(np.float64)
+    cuts = np.cumsum([weight.size for weight in weights])[:-1]
+    drawn = [block.reweighted(count) for block, count in zip(blocks, np.split(counts, cuts), strict=True)]
+    noise = float(start.noise_variance)
+    rows = Kept(drawn, start.n_features)
+    step = partial(EM(noise, noise=noise).step, source=rows)
+    return iterate_accelerated(step, start, Monitor(NATS, STEPS), noise).state
+
+
+def _weight_of_rows(block: Observed) -> Array:
+    """Weights of all rows of a block; those with nothing observed are out of the game."""
+    weight = np.zeros(block.n_rows)
+    for part in block.parts:
+        weight[part.rows] = part.weight
+    return weight

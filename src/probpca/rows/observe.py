@@ -1,0 +1,224 @@
+"""Rows with missing cells, prepared once for many products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from scipy import sparse
+
+from probpca.rows.block import share
+from probpca.rows.cells import Holes, MaskedCells, Patterns
+from probpca.rows.stored import StoredCells
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from probpca.rows.block import Block
+    from probpca.rows.protocol import Cells
+    from probpca.typing import Array, Index
+
+    Mask = npt.NDArray[np.bool_]
+
+PART_CELLS, PART_ROWS = 2**20, (64, 4096)
+STORED_PART = 2**21
+"""Cells of one part; a stored part may hold more, for it is sums over rows that cost it most."""
+SPARSE_SLICE = 2**24
+COMMON = 4
+"""Rows that share a pattern from which on it is handled as one."""
+FEW = 0.08
+"""Share of cells below which sparse products, ten times as slow a cell, are the quicker ones."""
+DENSE = 0.15
+"""Share of stored cells from which on a sparse matrix is better handled as a dense one."""
+FORMS = ("patterns", "holes", "stored", "masked")
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Some rows of a block in one form."""
+
+    cells: Cells
+    rows: Index  # their positions in the block: (b,)
+    weight: Array  # w: (b,)
+    observed: Array  # number of observed cells: (b,)
+    log_precision: Array | float  # sum of log omega over them: (b,)
+    squares: Array  # sum of w omega y^2: (d,)
+
+    @classmethod
+    def of(cls, cells: Cells, rows: Index, weight: Array) -> Part:
+        """Sum once what no iteration changes."""
+        return cls(cells, rows, weight, cells.observed(), cells.log_precision(), cells.square_sums(weight))
+
+    def reweighted(self, weight: Array) -> Part:
+        """The same rows counted differently."""
+        return replace(self, weight=weight, squares=self.cells.square_sums(weight))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Observed:
+    """A block with missing cells: its rows in parts, each in the form that suits it, less a centre."""
+
+    centre: Array  # (d,)
+    parts: tuple[Part, ...]
+    n_rows: int
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns d."""
+        return self.centre.size
+
+    def reweighted(self, weight: Array) -> Observed:
+        """The same rows counted differently: (n_rows,)."""
+        return replace(self, parts=tuple(part.reweighted(weight[part.rows]) for part in self.parts))
+
+
+def observe(block: Block, centre: Array, *, keep_empty: bool = False, form: str | None = None) -> Observed:
+    """Prepare a block; rows with nothing observed say nothing and are left out unless asked for.
+
+    ``form`` imposes one of ``FORMS`` on all rows; by default each row goes where it costs least.
+    """
+    weight = block.weight_of(slice(0, block.n_rows))
+    if block.is_sparse and block.unstored_missing and (form or "stored") == "stored" and _is_thin(block):
+        parts = _stored_parts(block, centre, keep_empty=keep_empty)
+    else:
+        cut = _sliced_parts if block.is_sparse else _dense_parts
+        parts = cut(block, centre, keep_empty=keep_empty, form=form)
+    found = tuple(Part.of(cells, rows, weight[rows]) for cells, rows in parts)
+    return Observed(centre, found, block.n_rows)
+
+
+def _is_thin(block: Block) -> bool:
+    return block.values.nnz < DENSE * block.n_rows * max(block.n_features, 1)
+
+
+def _stored_parts(block: Block, centre: Array, *, keep_empty: bool) -> Iterator[tuple[Cells, Index]]:
+    """Parts of a sparse matrix whose unstored cells are missing."""
+    indptr = block.values.indptr
+    step = max(int(STORED_PART * block.n_rows / max(block.values.nnz, 1)), 64)
+    for start in range(0, block.n_rows, step):
+        part = block.take(slice(start, min(start + step, block.n_rows)))
+        rows = np.arange(start, start + part.n_rows)
+        if not keep_empty and (np.diff(indptr[start : start + part.n_rows + 1]) == 0).any():
+            kept = np.flatnonzero(np.diff(part.values.indptr))
+            part, rows = replace(part, values=part.values[kept]), rows[kept]  # empty rows have no precisions
+        if rows.size:
+            yield _stored(part.values, part.precision, centre), rows
+
+
+def _stored(values: Any, precision: Array | None, centre: Array) -> StoredCells:
+    y = values.data - centre.astype(values.dtype)[values.indices]
+    seen = ~np.isnan(y) if precision is None else ~np.isnan(y) & (precision > 0)
+    indices, indptr = values.indices, values.indptr
+    if not seen.all():
+        indptr = np.concatenate([[0], np.cumsum(seen)])[indptr]
+        y, indices, precision = y[seen], indices[seen], None if precision is None else precision[seen]
+    if precision is not None:
+        y = y * precision
+    return StoredCells(share(sparse.csr_array(values.shape, dtype=y.dtype), y, indices, indptr), precision)
+
+
+def _sliced_parts(block: Block, centre: Array, *, keep_empty: bool, form: str | None) -> Iterator[tuple[Cells, Index]]:
+    """Sparse rows made dense, some at a time."""
+    step = max(SPARSE_SLICE // max(block.n_features, 1), PART_ROWS[0])
+    for start in range(0, block.n_rows, step):
+        some = block.take(slice(start, min(start + step, block.n_rows)))
+        for cells, rows in _dense_parts(some, centre, keep_empty=keep_empty, form=form):
+            yield cells, rows + start
+
+
+def _dense_parts(block: Block, centre: Array, *, keep_empty: bool, form: str | None) -> Iterator[tuple[Cells, Index]]:
+    mask = _mask_of(block)
+    count = mask.sum(axis=1)
+    rows = np.arange(block.n_rows) if keep_empty else np.flatnonzero(count)
+    pattern, common = _patterns(mask[rows] if rows.size < block.n_rows else mask)
+    if block.precision is not None:
+        groups = {"masked": rows}
+    elif form is not None:
+        groups = {form: rows[np.argsort(pattern, kind="stable")] if form == "patterns" else rows}
+    else:
+        groups = _groups(rows, pattern, common, count / max(block.n_features, 1))
+    by_row = np.empty(block.n_rows, np.intp)
+    by_row[rows] = pattern
+    for name, members in groups.items():
+        for some in _cut(members, block.n_features):
+            yield _dense_cells(name, block, mask[some], centre, some, by_row[some]), some
+
+
+def _groups(rows: Index, pattern: Index, common: Mask, share_seen: Array) -> dict[str, Index]:
+    """Which rows go where."""
+    alike = common[pattern]
+    seen = share_seen[rows]
+    holes = ~alike & (seen > 1 - FEW)
+    stored = ~alike & (seen < FEW)
+    groups = {"holes": rows[holes], "stored": rows[stored], "masked": rows[~(alike | holes | stored)]}
+    for name in ("holes", "stored"):  # too few for a form of their own
+        if groups[name].size < PART_ROWS[0]:
+            groups["masked"] = np.sort(np.concatenate([groups["masked"], groups.pop(name)]))
+    shared = rows[alike]
+    return {"patterns": shared[np.argsort(pattern[alike], kind="stable")], **groups}
+
+
+def _cut(members: Index, d: int) -> Iterator[Index]:
+    most = int(np.clip(PART_CELLS // max(d, 1), *PART_ROWS))
+    parts = -(-members.size // most)
+    yield from (part for part in np.array_split(members, max(parts, 1)) if part.size)
+
+
+def _mask_of(block: Block) -> Mask:
+    values = block.values
+    if not block.is_sparse:
+        mask = ~np.isnan(values)
+        return mask if block.precision is None else mask & (block.precision > 0)
+    mask = np.full(values.shape, not block.unstored_missing)
+    rows = np.repeat(np.arange(block.n_rows), np.diff(values.indptr))
+    seen = ~np.isnan(values.data)
+    mask[rows, values.indices] = seen if block.precision is None else seen & (block.precision > 0)
+    return mask
+
+
+def _patterns(mask: Mask) -> tuple[Index, Mask]:
+    """Number of each row's pattern, and which of the patterns are common."""
+    packed = np.packbits(mask, axis=1)
+    wide = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)
+    wide[:, : packed.shape[1]] = packed
+    keys = np.zeros(len(packed), np.uint64)
+    for word in wide.view(np.uint64).T:
+        keys = (keys ^ word) * np.uint64(0x9E3779B97F4A7C15)
+        keys ^= keys >> np.uint64(29)
+    _, first, pattern, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    if not np.array_equal(packed, packed[first[pattern]]):  # two patterns with one key: very rare
+        _, pattern, counts = np.unique(packed, axis=0, return_inverse=True, return_counts=True)
+    return pattern.astype(np.intp), counts >= COMMON
+
+
+def _dense_cells(name: str, block: Block, mask: Mask, centre: Array, rows: Index, pattern: Index) -> Cells:
+    values = block.values[rows]
+    values = values.toarray() if block.is_sparse else values
+    y = np.where(mask, values - centre.astype(values.dtype), values.dtype.type(0))
+    if block.precision is not None:
+        omega = np.where(mask, _precision(block, rows), 0.0)
+        return MaskedCells(np.ascontiguousarray(omega.T), np.ascontiguousarray((y * omega).T))
+    if name == "stored":
+        matrix = sparse.csr_array(mask.astype(y.dtype))
+        matrix.data = y[mask]
+        return StoredCells(matrix)
+    turned = np.ascontiguousarray(y.T)
+    if name == "holes":
+        return Holes(sparse.csr_array((~mask).astype(np.float64)), turned)
+    if name == "patterns":
+        _, first, local = np.unique(pattern, return_index=True, return_inverse=True)
+        return Patterns(np.ascontiguousarray(mask[first].T, dtype=np.float64), turned, local.astype(np.intp))
+    return MaskedCells(np.ascontiguousarray(mask.T).view(np.uint8), turned)
+
+
+def _precision(block: Block, rows: Index) -> Array:
+    if not block.is_sparse:
+        return block.precision[rows]
+    values = block.values
+    stored = share(sparse.csr_array(values.shape, dtype=np.float64), block.precision, values.indices, values.indptr)
+    return stored[rows].toarray()

@@ -1,0 +1,123 @@
+"""Rows of which few cells are observed: only those are stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from scipy import sparse
+
+from probpca.rows.block import share, transposed
+
+if TYPE_CHECKING:
+    from probpca.typing import Array, Index
+
+GATHER = 2**18
+"""Cells whose rows of a table are gathered at a time."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class StoredCells:
+    """The observed cells in compressed rows: costs and memory grow with their number alone."""
+
+    values: Any  # omega y: CSR (b, d)
+    precision: Array | None = None  # omega of the stored cells: (stored,); None: 1
+    pattern: None = None
+
+    def ready(self) -> StoredCells:
+        """In double precision."""
+        return self if self.values.dtype == np.float64 else StoredCells(self.values.astype(np.float64), self.precision)
+
+    def observed(self) -> Array:
+        """Number of observed cells of each row."""
+        return np.diff(self.values.indptr).astype(np.float64)
+
+    def log_precision(self) -> Array | float:
+        """Sum of log omega."""
+        if self.precision is None:
+            return 0.0
+        return np.asarray(np.bincount(self.row_of_cell(), np.log(self.precision), self.values.shape[0]), np.float64)
+
+    def mask_products(self, table: Array) -> Array:
+        """Features to rows."""
+        return np.ascontiguousarray((self._mask() @ np.ascontiguousarray(table.T)).T)
+
+    def value_products(self, table: Array) -> Array:
+        """Features to rows."""
+        return (self.values @ np.ascontiguousarray(table.T)).T
+
+    def mask_sums(self, moments: Array) -> Array:
+        """Rows to features."""
+        return (transposed(self._mask()) @ np.ascontiguousarray(moments.T)).T
+
+    def value_sums(self, moments: Array) -> Array:
+        """Rows to features."""
+        return (transposed(self.values) @ np.ascontiguousarray(moments.T)).T
+
+    def square_sums(self, weight: Array) -> Array:
+        """Sum of w omega y^2."""
+        return StoredResidual(self.values.data.astype(np.float64), self).column_squares(weight)
+
+    def residual(self, left: Array, right: Array) -> StoredResidual:
+        """What is left."""
+        fitted = np.empty(self.values.nnz)
+        rows, columns = self.row_of_cell(), self.values.indices
+        by_feature, by_row = np.ascontiguousarray(left.T), np.ascontiguousarray(right.T)
+        for start in range(0, fitted.size, GATHER):
+            part = slice(start, start + GATHER)
+            fitted[part] = np.einsum("ck,ck->c", by_feature[columns[part]], by_row[rows[part]])
+        if self.precision is not None:
+            fitted *= self.precision
+        return StoredResidual(self.values.data - fitted, self)
+
+    def _mask(self) -> Any:
+        data = np.ones(self.values.nnz) if self.precision is None else self.precision
+        return self.like(data)
+
+    def like(self, data: Array) -> Any:
+        """Other numbers in the same cells."""
+        matrix = sparse.csr_array(self.values.shape, dtype=data.dtype)
+        return share(matrix, data, self.values.indices, self.values.indptr)
+
+    def row_of_cell(self) -> Index:
+        """Row of each stored cell: (stored,)."""
+        return np.repeat(np.arange(self.values.shape[0]), np.diff(self.values.indptr))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class StoredResidual:
+    """A residual for every stored cell."""
+
+    weighted: Array  # omega r: (stored,)
+    cells: StoredCells
+
+    def row_squares(self) -> Array:
+        """Sum over features of omega r^2: (b,)."""
+        n = self.cells.values.shape[0]
+        return np.asarray(np.bincount(self.cells.row_of_cell(), self._squares, n), np.float64)
+
+    def column_squares(self, weight: Array) -> Array:
+        """Sum over rows of w omega r^2: (d,)."""
+        values = self.cells.values
+        by_cell = self._squares * np.repeat(weight, np.diff(values.indptr))
+        return np.asarray(np.bincount(values.indices, by_cell, values.shape[1]), np.float64)
+
+    def sums(self, moments: Array) -> Array:
+        """Sum over rows of omega r times (p, b): (p, d)."""
+        return (transposed(self._matrix()) @ np.ascontiguousarray(moments.T)).T
+
+    def dense(self) -> Array:
+        """Omega r: (b, d)."""
+        return self._matrix().toarray()
+
+    def _matrix(self) -> Any:
+        return self.cells.like(self.weighted)
+
+    @cached_property
+    def _squares(self) -> Array:
+        precision = 1.0 if self.cells.precision is None else self.cells.precision
+        return self.weighted**2 / precision
