@@ -115,4 +115,4 @@ def test_a_file_holds_arrays_and_no_code(x, path):
     with zipfile.ZipFile(path) as archive:
         assert all(name.endswith(".npy") for name in archive.namelist())
     with np.load(path, allow_pickle=False) as stored:
-        assert {"header", "mean", "loadings", "noise_variance", "trace"} <= set(stored.files)
+        assert {"header", "mean", "loadings", "noise_variance", "trace_", "information_"} <= set(stored.files)

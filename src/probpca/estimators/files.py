@@ -9,14 +9,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from probpca.errors import FileFormatError
 from probpca.learning.results import Status
-from probpca.models.files import model_arrays, model_from_arrays, read_record, write_record
+from probpca.models.files import MODEL_FIELDS, model_arrays, model_from_arrays, read_record, write_record
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 E = TypeVar("E")
 
-PLAIN = ("log_likelihood_", "n_iter_", "n_samples_", "rule_", "n_features_in_")
+PLAIN = ("log_likelihood_", "n_iter_", "n_samples_", "n_observed_", "rule_", "n_features_in_")
+DRAWS = "draws_"
+ARRAYS = ("trace_", "information_", "empty_features_")
 
 
 def write_estimator(estimator: Any, path: str | Path) -> None:
@@ -37,7 +39,14 @@ def write_estimator(estimator: Any, path: str | Path) -> None:
         "status": estimator.status_.name,
         "feature_names": None if names is None else [str(name) for name in names],
     }
-    write_record(path, header, {**model_arrays(estimator.model_), "trace": estimator.trace_})
+    arrays = {name: np.asarray(getattr(estimator, name)) for name in ARRAYS}
+    write_record(path, header, {**model_arrays(estimator.model_), **arrays, **_draw_arrays(estimator)})
+
+
+def _draw_arrays(estimator: Any) -> dict[str, Any]:
+    """Draws of the parameters, stacked; nothing if none were made."""
+    draws = [model_arrays(drawn) for drawn in getattr(estimator, "parameter_draws_", [])]
+    return {DRAWS + name: np.stack([drawn[name] for drawn in draws]) for name in MODEL_FIELDS} if draws else {}
 
 
 def _plain(value: Any) -> Any:
@@ -56,7 +65,8 @@ def read_estimator(kind: type[E], path: str | Path) -> E:
         for name in PLAIN:
             setattr(estimator, name, header["fitted"][name])
         estimator.status_ = Status[header["status"]]
-        estimator.trace_ = arrays["trace"]
+        for name in ARRAYS:
+            setattr(estimator, name, arrays[name])
         if header["feature_names"] is not None:
             estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
     except (KeyError, TypeError) as error:
@@ -64,4 +74,8 @@ def read_estimator(kind: type[E], path: str | Path) -> E:
         raise FileFormatError(msg) from error
     estimator.model_ = model_from_arrays(path, arrays)
     estimator.n_components_ = estimator.model_.n_components
+    drawn = [arrays[DRAWS + name] for name in MODEL_FIELDS if DRAWS + name in arrays]
+    if drawn:
+        one_by_one = [dict(zip(MODEL_FIELDS, parts, strict=True)) for parts in zip(*drawn, strict=True)]
+        estimator.parameter_draws_ = [model_from_arrays(path, parts) for parts in one_by_one]
     return estimator

@@ -14,6 +14,7 @@ Watch: TypeAlias = Callable[["Progress"], None]
 
 
 FIRST_STEPS = 6
+SLOWEST = 0.99
 
 
 class Progress(NamedTuple):
@@ -39,7 +40,7 @@ class Monitor:
     With gains :math:`\delta_k` that shrink by :math:`c = \delta_k / \delta_{k-1}` a step, the gain
     still to come is :math:`\delta_k c / (1 - c)` (Aitken). The last gain alone says little: a slow
     method gains little in each step and much in all. Where gains are not steady, as those of a
-    quasi-Newton method, what the last five steps gained stands for it. Stop when the estimate is
+    quasi-Newton method, twice what the last ten steps gained stands for it. Stop when the estimate is
     below ``tol`` twice in a row, but not within the first steps, whose gains shrink fast while a slow
     direction is still hidden among them.
     """
@@ -49,6 +50,7 @@ class Monitor:
         self.trace: list[float] = []
         self.tol, self.max_iter, self.watch, self.steady = tol, max_iter, watch, steady
         self._below = 0
+        self._slowest = 0.0  # of the rates seen so far: after extrapolation a slow direction may be hidden
         self.plain_steps = 0  # how many of the last steps were not extrapolated
         self.stopped = False
 
@@ -57,6 +59,7 @@ class Monitor:
         self.trace.append(log_likelihood)
         self.plain_steps = self.plain_steps + 1 if plain else 0
         remaining = self.remaining()
+        self._slowest = max(self._slowest, min(self._rate(), SLOWEST))
         self._below = self._below + 1 if remaining < self.tol else 0
         if self.watch is not None:
             self.watch(Progress(len(self.trace) - 1, log_likelihood, remaining, self.max_iter))
@@ -66,15 +69,21 @@ class Monitor:
     def remaining(self) -> float:
         """Estimated gain still to come, in nats."""
         if not self.steady:
-            return self.trace[-1] - self.trace[-6] if len(self.trace) > 5 else np.inf
+            return 2 * (self.trace[-1] - self.trace[-11]) if len(self.trace) > 10 else np.inf
         if len(self.trace) < 3 or self.plain_steps < 2:
             return np.inf
-        before, last = np.diff(self.trace[-3:])
-        rounding = 1e-14 * abs(self.trace[-1])
-        if last <= rounding:
+        last = self.trace[-1] - self.trace[-2]
+        if last <= 1e-14 * abs(self.trace[-1]):
             return 0.0
-        rate = last / before if before > 0 else np.inf
+        rate = max(self._rate(), self._slowest)
         return last * rate / (1 - rate) if rate < 1 else np.inf
+
+    def _rate(self) -> float:
+        """What share of a gain the next one keeps, by the last two plain steps; infinite if gains grow."""
+        if len(self.trace) < 3 or self.plain_steps < 2:
+            return 0.0
+        before, last = np.diff(self.trace[-3:])
+        return float(last / before) if before > 0 else np.inf
 
 
 def iterate(step: Callable[[S], tuple[S, float]], state: S, monitor: Monitor) -> Iterated[S]:

@@ -115,7 +115,7 @@ def _stored(values: Any, precision: Array | None, centre: Array) -> StoredCells:
     seen = ~np.isnan(y) if precision is None else ~np.isnan(y) & (precision > 0)
     indices, indptr = values.indices, values.indptr
     if not seen.all():
-        indptr = np.concatenate([[0], np.cumsum(seen)])[indptr]
+        indptr = np.concatenate([[0], np.cumsum(seen)])[indptr].astype(indices.dtype)
         y, indices, precision = y[seen], indices[seen], None if precision is None else precision[seen]
     if precision is not None:
         y = y * precision
@@ -145,7 +145,8 @@ def _dense_parts(block: Block, centre: Array, *, keep_empty: bool, form: str | N
     by_row = np.empty(block.n_rows, np.intp)
     by_row[rows] = pattern
     for name, members in groups.items():
-        for some in _cut(members, block.n_features):
+        cells = int(count[members].sum()) if name == "stored" else members.size * block.n_features
+        for some in _cut(members, cells):
             yield _dense_cells(name, block, mask[some], centre, some, by_row[some]), some
 
 
@@ -163,8 +164,9 @@ def _groups(rows: Index, pattern: Index, common: Mask, share_seen: Array) -> dic
     return {"patterns": shared[np.argsort(pattern[alike], kind="stable")], **groups}
 
 
-def _cut(members: Index, d: int) -> Iterator[Index]:
-    most = int(np.clip(PART_CELLS // max(d, 1), *PART_ROWS))
+def _cut(members: Index, cells: int) -> Iterator[Index]:
+    """Parts of about equal size, given how many cells there are to multiply with."""
+    most = int(np.clip(PART_CELLS * members.size // max(cells, 1), *PART_ROWS))
     parts = -(-members.size // most)
     yield from (part for part in np.array_split(members, max(parts, 1)) if part.size)
 
@@ -196,7 +198,17 @@ def _patterns(mask: Mask) -> tuple[Index, Mask]:
     return pattern.astype(np.intp), counts >= COMMON
 
 
+def _gathered(values: Any, mask: Mask, centre: Array, rows: Index) -> StoredCells:
+    """The observed cells of dense rows."""
+    row, column = np.nonzero(mask)
+    y = values[rows[row], column] - centre.astype(values.dtype)[column]
+    pointers = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
+    return StoredCells(share(sparse.csr_array(mask.shape, dtype=y.dtype), y, column, pointers))
+
+
 def _dense_cells(name: str, block: Block, mask: Mask, centre: Array, rows: Index, pattern: Index) -> Cells:
+    if name == "stored" and not block.is_sparse:
+        return _gathered(block.values, mask, centre, rows)
     values = block.values[rows]
     values = values.toarray() if block.is_sparse else values
     y = np.where(mask, values - centre.astype(values.dtype), values.dtype.type(0))
