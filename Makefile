@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test lint types format docs bench clean
+.PHONY: help demo test lint types format docs bench benchmissing coverage clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,12 @@ docs: $(VENV)/docs  ## build the documentation into docs/_build/html
 
 bench: $(VENV)/bench  ## measure against scikit-learn; table and plot go to docs/benchmarks
 	$(BIN)/python benchmarks/complete.py
+
+benchmissing: $(VENV)/bench  ## measure tables with missing cells beside other libraries; takes hours
+	$(BIN)/python benchmarks/missing.py
+
+coverage: $(VENV)/bench  ## count how often intervals hold the truth; takes minutes
+	$(BIN)/python benchmarks/coverage.py
 
 clean:  ## forget the environment and everything that was built
 	rm -rf $(VENV) docs/_build docs/_figures docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -139,3 +139,83 @@ def assert_moments_match(draws, mean, covariance):
     assert_within_errors(draws.mean(axis=0), mean, np.sqrt(variance / n))
     errors = np.sqrt((np.outer(variance, variance) + covariance**2) / n)
     assert_within_errors((draws - mean).T @ (draws - mean) / n, covariance, errors)
+
+
+def punched(rng, x, share):
+    """A copy with about that share of its cells missing at random."""
+    x = np.array(x)
+    x[rng.random(x.shape) < share] = np.nan
+    return x
+
+
+def spiked_rows_with_holes(rng, n, d, q, *, share=0.3, noise=0.1):
+    """Spiked rows with missing cells, at least one cell observed of every row and every column."""
+    x = spiked_rows(rng, n, d, q, noise=noise)
+    hidden = rng.random((n, d)) < share
+    hidden[np.arange(n), np.arange(n) % d] = False
+    hidden[np.arange(d) % n, np.arange(d)] = False
+    x[hidden] = np.nan
+    return x
+
+
+def observed_parts(model, x, precision=None):
+    """Of each row: which cells were observed, and the Gaussian of those cells alone."""
+    W, psi = model.loadings, np.broadcast_to(model.noise_variance, model.mean.shape)
+    omega = np.ones(x.shape) if precision is None else precision
+    for row, certain in zip(x, omega, strict=True):
+        seen = np.flatnonzero(~np.isnan(row) & (certain > 0))
+        yield seen, Gaussian(model.mean[seen], W[seen] @ W[seen].T + np.diag(psi[seen] / certain[seen]))
+
+
+def dense_observed_log_likelihood(model, x, precision=None):
+    """Log density of the observed cells of each row, from a full covariance of its own; 0 if there are none."""
+    values = []
+    for row, (seen, part) in zip(x, observed_parts(model, x, precision), strict=True):
+        density = multivariate_normal(part.mean, part.covariance).logpdf(row[seen]) if seen.size else 0.0
+        values.append(float(density))
+    return np.array(values)
+
+
+def dense_observed_posterior(model, x, precision=None):
+    """Mean (n, q) and covariance (n, q, q) of z given the observed cells of each row."""
+    W, q = model.loadings, model.n_components
+    means, covariances = np.zeros((len(x), q)), np.tile(np.eye(q), (len(x), 1, 1))
+    for i, (row, (seen, part)) in enumerate(zip(x, observed_parts(model, x, precision), strict=True)):
+        gain = W[seen].T @ np.linalg.inv(part.covariance)
+        means[i] = gain @ (row[seen] - part.mean)
+        covariances[i] -= gain @ W[seen]
+    return Gaussian(means, covariances)
+
+
+def dense_regression(model, x, weight=None, precision=None):
+    """The sums of an E-step over observed cells, one row after the other."""
+    d, q = model.loadings.shape
+    theta = np.column_stack([model.loadings, model.mean])
+    belief = dense_observed_posterior(model, x, precision)
+    densities = dense_observed_log_likelihood(model, x, precision)
+    omega = np.ones(x.shape) if precision is None else precision
+    sums = {"weight": 0.0, "cells": 0.0, "log_likelihood": 0.0, "latent": np.zeros((q + 1, q + 1))}
+    gram, score, squares = np.zeros((d, q + 1, q + 1)), np.zeros((q + 1, d)), np.zeros(d)
+    for i, w in enumerate(np.ones(len(x)) if weight is None else weight):
+        t = np.append(belief.mean[i], 1.0)
+        second = np.outer(t, t)
+        second[:q, :q] += belief.covariance[i]
+        seen = np.flatnonzero(~np.isnan(x[i]) & (omega[i] > 0))
+        fitted, sure = theta[seen], w * omega[i, seen]
+        gram[seen] += sure[:, None, None] * second
+        score[:, seen] += sure * (np.outer(t, x[i, seen]) - second @ fitted.T)
+        spread = np.einsum("jk,kl,jl->j", fitted, second, fitted)
+        squares[seen] += sure * (x[i, seen] ** 2 - 2 * x[i, seen] * (fitted @ t) + spread)
+        sums["cells"] += w * seen.size
+        if seen.size:
+            sums["weight"] += w
+            sums["latent"] += w * second
+            sums["log_likelihood"] += w * densities[i]
+    lower = np.tril_indices(q + 1)
+    packed = {"latent": sums["latent"][lower], "gram": gram[:, lower[0], lower[1]].T}
+    return {**sums, **packed, "score": score, "squares": squares}
+
+
+def largest_fall(trace):
+    """How far a trace of log-likelihoods falls in its worst step, as a share of the last value."""
+    return float(np.max(-np.diff(trace), initial=0.0)) / abs(trace[-1])

@@ -51,7 +51,7 @@ _HOMES = {
         "principal_coordinates",
         "value_and_gradient",
     ],
-    "probpca.estimators": ["PPCA"],
+    "probpca.estimators": ["PPCA", "PPCAImputer"],
     "probpca.data": ["load_fertility"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     )
     from probpca.estimators import (
         PPCA as PPCA,
+        PPCAImputer as PPCAImputer,
     )
     from probpca.inference import (
         Imputed as Imputed,

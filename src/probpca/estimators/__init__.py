@@ -1,5 +1,6 @@
 """scikit-learn's verbs around the library; no formula lives here."""
 
+from probpca.estimators.imputer import PPCAImputer
 from probpca.estimators.ppca import PPCA
 
-__all__ = ["PPCA"]
+__all__ = ["PPCA", "PPCAImputer"]

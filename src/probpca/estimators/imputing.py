@@ -27,6 +27,7 @@ class ImputationQueries:
     n_observed_: float
     n_samples_: float
     n_components_: int
+    draw_seed_: int
     empty_features_: Any
 
     def impute(self, X: Any, *, return_std: bool = False) -> Any:
@@ -51,6 +52,7 @@ class ImputationQueries:
 
         Proper multiple imputation: each table has parameters of its own, drawn by refitting resampled
         training rows; then latent variables, then cells. Do the analysis on each, and ``pool`` the results.
+        The draws of parameters follow from the ``random_state`` of the fit, those of cells from this one.
         Needs ``keep_source=True``, or ``n_parameter_draws`` of at least ``n_draws``, at the fit.
         """
         check_is_fitted(self)
@@ -58,7 +60,7 @@ class ImputationQueries:
             msg = f"n_draws must be at least 1; got {n_draws}."
             raise ShapeError(msg)
         rng = self._generator(random_state)  # type: ignore[attr-defined]
-        models = self._parameters(n_draws, rng)
+        models = self._parameters(n_draws)
         rows = self._block(X)  # type: ignore[attr-defined]
         return np.stack([draw_missing(model, rows, rng=rng) for model in models])
 
@@ -72,10 +74,12 @@ class ImputationQueries:
         d = self.model_.n_features - len(self.empty_features_)
         return noise_inflation(self.n_observed_, self.n_samples_, d, self.n_components_)
 
-    def _draw_parameters(self, source: Source, n_draws: int, rng: np.random.Generator) -> list[LinearGaussian]:
-        return draw_parameters(source, self.model_, self._inflation(), n_draws, rng)
+    def _draw_parameters(self, source: Source, first: int, last: int) -> list[LinearGaussian]:
+        """Draws number ``first`` to ``last``, the same whenever they are made."""
+        seeds = np.random.default_rng(self.draw_seed_).integers(2**63, size=last)[first:]
+        return draw_parameters(source, self.model_, self._inflation(), [int(seed) for seed in seeds])
 
-    def _parameters(self, n_draws: int, rng: np.random.Generator) -> list[LinearGaussian]:
+    def _parameters(self, n_draws: int) -> list[LinearGaussian]:
         made: list[LinearGaussian] = getattr(self, "parameter_draws_", [])
         if len(made) >= n_draws:
             return made[:n_draws]
@@ -86,7 +90,7 @@ class ImputationQueries:
                 f"Hint: fit with keep_source=True, or with n_parameter_draws={n_draws}."
             )
             raise DataError(msg)
-        self.parameter_draws_ = made + self._draw_parameters(source, n_draws - len(made), rng)
+        self.parameter_draws_ = made + self._draw_parameters(source, len(made), n_draws)
         return self.parameter_draws_
 
 

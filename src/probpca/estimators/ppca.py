@@ -179,10 +179,11 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, ImputationQueries, LinearGaussianQue
         with ProgressBar(enabled=bool(self.verbose)) as bar:
             settings = Settings(self.solver, self.tol, self.max_iter, bar, self.n_init)
             self._keep(fit(source, self.n_components, settings, rng))
+        self.draw_seed_ = int(rng.integers(2**63))
         if self.keep_source:
             self.source_ = source
         if self.n_parameter_draws:
-            self.parameter_draws_ = self._draw_parameters(source, self.n_parameter_draws, rng)
+            self.parameter_draws_ = self._draw_parameters(source, 0, self.n_parameter_draws)
         warn_of_flaws(self)
         return self
 

@@ -56,7 +56,8 @@ class ParameterDoubt:
         rows, columns = row_order(q)
         known = self.information[-1] > 0
         safe = np.where(known, self.information, np.where(rows == columns, 1.0, 0.0)[:, None])
-        return inverse(safe) * np.where(rows == columns, 1.0, 2.0)[:, None]
+        entries = inverse(safe) * np.where(rows == columns, 1.0, 2.0)[:, None]
+        return np.where(known, entries, np.where(np.arange(len(rows)) == len(rows) - 1, np.inf, 0.0)[:, None])
 
 
 def impute(model: LinearGaussian, x: Rows) -> Array:
@@ -96,7 +97,9 @@ def impute_with_doubt(model: LinearGaussian, x: Rows, doubt: ParameterDoubt | No
     for part in seen(model, block):
         variance = part.doubt() + factor * part.noise
         if entries is not None:
-            variance = variance + factor * part.noise * (_second_moments(part).T @ entries)
+            # The last entry is that of the mean; of a feature that was never seen it is infinite.
+            moments = _second_moments(part)
+            variance = variance + factor * part.noise * (moments[:-1].T @ entries[:-1] + entries[-1])
         _fill(std, part, np.sqrt(variance) * part.scale, where=values)
         _fill(values, part, part.predicted(part.latents.mean))
     return Imputed(values, std)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from probpca.models import LinearGaussian
     from probpca.rows.protocol import Cells, Residual
     from probpca.typing import Array, Index
+
+_lock = Lock()
+_arranged: WeakKeyDictionary[LinearGaussian, Tables] = WeakKeyDictionary()
 
 
 @final
@@ -28,8 +33,14 @@ class Tables:
 
     @classmethod
     def of(cls, model: LinearGaussian, centre: Array) -> Tables:
-        """Arrange a model."""
-        return cls(np.vstack([model.loadings.T, model.mean - centre]), model.noise_variance, centre)
+        """Arrange a model; once for all blocks that have the same centre."""
+        with _lock:
+            known = _arranged.get(model)
+            if known is None or known.centre is not centre:
+                known = cls(np.vstack([model.loadings.T, model.mean - centre]), model.noise_variance, centre)
+                _ = known.products
+                _arranged[model] = known
+            return known
 
     @property
     def q(self) -> int:
@@ -44,10 +55,11 @@ class Tables:
     @cached_property
     def products(self) -> Array:
         """Entries of w w' / psi, and of -mu w / psi as their border: (q (q + 1) / 2 + q, d)."""
-        rows, columns = bordered_order(self.q)
-        table = self.loadings[rows]
-        table *= self.encoder[columns]
-        table[rows == self.q] *= -1.0
+        table = np.empty((packed_size(self.q + 1) - 1, self.centre.size))
+        for out, row, column in zip(table, *bordered_order(self.q), strict=True):
+            np.multiply(self.loadings[row], self.encoder[column], out=out)
+            if row == self.q:
+                np.negative(out, out=out)
         return table
 
 

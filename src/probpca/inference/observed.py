@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
-from scipy import sparse
 
 from probpca.errors import DataError
 from probpca.inference.latents import Tables, latents
 from probpca.linalg.packed import packed_size, row_order, unpack
 from probpca.rows import observe
+from probpca.rows.block import with_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,9 +124,7 @@ def seen(model: LinearGaussian, block: Block) -> Iterator[Seen]:
         if block.precision is not None:
             msg = "cell weights go with one noise variance for all features; this model has one per feature."
             raise DataError(msg)
-        factor = (1 / scale).astype(block.values.dtype)
-        values = block.values @ sparse.diags_array(factor) if block.is_sparse else block.values * factor
-        block, model = replace(block, values=values), model.rescale(1 / scale)
+        block, model = replace(block, values=with_units(block.values, 1 / scale)), model.rescale(1 / scale)
         model = replace(model, noise_variance=np.asarray(1.0))
     centre = model.mean.astype(block.values.dtype).astype(np.float64)
     tables = Tables.of(model, centre)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from probpca.typing import Array
 
 MEMORY = 5
+FARTHEST = 5.0
+"""Change of the logarithm of the noise variance that no extrapolation is believed."""
 SLOW = 0.4
 """Share of a gain that the next one keeps from which on a method is worth accelerating."""
 
@@ -36,10 +38,11 @@ def iterate_accelerated(
     lower than at the one before is given up for the plain step, so that the trace rises always.
     Plain steps, and only they, say when to stop.
     """
-    coordinates, lowest = Coordinates.around(start), np.log(floor)
+    coordinates = Coordinates.around(start)
+    lowest = float(np.log(floor) - 2 * np.log(coordinates.unit))
     state, plain, fallback = start, True, start
     history = _History()
-    for _ in range(monitor.max_iter + 1):
+    while len(monitor.trace) <= monitor.max_iter:
         following, value = step(state)
         if not plain and not value >= monitor.trace[-1]:
             state, plain = fallback, True
@@ -48,14 +51,14 @@ def iterate_accelerated(
         if monitor.record(value, plain=plain):
             return Iterated(state, Status.CONVERGED, tuple(monitor.trace))
         if len(monitor.trace) > monitor.max_iter:
-            break
+            break  # the state is the one whose value was recorded last
         history.append(coordinates.pack(state), coordinates.pack(following))
         jump = history.extrapolated() if _is_slow(monitor) else None
         fallback, plain = following, jump is None
         if jump is None:
             state = following
         else:
-            jump[-1] = np.clip(jump[-1], lowest - 2 * np.log(coordinates.unit), None)
+            jump[-1] = max(jump[-1], lowest)
             state = coordinates.unpack(jump)
     return Iterated(state, Status.MAX_ITER, tuple(monitor.trace))
 
@@ -95,4 +98,6 @@ class _History:
         norms = np.linalg.norm(differences, axis=1, keepdims=True)
         scaled = differences / np.where(norms > 0, norms, 1.0)
         weights = np.linalg.lstsq(scaled @ scaled.T, scaled @ changes[-1], rcond=1e-10)[0]
-        return np.asarray(images[-1] - (weights / np.where(norms > 0, norms, 1.0)[:, 0]) @ np.diff(images, axis=0))
+        jump = np.asarray(images[-1] - (weights / np.where(norms > 0, norms, 1.0)[:, 0]) @ np.diff(images, axis=0))
+        believable = np.isfinite(jump).all() and abs(jump[-1] - images[-1][-1]) < FARTHEST
+        return jump if believable else None

@@ -31,53 +31,82 @@ def expect_observed(model: LinearGaussian, block: Observed) -> Regression:
     """
     tables = Tables.of(model, block.centre)
     clear = float(model.noise_variance) > CLEAR * np.square(model.loadings).sum(axis=1).max()
-    summarise = _from_sums if clear else _from_residuals
-    total = Regression.zero(model.n_features, model.n_components)
-    for part in block.parts:
-        total = total.merge(summarise(tables, part))
-    return total
+    return _from_sums(tables, block.parts) if clear else _from_residuals(tables, block.parts)
 
 
-def _from_sums(tables: Tables, part: Part) -> Regression:
+class _Sums:
+    """What grows from part to part, whichever way residuals are summed."""
+
+    def __init__(self, tables: Tables) -> None:
+        q, d = tables.q, tables.centre.size
+        self.noise = float(tables.noise)
+        self.weight, self.cells, self.constant, self.distance = 0.0, 0.0, 0.0, 0.0
+        self.latent = np.zeros(packed_size(q + 1))
+        self.gram = np.zeros((packed_size(q + 1), d))
+        self.right = np.zeros((q + 1, d))
+        self.squares = np.zeros(d)
+
+    def count(self, part: Part, found: Latents) -> None:
+        """Rows, cells, and the part of the log-likelihood that no residual enters."""
+        w = part.weight
+        cells = float(w @ part.observed)
+        self.weight += float(w.sum())
+        self.cells += cells
+        self.constant += cells * (LOG_2PI + float(np.log(self.noise)))
+        self.constant += float(w @ (found.of_rows(found.logdet) - part.log_precision))
+
+    def regression(self, score: Array, squares: Array) -> Regression:
+        value = -0.5 * (self.constant + self.distance)
+        return Regression(self.weight, self.cells, value, self.latent, self.gram, score, squares)
+
+
+def _from_sums(tables: Tables, parts: tuple[Part, ...]) -> Regression:
     """Sums of y and of its squares, turned into those of residuals."""
-    cells, w = part.cells.ready(), part.weight
-    found = latents(tables, cells, joint=True)
-    moments, weighted = _moments(found, w)
-    gram = cells.mask_sums(moments)  # A: (p, d)
-    right = cells.value_sums(weighted)  # sum w omega y [m; 1]: (q + 1, d)
-    theta = tables.loadings
-    fitted = multiply(gram, theta)
-    squares = part.squares
-    mean = theta[-1]
-    distance = (squares - mean * (2 * right[-1] - mean * gram[-1])) / tables.noise  # of x - mu: (d,)
-    squares = squares + np.einsum("kd,kd->d", theta, fitted - 2 * right)
-    explained = float(w @ found.explained)
-    value, count = _log_likelihood(tables, part, found, float(distance.sum()) - explained)
-    latent = moments.sum(axis=1)
-    return Regression(float(w.sum()), count, value, latent, gram, right - fitted, squares)
+    sums = _Sums(tables)
+    for part in parts:
+        cells, w = part.cells.ready(), part.weight
+        found = latents(tables, cells, joint=True)
+        moments, weighted = _moments(found, w)
+        sums.gram += cells.mask_sums(moments)  # A: (p, d)
+        sums.right += cells.value_sums(weighted)  # sum w omega y [m; 1]: (q + 1, d)
+        sums.latent += moments.sum(axis=1)
+        sums.squares += part.squares
+        sums.distance -= float(w @ found.explained)
+        sums.count(part, found)
+    theta, mean = tables.loadings, tables.loadings[-1]
+    fitted = multiply(sums.gram, theta)
+    centred = sums.squares - mean * (2 * sums.right[-1] - mean * sums.gram[-1])  # of x - mu: (d,)
+    sums.distance += float(centred.sum()) / sums.noise
+    squares = sums.squares + np.einsum("kd,kd->d", theta, fitted - 2 * sums.right)
+    return sums.regression(sums.right - fitted, squares)
 
 
-def _from_residuals(tables: Tables, part: Part) -> Regression:
+def _from_residuals(tables: Tables, parts: tuple[Part, ...]) -> Regression:
     """Residuals at the posterior mean and the doubt about it, each summed by itself."""
-    cells, w, q = part.cells.ready(), part.weight, tables.q
-    found = latents(tables, cells)
-    doubt = found.covariance
-    doubt[packed_size(q) :] = 0.0
-    doubt *= w if found.pattern is None else np.bincount(found.pattern, w)
-    uncertain = cells.mask_sums(doubt)  # sum w omega P: (p, d)
-    m = np.vstack([found.mean, np.ones(found.mean.shape[1])])
-    rest = found.residual(tables, cells)
-    shrink = multiply(uncertain, tables.loadings)
-    squares = rest.column_squares(w)
-    distance = float((squares / tables.noise).sum()) + float(w @ np.square(found.mean).sum(axis=0))
-    squares += np.einsum("kd,kd->d", tables.loadings, shrink)
+    q, theta = tables.q, tables.loadings
+    sums, uncertain = _Sums(tables), np.zeros((packed_size(q + 1), theta.shape[1]))
     rows, columns = row_order(q + 1)
-    known = m[rows] * m[columns] * w  # w m m': (p, b)
-    known = known if found.pattern is None else _by_pattern(known, found.pattern)
-    gram = cells.mask_sums(known) + uncertain
-    value, count = _log_likelihood(tables, part, found, distance)
-    latent = known.sum(axis=1) + doubt.sum(axis=1)
-    return Regression(float(w.sum()), count, value, latent, gram, rest.sums(w * m) - shrink, squares)
+    for part in parts:
+        cells, w = part.cells.ready(), part.weight
+        found = latents(tables, cells)
+        rest = found.residual(tables, cells)
+        m = np.vstack([found.mean, np.ones(found.mean.shape[1])])
+        known = m[rows] * m[columns] * w  # w m m': (p, b)
+        known = known if found.pattern is None else _by_pattern(known, found.pattern)
+        doubt = found.covariance
+        doubt[packed_size(q) :] = 0.0
+        doubt *= w if found.pattern is None else np.bincount(found.pattern, w)
+        uncertain += cells.mask_sums(doubt)  # sum w omega P: (p, d)
+        sums.gram += cells.mask_sums(known)
+        sums.right += rest.sums(w * m)
+        sums.latent += known.sum(axis=1) + doubt.sum(axis=1)
+        sums.squares += rest.column_squares(w)
+        sums.distance += float(w @ np.square(found.mean).sum(axis=0))
+        sums.count(part, found)
+    sums.distance += float(sums.squares.sum()) / sums.noise
+    sums.gram += uncertain
+    shrink = multiply(uncertain, theta)
+    return sums.regression(sums.right - shrink, sums.squares + np.einsum("kd,kd->d", theta, shrink))
 
 
 def _moments(found: Latents, w: Array) -> tuple[Array, Array]:
@@ -102,11 +131,3 @@ def _by_pattern(of_rows: Array, pattern: Index) -> Array:
     """Sums over the rows of each pattern; rows are sorted by it: (p, patterns)."""
     starts = np.flatnonzero(np.diff(pattern, prepend=-1))
     return np.add.reduceat(of_rows, starts, axis=1)
-
-
-def _log_likelihood(tables: Tables, part: Part, found: Latents, distance: float) -> tuple[float, float]:
-    """Log-likelihood of the part, and how many cells it has, both as rows count."""
-    w = part.weight
-    count = float(w @ part.observed)
-    logdet = float(w @ (found.of_rows(found.logdet) - part.log_precision))
-    return -0.5 * (count * (LOG_2PI + float(np.log(tables.noise))) + logdet + distance), count

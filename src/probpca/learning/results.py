@@ -43,7 +43,7 @@ class Status(Enum):
     CONVERGED = "The estimated remaining gain in log-likelihood fell below tol."
     MAX_ITER = (
         "max_iter was reached first; the fit is kept as it is. Raise max_iter or loosen tol; "
-        "for complete rows use solver='closed_form', with missing cells try solver='gradient'."
+        "for complete rows use solver='closed_form'."
     )
     NOISE_COLLAPSED = (
         "The components explain the data completely, so the noise variance has no maximum-likelihood "

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PRODUCTS = 6
 OVERSAMPLING = 4
 ENOUGH = 2
-"""Observed cells for each parameter of a feature from which on its start is read from them."""
+"""Observed cells for each parameter of a feature from which on its start is read from them, if others have more."""
 
 
 class Start(NamedTuple):
@@ -38,7 +38,7 @@ class Start(NamedTuple):
         energy = float(self.share @ self.columns.variance)
         noise = max(energy - float(np.maximum(kept, 0.0).sum()), 0.05 * energy) * d / (self.share.sum() * max(d - q, 1))
         size = np.sqrt(np.maximum(kept - noise * self.share.mean(), 0.1 * noise * self.share.mean()))
-        known = self.columns.observed >= ENOUGH * (q + 1)
+        known = self.columns.observed >= min(ENOUGH * (q + 1), self.columns.observed.max() / 2)
         loadings = self.axes[:, :q] * size * np.where(known, 1 / np.sqrt(np.maximum(self.share, 1e-300)), 0.0)[:, None]
         return LinearGaussian(self.columns.mean, loadings, np.asarray(noise))
 

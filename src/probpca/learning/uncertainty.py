@@ -19,6 +19,8 @@ from probpca.sources.local import map_blocks, one_blas_thread
 from probpca.sources.memory import Kept
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from probpca.rows import Observed
     from probpca.sources import Source
     from probpca.typing import Array
@@ -54,12 +56,12 @@ def turned_information(information: Array, before: LinearGaussian, after: Linear
 
 
 def draw_parameters(
-    source: Source, model: LinearGaussian, inflation: float, n_draws: int, rng: np.random.Generator
+    source: Source, model: LinearGaussian, inflation: float, seeds: Sequence[int]
 ) -> list[LinearGaussian]:
     """Draw models that the rows could have led to as well: fits to resampled rows, begun at ``model``.
 
     The noise variance is held at its value corrected for degrees of freedom: fits to resampled rows
-    would make it smaller still, and intervals too narrow.
+    would make it smaller still, and intervals too narrow. Each seed makes one draw, whatever the others are.
     """
     unit = np.sqrt(model.noise_variance)
     source = Scaled(source, np.broadcast_to(1 / unit, (model.n_features,)))
@@ -69,7 +71,6 @@ def draw_parameters(
     if not isinstance(rows, Kept):
         msg = "parameters are drawn from rows held in memory; these are read in batches.\nHint: pass one matrix."
         raise SourceError(msg)
-    seeds = rng.integers(2**63, size=n_draws)
     with one_blas_thread():
         models = list(map_blocks(partial(_resampled_fit, rows.blocks, start), list(seeds), rows.n_jobs))
     return [drawn.rescale(unit) for drawn in models]

@@ -130,6 +130,15 @@ def _sparse_rows(values: Any, rows: slice) -> Any:
     return share(part, values.data[first:last], values.indices[first:last], pointers)
 
 
+def with_units(values: Any, scale: Array) -> Any:
+    """A matrix, dense or CSR, with each column multiplied by a constant; stored zeros stay stored."""
+    factor = scale.astype(values.dtype, copy=False)
+    if not sparse.issparse(values):
+        return values * factor
+    like = sparse.csr_array(values.shape, dtype=values.dtype)
+    return share(like, values.data * factor[values.indices], values.indices, values.indptr)
+
+
 def transposed(values: Any) -> Any:
     """The transpose of a CSR matrix without a copy."""
     turned = sparse.csc_array(values.shape[::-1], dtype=values.dtype)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
-from scipy import sparse
+from probpca.rows.block import with_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,4 @@ class Scaled:
 
 
 def _after_scaling(function: Callable[[Block], Any], scale: Array, block: Block) -> Any:
-    values = block.values
-    factor = scale.astype(values.dtype, copy=False)
-    scaled = values @ sparse.diags_array(factor) if block.is_sparse else values * factor
-    return function(replace(block, values=scaled))
+    return function(replace(block, values=with_units(block.values, scale)))

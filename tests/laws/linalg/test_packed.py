@@ -1,0 +1,149 @@
+"""Packed matrices do what dense ones do, one at a time or many."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from oracles import random_covariance
+from probpca.linalg import packed as home
+from probpca.linalg.packed import (
+    bordered_order,
+    chunks,
+    factor,
+    inner_products,
+    inverse,
+    multiply,
+    pack,
+    packed_size,
+    row_order,
+    solve,
+    unpack,
+)
+
+SIZES = range(1, 9)
+NEAR = {"rtol": 1e-10, "atol": 1e-10}
+
+
+@pytest.fixture(params=SIZES)
+def q(request):
+    return request.param
+
+
+@pytest.fixture(params=[1, 40])
+def matrices(request, rng, q):
+    return np.stack([random_covariance(rng, q) for _ in range(request.param)])
+
+
+@pytest.fixture
+def right(rng, matrices):
+    return rng.standard_normal(matrices.shape[:2])  # (b, q)
+
+
+@pytest.fixture(params=[2**20, 1], ids=["one chunk", "many chunks"])
+def cut(request, monkeypatch):
+    monkeypatch.setattr(home, "CHUNK_CELLS", request.param)
+
+
+def bordered(matrices, right):
+    """Entries of [M, h; h', .] in the order that the factorisation reads: (entries, b)."""
+    q = matrices.shape[-1]
+    whole = np.zeros((len(matrices), q + 1, q + 1))
+    whole[:, :q, :q], whole[:, q, :q] = matrices, right
+    return np.ascontiguousarray(whole[:, *bordered_order(q)].T)
+
+
+def test_packing_is_undone_by_unpacking(matrices, q):
+    assert pack(matrices).shape == (packed_size(q), len(matrices))
+    assert_array_equal(unpack(pack(matrices)), matrices)
+    assert_array_equal(unpack(pack(matrices[0])), matrices[0])
+
+
+def test_entries_come_by_rows(matrices, q):
+    for entry, i, j in zip(pack(matrices), *row_order(q), strict=True):
+        assert_array_equal(entry, matrices[:, i, j])
+    assert list(row_order(3)[0]) == [0, 1, 1, 2, 2, 2]
+
+
+def test_the_border_ends_each_column_of_the_bordered_order(q):
+    rows, columns = bordered_order(q)
+    assert rows.size == packed_size(q) + q
+    assert (rows >= columns).all()
+    assert_array_equal(columns[rows == q], np.arange(q))
+    assert (np.diff(columns) >= 0).all()
+
+
+def test_multiplying_is_a_product_of_each_matrix_with_its_vector(matrices, right):
+    wanted = np.einsum("bij,bj->ib", matrices, right)
+    assert_allclose(multiply(pack(matrices), right.T), wanted, **NEAR)
+
+
+def test_one_matrix_multiplies_all_vectors(rng, q):
+    matrix, vectors = random_covariance(rng, q), rng.standard_normal((q, 9))
+    assert_allclose(multiply(pack(matrix)[:, None], vectors), matrix @ vectors, **NEAR)
+
+
+@pytest.mark.usefixtures("cut")
+def test_solving_equals_dense_solving(matrices, right):
+    wanted = np.linalg.solve(matrices, right[:, :, None])[:, :, 0]
+    assert_allclose(solve(pack(matrices), right.T), wanted.T, **NEAR)
+
+
+@pytest.mark.usefixtures("cut")
+def test_inverses_are_the_dense_ones(matrices):
+    assert_allclose(unpack(inverse(pack(matrices))), np.linalg.inv(matrices), **NEAR)
+
+
+@pytest.mark.parametrize("add", [0.0, 1.0])
+def test_a_factor_is_that_of_cholesky_and_all_that_follows_from_it(matrices, right, q, add):
+    wanted = matrices + add * np.eye(q)
+    found = factor(bordered(matrices, right), q, add)
+    root = np.linalg.inv(np.linalg.cholesky(wanted))
+    assert_allclose(np.moveaxis(found.root[:q], -1, 0), root, **NEAR)
+    assert_allclose(found.logdet, np.linalg.slogdet(wanted)[1], **NEAR)
+    assert_allclose(found.half, np.einsum("bij,bj->ib", root, right), **NEAR)
+    assert_allclose(found.solution, np.linalg.solve(wanted, right[:, :, None])[:, :, 0].T, **NEAR)
+    quadratic = np.einsum("bi,bij,bj->b", right, np.linalg.inv(wanted), right)
+    assert_allclose(np.square(found.half).sum(axis=0), quadratic, **NEAR)
+
+
+def test_inner_products_are_the_inverse_and_with_the_solution_its_second_moment(matrices, right, q):
+    found = factor(bordered(matrices, right), q)
+    b = len(matrices)
+    plain, joint = (inner_products(found.root[:rows], np.empty((packed_size(q), b))) for rows in (q, q + 1))
+    P = np.linalg.inv(matrices)
+    m = np.einsum("bij,bj->bi", P, right)
+    assert_allclose(unpack(plain), P, **NEAR)
+    assert_allclose(unpack(joint), P + m[:, :, None] * m[:, None, :], **NEAR)
+
+
+def test_the_parts_of_a_batch_cover_it_once_and_in_order(monkeypatch):
+    monkeypatch.setattr(home, "CHUNK_CELLS", 1)
+    found = chunks(100, 5)
+    assert len(found) > 3
+    assert np.concatenate([np.arange(100)[part] for part in found]).tolist() == list(range(100))
+    assert chunks(0, 5) == []
+
+
+@pytest.mark.parametrize("rank", [1, 2, 4])
+def test_singular_matrices_give_finite_answers_that_solve_what_can_be_solved(rng, rank):
+    roots = rng.standard_normal((30, 5, rank))
+    singular = roots @ np.swapaxes(roots, 1, 2)
+    right = np.einsum("bij,bj->bi", singular, rng.standard_normal((30, 5)))  # within the range
+    found = solve(pack(singular), right.T)
+    assert np.isfinite(found).all()
+    assert_allclose(np.einsum("bij,jb->bi", singular, found), right, rtol=1e-6, atol=1e-6)
+    assert np.isfinite(inverse(pack(singular))).all()
+    assert np.isfinite(factor(bordered(singular, right), 5).logdet).all()
+
+
+@pytest.mark.parametrize("unit", [1e-120, 1e120])
+def test_units_of_a_matrix_do_not_matter(rng, unit):
+    matrices = np.stack([random_covariance(rng, 4) for _ in range(5)])
+    right = rng.standard_normal((4, 5))
+    assert_allclose(solve(unit * pack(matrices), unit * right), solve(pack(matrices), right), rtol=1e-10)
+    assert_allclose(unit * inverse(unit * pack(matrices)), inverse(pack(matrices)), rtol=1e-10)
+
+
+def test_no_matrices_have_no_solutions():
+    assert solve(np.empty((6, 0)), np.empty((3, 0))).shape == (3, 0)
+    assert inverse(np.empty((6, 0))).shape == (6, 0)
