@@ -406,7 +406,6 @@ def tables(draw):
     return x * 10.0 ** draw(st.integers(-8, 8))
 
 
-@pytest.mark.xfail(reason="extrapolated noise variance overflows", strict=False)
 @given(
     x=tables(), q=st.sampled_from([None, 1, 3, 0.8]), standardize=st.booleans(), keep=st.booleans(), add=st.booleans()
 )

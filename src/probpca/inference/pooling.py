@@ -12,6 +12,9 @@ from probpca.errors import DataError, ShapeError
 if TYPE_CHECKING:
     from probpca.typing import Array
 
+TINY = 1e-3
+"""Degrees of freedom so few that intervals have no end."""
+
 
 class Pooled(NamedTuple):
     """An estimate that knows what imputation left open."""
@@ -31,7 +34,8 @@ class Pooled(NamedTuple):
         if not 0 < level < 1:
             msg = f"level must lie between 0 and 1; got {level}."
             raise DataError(msg)
-        width = stdtrit(np.minimum(self.degrees, 1e12), 0.5 + level / 2) * self.std_error
+        quantile = stdtrit(np.clip(self.degrees, TINY, 1e12), 0.5 + level / 2)
+        width = np.where(self.std_error > 0, quantile * self.std_error, 0.0)
         return self.estimate - width, self.estimate + width
 
 
@@ -65,10 +69,10 @@ def pool(estimates: Any, variances: Any, df_complete: float | None = None) -> Po
     total = within + between
     share = np.divide(between, total, out=np.zeros_like(total), where=total > 0)  # gamma
     degrees = np.divide(m - 1.0, share**2, out=np.full_like(total, np.inf), where=share > 0)
-    if df_complete is not None:
-        if not df_complete > 0:
-            msg = f"df_complete must be positive; got {df_complete}."
-            raise DataError(msg)
+    if df_complete is not None and not df_complete > 0:
+        msg = f"df_complete must be positive; got {df_complete}."
+        raise DataError(msg)
+    if df_complete is not None and np.isfinite(df_complete):
         observed = (df_complete + 1) / (df_complete + 3) * df_complete * (1 - share)
         degrees = 1 / (1 / degrees + np.divide(1.0, observed, out=np.full_like(total, np.inf), where=observed > 0))
     return Pooled(q.mean(axis=0), total, degrees, _fraction(share, degrees))

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 ABNORMAL = 2
 """What L-BFGS-B says when its line search finds no better point."""
+LARGEST = 10.0
+"""Logarithm of the noise variance, in units of the start, beyond which no line search goes."""
 
 
 class Gradient(NamedTuple):
@@ -76,7 +78,7 @@ def ascend(source: Source, start: LinearGaussian, floor: float, monitor: Monitor
             raise StopIteration
 
     vector = coordinates.pack(start)
-    bounds = [(None, None)] * (vector.size - 1) + [(float(np.log(floor / coordinates.unit**2)), None)]
+    bounds = [(None, None)] * (vector.size - 1) + [(float(np.log(floor / coordinates.unit**2)), LARGEST)]
     options = {"maxiter": monitor.max_iter, "maxfun": 20 * monitor.max_iter, "maxcor": 20, "ftol": 0.0, "gtol": 1e-12}
     found = minimize(
         objective, vector, jac=True, method="L-BFGS-B", bounds=bounds, callback=after_step, options=options

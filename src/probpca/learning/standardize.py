@@ -36,10 +36,11 @@ def fit_standardized(
     std = np.where(std > ROUNDING * np.abs(mean), std, 1.0)
     result = fit_ppca(Scaled(source, 1 / std), n_components, settings, rng)
     shift = -float(observed @ np.log(std))
-    model = result.model.rescale(std).principal()
+    model = result.model.rescale(std)
     information = result.information
     if information is not None:
-        information = turned_information(information, result.model.rescale(std), model)
+        information = turned_information(information, model.principal_rotation)
+    model = model.principal()
     return result._replace(
         model=model,
         information=information,

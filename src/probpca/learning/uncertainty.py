@@ -47,11 +47,10 @@ def noise_inflation(cells: float, rows: float, d: int, q: int) -> float:
     return residual / free
 
 
-def turned_information(information: Array, before: LinearGaussian, after: LinearGaussian) -> Array:
-    """The information about the parameters of ``after``, whose latents are those of ``before`` turned."""
-    q = before.n_components
-    turn = np.eye(q + 1)
-    turn[:q, :q] = np.linalg.lstsq(before.loadings, after.loadings)[0]
+def turned_information(information: Array, rotation: Array) -> Array:
+    """The information about the parameters of a model whose latent axes are turned, z' = R' z."""
+    turn = np.eye(len(rotation) + 1)
+    turn[:-1, :-1] = rotation
     return pack(turn.T @ unpack(information) @ turn)
 
 

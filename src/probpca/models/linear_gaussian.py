@@ -96,9 +96,13 @@ class LinearGaussian:
     def principal(self) -> LinearGaussian:
         """Latent axes along the principal axes: W = U diag(sv), signs fixed, largest first."""
         # W V, not U diag(sv): rows of very different size keep their digits.
+        return self.rotate(self.principal_rotation)
+
+    @property
+    def principal_rotation(self) -> Array:
+        """The orthogonal matrix that takes the latent axes to the principal ones: (q, q)."""
         axes, _, rotation = self._decomposition
-        signs = np.sign(np.einsum("jk,jk->k", fix_signs(axes), axes))
-        return replace(self, loadings=self.loadings @ (rotation.T * signs))
+        return rotation.T * np.sign(np.einsum("jk,jk->k", fix_signs(axes), axes))
 
     @property
     def principal_axes(self) -> tuple[Array, Array]:

@@ -137,3 +137,23 @@ def test_steps_that_stand_still_are_left_alone():
     for _ in range(3):
         history.append(np.ones(4), np.ones(4))
     assert_allclose(history.extrapolated(), np.ones(4))
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 3, 4, 5, 6, 7, 10, 20])
+def test_the_trace_ends_with_the_value_of_the_model_that_is_returned(max_iter):
+    _, rows, start = slow_case(1)
+    step = partial(EM(FLOOR).step, source=rows)
+    ended = iterate_accelerated(step, start, Monitor(0.0, max_iter), FLOOR)
+    assert ended.status is Status.MAX_ITER
+    assert len(ended.trace) <= max_iter + 1
+    assert_allclose(ended.trace[-1], step(ended.state)[1], rtol=1e-12)
+
+
+def test_the_noise_stays_above_its_floor(rng):
+    x = rng.standard_normal((30, 2)) @ rng.standard_normal((2, 6))
+    x[rng.random(x.shape) < 0.1] = np.nan
+    rows = open_source(x).keep(partial(observe, centre=np.nanmean(x, axis=0)))
+    start = LinearGaussian(np.nanmean(x, axis=0), rng.standard_normal((6, 2)), 0.1)
+    walk = Counted(partial(EM(1e-8).step, source=rows))
+    iterate_accelerated(walk, start, Monitor(1e-6, 300), 1e-8)
+    assert min(float(model.noise_variance) for model in walk.states) >= 1e-8 * (1 - 1e-12)
