@@ -8,10 +8,10 @@ import numpy as np
 
 from probpca.inference.observed import seen
 from probpca.inference.posterior import posterior_mean
+from probpca.models import LinearGaussian
 from probpca.rows import as_block
 
 if TYPE_CHECKING:
-    from probpca.models import LinearGaussian
     from probpca.rows import Rows
     from probpca.typing import Array
 
@@ -36,9 +36,9 @@ def project(model: LinearGaussian, x: Rows) -> Array:
     axes, _ = model.principal_axes
     out = np.empty((block.n_rows, axes.shape[1]))
     if not block.is_complete:
-        turn = axes.T @ model.loadings  # (q, q)
-        for part in seen(model, block):
-            out[part.rows] = part.least_squares().latent.T @ turn.T
+        along_axes = LinearGaussian(model.mean, axes, np.asarray(1.0))
+        for part in seen(along_axes, block):
+            out[part.rows] = part.least_squares().latent.T
         return out
     for rows in block.pieces():
         out[rows] = block.centred(rows, model.mean) @ axes

@@ -9,7 +9,7 @@ import numpy as np
 from probpca.inference.observed import seen
 from probpca.inference.tails import chi2_tail, log10_chi2_tail
 from probpca.rows import as_block
-from probpca.rows.block import dense_values
+from probpca.rows.block import dense_precision, dense_values
 
 if TYPE_CHECKING:
     from probpca.models import LinearGaussian
@@ -106,6 +106,7 @@ def _of_complete(model: LinearGaussian, block: Block) -> _Distances:
 def _of_observed(model: LinearGaussian, block: Block) -> _Distances:
     """The same for the observed cells of each row, whose degrees of freedom follow."""
     out = _Distances.empty(block.n_rows, model.n_features)
+    centred, omega = dense_values(block) - model.mean, dense_precision(block)
     for part in seen(model, block):
         rows, tables, cells = part.rows, part.tables, part.cells
         best = part.least_squares()
@@ -114,10 +115,10 @@ def _of_observed(model: LinearGaussian, block: Block) -> _Distances:
         outside = cells.residual(tables.loadings, np.vstack([best.latent, ones])).row_squares() / part.noise
         out.rank[rows], out.degrees[rows] = best.rank, part.part.observed
         out.outside[rows] = np.where(part.part.observed > best.rank, outside, 0.0)
-        centred = cells.residual(tables.loadings[-1:], ones).dense()
         weighted = part.latents.residual(tables, cells).dense() / part.noise  # g: (b, d)
-        out.contributions[rows] = centred * weighted
-        precision = np.maximum(1.0 - part.doubt() / part.noise, SMALLEST) / part.noise  # diagonal of C^{-1}
-        out.scores[rows] = weighted / np.sqrt(precision)
-    out.scores[np.isnan(dense_values(block))] = np.nan
+        out.contributions[rows] = np.nan_to_num(centred[rows] / part.scale) * weighted
+        precise = omega[rows] / part.noise
+        diagonal = precise * np.maximum(1.0 - precise * part.doubt(), SMALLEST)  # of C^{-1}
+        out.scores[rows] = weighted / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    out.scores[np.isnan(centred)] = np.nan
     return out

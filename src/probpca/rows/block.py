@@ -115,11 +115,25 @@ class Block:
 def dense_values(block: Block) -> Array:
     """The rows as a table, in double precision, missing cells NaN."""
     if not block.is_sparse:
-        return np.array(block.values, dtype=np.float64)
-    values = np.full(block.values.shape, np.nan if block.unstored_missing else 0.0)
-    rows = np.repeat(np.arange(block.n_rows), np.diff(block.values.indptr))
-    values[rows, block.values.indices] = block.values.data
-    return values
+        values = np.array(block.values, dtype=np.float64)
+        if block.precision is not None:
+            values[block.precision == 0] = np.nan
+        return values
+    stored = block.values.data if block.precision is None else np.where(block.precision > 0, block.values.data, np.nan)
+    return _spread_out(block, stored, np.nan if block.unstored_missing else 0.0)
+
+
+def dense_precision(block: Block) -> Array:
+    """Precisions of cells as a table; a view of ones where all are the same."""
+    if block.precision is None:
+        return np.broadcast_to(1.0, block.values.shape)
+    return _spread_out(block, block.precision, 0.0) if block.is_sparse else block.precision
+
+
+def _spread_out(block: Block, stored: Any, elsewhere: float) -> Array:
+    table = np.full(block.values.shape, elsewhere)
+    table[np.repeat(np.arange(block.n_rows), np.diff(block.values.indptr)), block.values.indices] = stored
+    return table
 
 
 def _sparse_rows(values: Any, rows: slice) -> Any:

@@ -98,16 +98,16 @@ def _is_thin(block: Block) -> bool:
 
 def _stored_parts(block: Block, centre: Array, *, keep_empty: bool) -> Iterator[tuple[Cells, Index]]:
     """Parts of a sparse matrix whose unstored cells are missing."""
-    indptr = block.values.indptr
     step = max(int(STORED_PART * block.n_rows / max(block.values.nnz, 1)), 64)
     for start in range(0, block.n_rows, step):
         part = block.take(slice(start, min(start + step, block.n_rows)))
         rows = np.arange(start, start + part.n_rows)
-        if not keep_empty and (np.diff(indptr[start : start + part.n_rows + 1]) == 0).any():
-            kept = np.flatnonzero(np.diff(part.values.indptr))
-            part, rows = replace(part, values=part.values[kept]), rows[kept]  # empty rows have no precisions
-        if rows.size:
-            yield _stored(part.values, part.precision, centre), rows
+        cells = _stored(part.values, part.precision, centre)
+        kept = np.arange(rows.size) if keep_empty else np.flatnonzero(cells.observed())
+        if kept.size < rows.size:
+            cells = StoredCells(cells.values[kept], cells.precision)  # empty rows have no precisions
+        if kept.size:
+            yield cells, rows[kept]
 
 
 def _stored(values: Any, precision: Array | None, centre: Array) -> StoredCells:

@@ -381,8 +381,9 @@ def nearest(model, row):
     return coordinates, model.mean + axes @ coordinates
 
 
-def test_projection_is_least_squares_on_the_observed_cells(rng):
-    model = random_model(rng, 8, 3)
+@pytest.mark.parametrize("noise", [0.3, "diagonal"])
+def test_projection_is_least_squares_on_the_observed_cells(rng, noise):
+    model = random_model(rng, 8, 3, noise=noise)
     x = punched(rng, 3 * rng.standard_normal((40, 8)), 0.4)
     x = x[(~np.isnan(x)).sum(axis=1) >= 3]
     wanted = [nearest(model, row) for row in x]
@@ -396,10 +397,12 @@ def test_a_row_with_too_few_cells_is_met_where_it_is_observed(rng):
     x = x[(~np.isnan(x)).sum(axis=1) <= 4]
     found = reconstruct(model, x)
     assert_allclose(found[~np.isnan(x)], x[~np.isnan(x)], atol=1e-6)
+    assert_allclose(found, [nearest(model, row)[1] for row in x], atol=1e-6)  # of all such points nearest to the mean
 
 
-def test_projection_of_a_complete_row_is_that_of_the_complete_formula(rng):
-    model = random_model(rng, 8, 3)
+@pytest.mark.parametrize("noise", [0.3, "diagonal"])
+def test_projection_of_a_complete_row_is_that_of_the_complete_formula(rng, noise):
+    model = random_model(rng, 8, 3, noise=noise)
     rows = rng.standard_normal((5, 8))
     company = np.vstack([rows, np.full((1, 8), NAN)])
     assert_allclose(project(model, company)[:5], project(model, rows), **NEAR)
@@ -468,6 +471,25 @@ def test_stored_zeros_are_observed(rng, noise):
     sparsely = asked(model, Block(thin, unstored_missing=True))
     for name, answer in asked(model, x).items():
         assert_allclose(sparsely[name], answer, rtol=1e-8, atol=1e-9, err_msg=name)
+
+
+def test_a_cell_of_precision_zero_is_answered_as_missing(rng):
+    model = random_model(rng, 6, 2)
+    x, omega = rng.standard_normal((9, 6)), np.where(rng.random((9, 6)) < 0.6, 1.0, 0.0)
+    weighted = asked(model, Block(x, None, omega))
+    for name, answer in asked(model, np.where(omega > 0, x, NAN)).items():
+        assert_allclose(weighted[name], answer, rtol=1e-8, atol=1e-9, err_msg=name)
+
+
+def test_contributions_of_precise_cells_add_up_too(rng):
+    model = random_model(rng, 6, 2)
+    x, omega = rng.standard_normal((9, 6)), rng.uniform(0.3, 3.0, (9, 6))
+    found = outliers(model, Block(x, None, omega))
+    wanted = [row - part.mean for row, (_, part) in zip(x, observed_parts(model, x, omega), strict=True)]
+    covariances = [part.covariance for _, part in observed_parts(model, x, omega)]
+    distance = [rest @ np.linalg.solve(C, rest) for rest, C in zip(wanted, covariances, strict=True)]
+    assert_allclose(found.distance, distance, **NEAR)
+    assert_allclose(found.contributions.sum(axis=1), distance, **NEAR)
 
 
 def test_single_precision_rows_are_answered_like_their_values_in_double(rng):

@@ -38,6 +38,7 @@ from probpca import (
 )
 from probpca.inference.imputation import impute_with_doubt
 from probpca.learning.em import EM
+from probpca.learning.expectation import expect
 from probpca.learning.missing import fit_missing
 from probpca.learning.standardize import fit_standardized
 from probpca.learning.uncertainty import complete_information, noise_inflation
@@ -55,6 +56,11 @@ def fit(x, q=Q, solver="auto", *, tol=1e-8, max_iter=5000, start=fit_ppca, **opt
 
 def prepared(x, **options):
     return open_source(x, **options).keep(partial(observe, centre=np.nanmean(x, axis=0)))
+
+
+def prepared_at(centre, x):
+    rows = open_source(x, unstored_missing=True)
+    return rows.keep(partial(observe, centre=np.full(rows.n_features, centre)))
 
 
 def assert_same_fit(found, wanted, tol=1e-4):
@@ -411,6 +417,17 @@ def test_standardizing_stored_cells_is_standardizing_dense_ones(rng, share, weig
     dense = fit(x, 1, start=fit_standardized, **weights)
     stored = fit(thin(x), 1, start=fit_standardized, unstored_missing=True, **weights)
     assert_same_fit(stored, dense)
+
+
+def test_a_stored_row_of_missing_cells_is_an_empty_row(rng):
+    x = spiked_rows_with_holes(rng, 150, 40, 1, share=0.95)
+    rows, matrix = np.repeat(np.arange(150), (~np.isnan(x)).sum(axis=1)), thin(x)
+    matrix.data[rows % 7 == 0] = NAN
+    model = random_model(rng, 40, 1)
+    tables = (matrix, x[np.arange(150) % 7 > 0])
+    sums = [prepared_at(0.0, table).fold(partial(expect, model)) for table in tables]
+    assert sums[0].weight == sums[1].weight
+    assert_allclose(sums[0].latent, sums[1].latent)
 
 
 def test_single_precision_rows_give_the_model_of_the_same_numbers_in_double(x):
