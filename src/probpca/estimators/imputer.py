@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probpca.errors import DataError, ShapeError, require_shape
 from probpca.estimators.ppca import PPCA
-from probpca.sources import open_source
-from probpca.sources.opening import check_weight
+from probpca.rows.block import row_of_cell
+from probpca.sources.opening import check_weight, open_source
 
 if TYPE_CHECKING:
     from probpca.typing import Array, Index
@@ -228,7 +228,7 @@ def _holes(rows: Any) -> tuple[Index, Index]:
         row, column = np.nonzero(np.isnan(rows))
         return row, column
     hole = np.isnan(rows.data)
-    return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[hole], rows.indices[hole]
+    return row_of_cell(rows)[hole], rows.indices[hole]
 
 
 def _columns(rows: Any, kept: Index) -> Any:

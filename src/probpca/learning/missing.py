@@ -51,10 +51,6 @@ class _Fitted(NamedTuple):
     ended: Iterated[LinearGaussian]
     rule: str
 
-    @property
-    def value(self) -> float:
-        return self.ended.trace[-1]
-
 
 def fit_missing(source: Source, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
     """Fit PPCA to the observed-data likelihood: W, mu and s2 together, exactly."""

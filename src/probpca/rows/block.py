@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from probpca.typing import Array, Floats
+    from probpca.typing import Array, Floats, Index
 
 PIECE_BYTES = 4 * 2**20
 MIN_PIECE_ROWS = 64
@@ -132,8 +132,18 @@ def dense_precision(block: Block) -> Array:
 
 def _spread_out(block: Block, stored: Any, elsewhere: float) -> Array:
     table = np.full(block.values.shape, elsewhere)
-    table[np.repeat(np.arange(block.n_rows), np.diff(block.values.indptr)), block.values.indices] = stored
+    table[row_of_cell(block.values), block.values.indices] = stored
     return table
+
+
+def row_of_cell(values: Any) -> Index:
+    """Row of each cell that a CSR matrix stores: (stored,)."""
+    return np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))
+
+
+def with_data(values: Any, data: Any) -> Any:
+    """Other numbers in the cells that a CSR matrix stores; stored zeros stay stored."""
+    return share(sparse.csr_array(values.shape, dtype=data.dtype), data, values.indices, values.indptr)
 
 
 def _sparse_rows(values: Any, rows: slice) -> Any:
@@ -149,8 +159,7 @@ def with_units(values: Any, scale: Array) -> Any:
     factor = scale.astype(values.dtype, copy=False)
     if not sparse.issparse(values):
         return values * factor
-    like = sparse.csr_array(values.shape, dtype=values.dtype)
-    return share(like, values.data * factor[values.indices], values.indices, values.indptr)
+    return with_data(values, values.data * factor[values.indices])
 
 
 def transposed(values: Any) -> Any:

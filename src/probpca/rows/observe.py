@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from scipy import sparse
 
-from probpca.rows.block import share
+from probpca.rows.block import row_of_cell, share, with_data
 from probpca.rows.cells import Holes, MaskedCells, Patterns
 from probpca.rows.stored import StoredCells
 
@@ -177,9 +177,8 @@ def _mask_of(block: Block) -> Mask:
         mask = ~np.isnan(values)
         return mask if block.precision is None else mask & (block.precision > 0)
     mask = np.full(values.shape, not block.unstored_missing)
-    rows = np.repeat(np.arange(block.n_rows), np.diff(values.indptr))
     seen = ~np.isnan(values.data)
-    mask[rows, values.indices] = seen if block.precision is None else seen & (block.precision > 0)
+    mask[row_of_cell(values), values.indices] = seen if block.precision is None else seen & (block.precision > 0)
     return mask
 
 
@@ -231,6 +230,4 @@ def _dense_cells(name: str, block: Block, mask: Mask, centre: Array, rows: Index
 def _precision(block: Block, rows: Index) -> Array:
     if not block.is_sparse:
         return block.precision[rows]
-    values = block.values
-    stored = share(sparse.csr_array(values.shape, dtype=np.float64), block.precision, values.indices, values.indptr)
-    return stored[rows].toarray()
+    return with_data(block.values, block.precision)[rows].toarray()

@@ -7,12 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from scipy import sparse
 
-from probpca.rows.block import share, transposed
+from probpca.rows.block import row_of_cell, transposed, with_data
 
 if TYPE_CHECKING:
-    from probpca.typing import Array, Index
+    from probpca.typing import Array
 
 GATHER = 2**18
 """Cells whose rows of a table are gathered at a time."""
@@ -39,7 +38,9 @@ class StoredCells:
         """Sum of log omega."""
         if self.precision is None:
             return 0.0
-        return np.asarray(np.bincount(self.row_of_cell(), np.log(self.precision), self.values.shape[0]), np.float64)
+        return np.asarray(
+            np.bincount(row_of_cell(self.values), np.log(self.precision), self.values.shape[0]), np.float64
+        )
 
     def mask_products(self, table: Array) -> Array:
         """Features to rows."""
@@ -64,7 +65,7 @@ class StoredCells:
     def residual(self, left: Array, right: Array) -> StoredResidual:
         """What is left."""
         fitted = np.empty(self.values.nnz)
-        rows, columns = self.row_of_cell(), self.values.indices
+        rows, columns = row_of_cell(self.values), self.values.indices
         by_feature, by_row = np.ascontiguousarray(left.T), np.ascontiguousarray(right.T)
         for start in range(0, fitted.size, GATHER):
             part = slice(start, start + GATHER)
@@ -75,16 +76,7 @@ class StoredCells:
 
     def _mask(self) -> Any:
         data = np.ones(self.values.nnz) if self.precision is None else self.precision
-        return self.like(data)
-
-    def like(self, data: Array) -> Any:
-        """Other numbers in the same cells."""
-        matrix = sparse.csr_array(self.values.shape, dtype=data.dtype)
-        return share(matrix, data, self.values.indices, self.values.indptr)
-
-    def row_of_cell(self) -> Index:
-        """Row of each stored cell: (stored,)."""
-        return np.repeat(np.arange(self.values.shape[0]), np.diff(self.values.indptr))
+        return with_data(self.values, data)
 
 
 @final
@@ -98,7 +90,7 @@ class StoredResidual:
     def row_squares(self) -> Array:
         """Sum over features of omega r^2: (b,)."""
         n = self.cells.values.shape[0]
-        return np.asarray(np.bincount(self.cells.row_of_cell(), self._squares, n), np.float64)
+        return np.asarray(np.bincount(row_of_cell(self.cells.values), self._squares, n), np.float64)
 
     def column_squares(self, weight: Array) -> Array:
         """Sum over rows of w omega r^2: (d,)."""
@@ -115,7 +107,7 @@ class StoredResidual:
         return self._matrix().toarray()
 
     def _matrix(self) -> Any:
-        return self.cells.like(self.weighted)
+        return with_data(self.cells.values, self.weighted)
 
     @cached_property
     def _squares(self) -> Array:

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.rows import Block, as_block
+from probpca.rows.block import row_of_cell
 from probpca.sources.batches import Batches
 from probpca.sources.memory import in_memory
 
@@ -96,7 +97,7 @@ def check_cell_weight(cell_weight: Any, values: Any) -> Array:
 
 def _stored_like(cell_weight: Any, values: Any) -> Array:
     """Weights of the cells that ``values`` stores."""
-    rows = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))
+    rows = row_of_cell(values)
     if np.shape(cell_weight) != values.shape:
         msg = f"rows have shape {values.shape}, weights {np.shape(cell_weight)}"
         raise ValueError(msg)

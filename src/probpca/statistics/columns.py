@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from probpca.rows.block import row_of_cell
+
 if TYPE_CHECKING:
     from probpca.rows import Block
     from probpca.typing import Array
@@ -81,7 +83,7 @@ class Columns:
         mean = np.bincount(values.indices, of_cell * omega * x, minlength=d) / np.maximum(weight + zeros, TINY)
         rest = (x - mean[values.indices]) ** 2
         squares = np.bincount(values.indices, of_cell * omega * rest, minlength=d) + zeros * mean**2
-        stored = np.bincount(np.repeat(np.arange(block.n_rows), np.diff(values.indptr)), omega > 0, block.n_rows)
+        stored = np.bincount(row_of_cell(values), omega > 0, block.n_rows)
         present = stored > 0 if block.unstored_missing else np.diff(values.indptr) - stored < d
         return cls(float(w @ present), float(present.sum()), observed + zeros, weight + zeros, mean, squares)
 
