@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from probpca.rows.protocol import Cells, Residual
     from probpca.typing import Array, Index
 
+KEPT_BYTES = 2**23
+"""What tables of several models may take together; larger ones are kept for the last model only."""
 _lock = Lock()
 _arranged: WeakKeyDictionary[LinearGaussian, Tables] = WeakKeyDictionary()
 
@@ -37,6 +39,8 @@ class Tables:
         with _lock:
             known = _arranged.get(model)
             if known is None or known.centre is not centre:
+                if (1 + len(_arranged)) * model.loadings.nbytes * (model.n_components + 3) > 2 * KEPT_BYTES:
+                    _arranged.clear()
                 known = cls(np.vstack([model.loadings.T, model.mean - centre]), model.noise_variance, centre)
                 _ = known.products
                 _arranged[model] = known
@@ -96,9 +100,9 @@ def latents(tables: Tables, cells: Cells, *, joint: bool = False) -> Latents:
     ``joint`` the covariances come as P + m m', at no cost, unless rows share patterns.
     """
     q = tables.q
-    bordered = cells.mask_products(tables.products)
+    bordered = cells.mask.products(tables.products)
     border = np.flatnonzero(bordered_order(q)[0] == q)
-    h = cells.value_products(tables.encoder)
+    h = cells.values.products(tables.encoder)
     if cells.pattern is not None:
         return _by_pattern(bordered, border, h, cells.pattern)
     bordered[border] += h

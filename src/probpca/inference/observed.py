@@ -73,7 +73,7 @@ class Seen:
         distance += np.square(found.mean).sum(axis=0)
         constant = self.part.observed * (np.log(2 * np.pi) + np.log(self.noise)) - self.part.log_precision
         if self.scale.ndim:
-            units = self.cells.mask_products(2 * np.log(self.scale)[None])[0]
+            units = self.cells.mask.products(2 * np.log(self.scale)[None])[0]
             constant = constant + (units if self.cells.pattern is None else units[self.cells.pattern])
         return -0.5 * (constant + found.of_rows(found.logdet) + distance)
 
@@ -96,10 +96,10 @@ class Seen:
         q = self.tables.q
         rows, columns = row_order(q)
         W = self.tables.loadings[:-1]
-        gram = self.cells.mask_products(W[rows] * self.tables.encoder[columns])
+        gram = self.cells.mask.products(W[rows] * self.tables.encoder[columns])
         gram = gram if self.cells.pattern is None else gram[:, self.cells.pattern]
-        h = self.cells.value_products(self.tables.encoder)
-        shift = self.cells.mask_products(self.tables.loadings[-1] * self.tables.encoder)
+        h = self.cells.values.products(self.tables.encoder)
+        shift = self.cells.mask.products(self.tables.loadings[-1] * self.tables.encoder)
         h -= shift if self.cells.pattern is None else shift[:, self.cells.pattern]
         values, vectors = np.linalg.eigh(unpack(gram))  # (b, q), (b, q, q)
         most = np.minimum(self.part.observed, q)[:, None]

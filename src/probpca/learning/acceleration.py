@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def iterate_accelerated(
     coordinates = Coordinates.around(start)
     lowest = float(np.log(floor) - 2 * np.log(coordinates.unit))
     state, plain, fallback = start, True, start
-    history = _History()
+    history = _History(coordinates.pack)
     while len(monitor.trace) <= monitor.max_iter:
         following, value = step(state)
         if not plain and not value >= monitor.trace[-1]:
@@ -52,7 +52,7 @@ def iterate_accelerated(
             return Iterated(state, Status.CONVERGED, tuple(monitor.trace))
         if len(monitor.trace) > monitor.max_iter:
             break  # the state is the one whose value was recorded last
-        history.append(coordinates.pack(state), coordinates.pack(following))
+        history.append(state, following)
         jump = history.extrapolated() if _is_slow(monitor) else None
         fallback, plain = following, jump is None
         if jump is None:
@@ -74,26 +74,24 @@ def _is_slow(monitor: Monitor) -> bool:
 
 
 class _History:
-    """The last few points and where a plain step took them."""
+    """The last few points and where a plain step took them; vectors are made of them when they are needed."""
 
-    def __init__(self) -> None:
-        self._points: deque[Array] = deque(maxlen=MEMORY + 1)
-        self._images: deque[Array] = deque(maxlen=MEMORY + 1)
+    def __init__(self, pack: Callable[[Any], Array]) -> None:
+        self._pack = pack
+        self._steps: deque[tuple[Any, Any]] = deque(maxlen=MEMORY + 1)
 
-    def append(self, point: Array, image: Array) -> None:
-        self._points.append(point)
-        self._images.append(image)
+    def append(self, point: Any, image: Any) -> None:
+        self._steps.append((point, image))
 
     def clear(self) -> None:
-        self._points.clear()
-        self._images.clear()
+        self._steps.clear()
 
     def extrapolated(self) -> Array | None:
         """The next point; None as long as there is but one step to go by."""
-        if len(self._points) < 2:
+        if len(self._steps) < 2:
             return None
-        images = np.array(self._images)
-        changes = images - np.array(self._points)
+        images = np.array([self._pack(image) for _, image in self._steps])
+        changes = images - np.array([self._pack(point) for point, _ in self._steps])
         differences = np.diff(changes, axis=0)  # (m, N)
         norms = np.linalg.norm(differences, axis=1, keepdims=True)
         scaled = differences / np.where(norms > 0, norms, 1.0)

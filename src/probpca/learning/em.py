@@ -34,10 +34,12 @@ class EM:
     def step(self, model: LinearGaussian, source: Source) -> tuple[LinearGaussian, float]:
         """The next model, and the log-likelihood of the given one."""
         sums = source.fold(partial(expect, model))
+        return self.advance(model, sums), sums.log_likelihood
+
+    def advance(self, model: LinearGaussian, sums: Regression) -> LinearGaussian:
+        """The next model, given the sums at this one."""
         following = maximise(model, sums, self.floor, self.noise)
-        if self.expand:
-            following = following.whiten(latent_moments(sums))
-        return following, sums.log_likelihood
+        return following.whiten(latent_moments(sums)) if self.expand else following
 
 
 @final

@@ -15,6 +15,8 @@ Watch: TypeAlias = Callable[["Progress"], None]
 
 FIRST_STEPS = 6
 SLOWEST = 0.99
+HIDDEN = 0.95
+"""The slowest rate that is thought to hide behind faster ones in the first steps."""
 
 
 class Progress(NamedTuple):
@@ -41,8 +43,8 @@ class Monitor:
     still to come is :math:`\delta_k c / (1 - c)` (Aitken). The last gain alone says little: a slow
     method gains little in each step and much in all. Where gains are not steady, as those of a
     quasi-Newton method, twice what the last ten steps gained stands for it. Stop when the estimate is
-    below ``tol`` twice in a row, but not within the first steps, whose gains shrink fast while a slow
-    direction is still hidden among them.
+    below ``tol`` twice in a row. In the first steps gains shrink fast while a slow direction is still
+    hidden among them: there, stop only if even a slow one would have less than ``tol`` to give.
     """
 
     def __init__(self, tol: float, max_iter: int, watch: Watch | None = None, *, steady: bool = True) -> None:
@@ -63,11 +65,12 @@ class Monitor:
         self._below = self._below + 1 if remaining < self.tol else 0
         if self.watch is not None:
             self.watch(Progress(len(self.trace) - 1, log_likelihood, remaining, self.max_iter))
-        self.stopped = self._below >= 2 and len(self.trace) > FIRST_STEPS
+        enough = self._below >= 2 and len(self.trace) > FIRST_STEPS
+        self.stopped = enough or (self.steady and self.remaining(HIDDEN) < self.tol)
         return self.stopped
 
-    def remaining(self) -> float:
-        """Estimated gain still to come, in nats."""
+    def remaining(self, least_rate: float = 0.0) -> float:
+        """Estimated gain still to come, in nats, if no share smaller than ``least_rate`` of a gain is kept."""
         if not self.steady:
             return 2 * (self.trace[-1] - self.trace[-11]) if len(self.trace) > 10 else np.inf
         if len(self.trace) < 3 or self.plain_steps < 2:
@@ -75,7 +78,7 @@ class Monitor:
         last = self.trace[-1] - self.trace[-2]
         if last <= 1e-14 * abs(self.trace[-1]):
             return 0.0
-        rate = max(self._rate(), self._slowest)
+        rate = max(self._rate(), self._slowest, least_rate)
         return last * rate / (1 - rate) if rate < 1 else np.inf
 
     def _rate(self) -> float:

@@ -19,6 +19,7 @@ from probpca.learning.results import FitResult, Regime, Settings, Status
 from probpca.learning.selection import check_count, n_parameters
 from probpca.learning.spectral import spectral_start
 from probpca.learning.spectrum import NOISE_FLOOR
+from probpca.learning.uncertainty import turned_information
 from probpca.models import LinearGaussian
 from probpca.rows import observe
 from probpca.sources.local import one_blas_thread
@@ -31,10 +32,33 @@ if TYPE_CHECKING:
     from probpca.learning.spectral import Start
     from probpca.rows import Block
     from probpca.sources import Source
+    from probpca.typing import Array
 
 LARGEST_BY_BIC = 20
 PATIENCE = 2
 """Numbers of components in a row that may be worse than the best one before the search ends."""
+
+
+class _Steps:
+    """Steps of EM, which remember what the last of them summed up."""
+
+    def __init__(self, em: EM, rows: Source) -> None:
+        self._em, self._rows = em, rows
+        self._model: LinearGaussian | None = None
+        self._gram: Array | None = None
+
+    def __call__(self, model: LinearGaussian) -> tuple[LinearGaussian, float]:
+        """The next model, and the log-likelihood of the given one."""
+        self._model = self._gram = None  # large where features are many
+        sums = self._rows.fold(partial(expect, model))
+        self._model, self._gram = model, sums.gram
+        return self._em.advance(model, sums), sums.log_likelihood
+
+    def gram_at(self, model: LinearGaussian) -> Array:
+        """Sums of E[t t'] at a model: (., d)."""
+        if self._gram is None or self._model is not model:
+            self(model)
+        return self._gram  # type: ignore[return-value]
 
 
 class _Problem(NamedTuple):
@@ -45,6 +69,7 @@ class _Problem(NamedTuple):
     floor: float  # smallest noise variance
     settings: Settings
     rng: np.random.Generator
+    steps: _Steps
 
 
 class _Fitted(NamedTuple):
@@ -68,9 +93,11 @@ def fit_missing(source: Source, n_components: Components, settings: Settings, rn
     rows = source.keep(partial(observe, centre=centre))
     floor = NOISE_FLOOR * float(columns.squares.sum() / columns.weight.sum())
     with one_blas_thread():
-        fitted = _search(_Problem(rows, columns, floor, settings, rng), n_components)
-        model = fitted.ended.state.principal()
-        information = rows.fold(partial(expect, model)).gram
+        problem = _Problem(rows, columns, floor, settings, rng, _Steps(EM(floor, settings.solver != "em"), rows))
+        fitted = _search(problem, n_components)
+        state = fitted.ended.state
+        model = state.principal()
+        information = turned_information(problem.steps.gram_at(state), state.principal_rotation)
     status = Status.NOISE_COLLAPSED if float(model.noise_variance) <= 2 * floor else fitted.ended.status
     trace = fitted.ended.trace
     cells = float(columns.observed.sum())
@@ -159,11 +186,11 @@ def _run(problem: _Problem, start: LinearGaussian) -> Iterated[LinearGaussian]:
     start = LinearGaussian(start.mean, start.loadings, np.maximum(start.noise_variance, floor))
     match settings.solver:
         case "em":
-            return iterate(partial(EM(floor, expand=False).step, source=rows), start, monitor)
+            return iterate(problem.steps, start, monitor)
         case "gradient":
             return ascend(rows, start, floor, monitor)
         case _:
-            return iterate_accelerated(partial(EM(floor).step, source=rows), start, monitor, floor)
+            return iterate_accelerated(problem.steps, start, monitor, floor)
 
 
 def _as_it_is(block: Block) -> Block:

@@ -67,8 +67,8 @@ def _from_sums(tables: Tables, parts: tuple[Part, ...]) -> Regression:
         cells, w = part.cells.ready(), part.weight
         found = latents(tables, cells, joint=True)
         moments, weighted = _moments(found, w)
-        sums.gram += cells.mask_sums(moments)  # A: (p, d)
-        sums.right += cells.value_sums(weighted)  # sum w omega y [m; 1]: (q + 1, d)
+        cells.mask.add_sums(moments, sums.gram)  # A: (p, d)
+        cells.values.add_sums(weighted, sums.right)  # sum w omega y [m; 1]: (q + 1, d)
         sums.latent += moments.sum(axis=1)
         sums.squares += part.squares
         sums.distance -= float(w @ found.explained)
@@ -96,8 +96,8 @@ def _from_residuals(tables: Tables, parts: tuple[Part, ...]) -> Regression:
         doubt = found.covariance
         doubt[packed_size(q) :] = 0.0
         doubt *= w if found.pattern is None else np.bincount(found.pattern, w)
-        uncertain += cells.mask_sums(doubt)  # sum w omega P: (p, d)
-        sums.gram += cells.mask_sums(known)
+        cells.mask.add_sums(doubt, uncertain)  # sum w omega P: (p, d)
+        cells.mask.add_sums(known, sums.gram)
         sums.right += rest.sums(w * m)
         sums.latent += known.sum(axis=1) + doubt.sum(axis=1)
         sums.squares += rest.column_squares(w)

@@ -85,5 +85,5 @@ def _zero_filled_product(table: Array, block: Observed) -> Sum:
     total = np.zeros(table.shape)
     for part in block.parts:
         cells = part.cells.ready()
-        total += cells.value_sums(cells.value_products(table) * part.weight)
+        cells.values.add_sums(cells.values.products(table) * part.weight, total)
     return Sum(total)

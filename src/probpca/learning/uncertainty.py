@@ -11,7 +11,7 @@ from probpca.errors import SourceError
 from probpca.learning.acceleration import iterate_accelerated
 from probpca.learning.em import EM
 from probpca.learning.loop import Monitor
-from probpca.linalg.packed import pack, unpack
+from probpca.linalg.packed import pack, turn
 from probpca.models import LinearGaussian
 from probpca.rows import observe
 from probpca.sources import Scaled
@@ -49,9 +49,9 @@ def noise_inflation(cells: float, rows: float, d: int, q: int) -> float:
 
 def turned_information(information: Array, rotation: Array) -> Array:
     """The information about the parameters of a model whose latent axes are turned, z' = R' z."""
-    turn = np.eye(len(rotation) + 1)
-    turn[:-1, :-1] = rotation
-    return pack(turn.T @ unpack(information) @ turn)
+    basis = np.eye(len(rotation) + 1)
+    basis[:-1, :-1] = rotation
+    return turn(information, basis)
 
 
 def draw_parameters(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PIVOT = 1e-14
 """Share of a diagonal entry below which what is left of it is rounding."""
-CHUNK_CELLS = 2**20
+CHUNK_CELLS = 2**19
 
 
 def packed_size(q: Any) -> Any:
@@ -80,6 +80,13 @@ def multiply(packed: Array, vectors: Array) -> Array:
     return out
 
 
+def turn(packed: Array, basis: Array) -> Array:
+    """B'M B of every matrix, packed by rows as it is: one product of the entries."""
+    i, j = row_order(len(basis))
+    outer = basis[np.ix_(i, i)] * basis[np.ix_(j, j)] + basis[np.ix_(j, i)] * basis[np.ix_(i, j)]
+    return (outer * np.where(i == j, 0.5, 1.0)[:, None]).T @ packed
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Factored:
@@ -100,8 +107,12 @@ def solve(packed: Array, right: Array) -> Array:
     q, b = right.shape
     out = np.empty((q, b))
     for chunk in chunks(b, q):
-        bordered = np.concatenate([packed[:, chunk], right[:, chunk]])[_from_rows_to_border(q)]
-        out[:, chunk] = factor(bordered, q).solution
+        L, inverse_pivots = _cholesky(_bordered(packed[:, chunk], right[:, chunk]), q)
+        part = out[:, chunk]
+        part[:] = L[q]
+        for j in reversed(range(q)):  # L' x = L^{-1} h, from below
+            part[j] -= np.einsum("cb,cb->b", L[j + 1 : q, j], part[j + 1 :])
+            part[j] *= inverse_pivots[j]
     return out
 
 
@@ -112,8 +123,16 @@ def inverse(packed: Array) -> Array:
     out = np.empty(packed.shape)
     nothing = np.zeros((q, b))
     for chunk in chunks(b, q):
-        bordered = np.concatenate([packed[:, chunk], nothing[:, chunk]])[_from_rows_to_border(q)]
-        inner_products(factor(bordered, q).root[:q], out[:, chunk])
+        inner_products(factor(_bordered(packed[:, chunk], nothing[:, chunk]), q).root[:q], out[:, chunk])
+    return out
+
+
+def _bordered(packed: Array, right: Array) -> Array:
+    """Packed by rows to bordered, by columns, in this thread's scratch."""
+    q, k = len(right), len(packed)
+    out = scratch("bordered", (k + q, packed.shape[1]), np.float64)
+    for entry, place in zip(out, _from_rows_to_border(q), strict=True):
+        entry[:] = packed[place] if place < k else right[place - k]
     return out
 
 
@@ -124,7 +143,14 @@ def chunks(b: int, q: int) -> list[slice]:
 
 
 def factor(bordered: Array, q: int, add: float = 0.0) -> Factored:
-    """Cholesky factors of M + ``add`` I, in this thread's scratch; ``bordered`` is overwritten.
+    """Cholesky factors of M + ``add`` I, in this thread's scratch; ``bordered`` is overwritten."""
+    L, inverse_pivots = _cholesky(bordered, q, add)
+    root = _inverse_root(L, inverse_pivots)
+    return Factored(root, L[q], -2.0 * np.log(inverse_pivots).sum(axis=0))
+
+
+def _cholesky(bordered: Array, q: int, add: float = 0.0) -> tuple[Array, Array]:
+    """L and, below it, L^{-1} h: (q + 1, q, b); and the inverse of its diagonal, which it lacks: (q, b).
 
     Left-looking, so that a column is written once. A pivot that is nothing but rounding is replaced
     by the smallest that is not: the answer is then that of a matrix as near as makes no difference.
@@ -144,8 +170,7 @@ def factor(bordered: Array, q: int, add: float = 0.0) -> Factored:
         np.sqrt(column[0], out=column[0])
         np.divide(1.0, column[0], out=inverse_pivots[j])
         np.multiply(column[1:], inverse_pivots[j], out=L[j + 1 :, j])
-    root = _inverse_root(L, inverse_pivots)
-    return Factored(root, L[q], -2.0 * np.log(inverse_pivots).sum(axis=0))
+    return L, inverse_pivots
 
 
 def _inverse_root(L: Array, inverse_pivots: Array) -> Array:

@@ -68,11 +68,17 @@ class Block:
             return np.ones(rows.stop - rows.start)
         return self.weight[rows]
 
-    def pieces(self, *, min_rows: int = MIN_PIECE_ROWS) -> Iterator[slice]:
-        """Ranges of rows of about equal length that fit a cache, or hold ``min_rows`` if that is more."""
-        n, step = self.n_rows, min(PIECE_BYTES // (8 * max(self.n_features, 1)), MAX_PIECE_ROWS)
+    def pieces(self, *, min_rows: int = MIN_PIECE_ROWS, size: int = PIECE_BYTES) -> Iterator[slice]:
+        """Ranges of rows of about equal length and ``size`` in bytes, or of ``min_rows`` if that is more."""
+        n, step = self.n_rows, min(size // (8 * max(self.n_features, 1)), MAX_PIECE_ROWS)
         count = min(-(-n // max(step, 1)), n // min_rows)
         step = max(-(-n // max(count, 1)), 1)
+        for start in range(0, self.n_rows, step):
+            yield slice(start, min(start + step, self.n_rows))
+
+    def stored_pieces(self, cells: int) -> Iterator[slice]:
+        """Ranges of sparse rows that store about ``cells`` values, or 64 rows if that is more."""
+        step = max(int(cells * self.n_rows / max(self.values.nnz, 1)), MIN_PIECE_ROWS)
         for start in range(0, self.n_rows, step):
             yield slice(start, min(start + step, self.n_rows))
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Mask = npt.NDArray[np.bool_]
 
-PART_CELLS, PART_ROWS = 2**20, (64, 4096)
+PART_CELLS, PART_ROWS = 2**20, (128, 4096)
 STORED_PART = 2**21
 """Cells of one part; a stored part may hold more, for it is sums over rows that cost it most."""
 SPARSE_SLICE = 2**24
@@ -33,6 +33,9 @@ FEW = 0.08
 """Share of cells below which sparse products, ten times as slow a cell, are the quicker ones."""
 DENSE = 0.15
 """Share of stored cells from which on a sparse matrix is better handled as a dense one."""
+OWN_FORM = 64
+"""Rows that are worth a form of their own."""
+TURNED_ROWS = 32
 FORMS = ("patterns", "holes", "stored", "masked")
 
 
@@ -98,14 +101,13 @@ def _is_thin(block: Block) -> bool:
 
 def _stored_parts(block: Block, centre: Array, *, keep_empty: bool) -> Iterator[tuple[Cells, Index]]:
     """Parts of a sparse matrix whose unstored cells are missing."""
-    step = max(int(STORED_PART * block.n_rows / max(block.values.nnz, 1)), 64)
-    for start in range(0, block.n_rows, step):
-        part = block.take(slice(start, min(start + step, block.n_rows)))
-        rows = np.arange(start, start + part.n_rows)
+    for piece in block.stored_pieces(STORED_PART):
+        part = block.take(piece)
+        rows = np.arange(piece.start, piece.stop)
         cells = _stored(part.values, part.precision, centre)
         kept = np.arange(rows.size) if keep_empty else np.flatnonzero(cells.observed())
         if kept.size < rows.size:
-            cells = StoredCells(cells.values[kept], cells.precision)  # empty rows have no precisions
+            cells = StoredCells(cells.stored[kept], cells.precision)  # empty rows have no precisions
         if kept.size:
             yield cells, rows[kept]
 
@@ -158,7 +160,7 @@ def _groups(rows: Index, pattern: Index, common: Mask, share_seen: Array) -> dic
     stored = ~alike & (seen < FEW)
     groups = {"holes": rows[holes], "stored": rows[stored], "masked": rows[~(alike | holes | stored)]}
     for name in ("holes", "stored"):  # too few for a form of their own
-        if groups[name].size < PART_ROWS[0]:
+        if groups[name].size < OWN_FORM:
             groups["masked"] = np.sort(np.concatenate([groups["masked"], groups.pop(name)]))
     shared = rows[alike]
     return {"patterns": shared[np.argsort(pattern[alike], kind="stable")], **groups}
@@ -208,23 +210,33 @@ def _gathered(values: Any, mask: Mask, centre: Array, rows: Index) -> StoredCell
 def _dense_cells(name: str, block: Block, mask: Mask, centre: Array, rows: Index, pattern: Index) -> Cells:
     if name == "stored" and not block.is_sparse:
         return _gathered(block.values, mask, centre, rows)
-    values = block.values[rows]
-    values = values.toarray() if block.is_sparse else values
-    y = np.where(mask, values - centre.astype(values.dtype), values.dtype.type(0))
     if block.precision is not None:
-        omega = np.where(mask, _precision(block, rows), 0.0)
-        return MaskedCells(np.ascontiguousarray(omega.T), np.ascontiguousarray((y * omega).T))
+        omega = np.where(mask, _precision(block, rows), 0.0).T
+        return MaskedCells.of(np.ascontiguousarray(omega), _turned(block, mask, centre, rows) * omega)
     if name == "stored":
-        matrix = sparse.csr_array(mask.astype(y.dtype))
-        matrix.data = y[mask]
+        matrix = sparse.csr_array(mask.astype(block.values.dtype))
+        matrix.data = _turned(block, mask, centre, rows).T[mask]
         return StoredCells(matrix)
-    turned = np.ascontiguousarray(y.T)
+    values = _turned(block, mask, centre, rows)
     if name == "holes":
-        return Holes(sparse.csr_array((~mask).astype(np.float64)), turned)
+        return Holes.of(sparse.csr_array((~mask).astype(np.float64)), values)
     if name == "patterns":
         _, first, local = np.unique(pattern, return_index=True, return_inverse=True)
-        return Patterns(np.ascontiguousarray(mask[first].T, dtype=np.float64), turned, local.astype(np.intp))
-    return MaskedCells(np.ascontiguousarray(mask.T).view(np.uint8), turned)
+        return Patterns.of(np.ascontiguousarray(mask[first].T, dtype=np.float64), values, local.astype(np.intp))
+    return MaskedCells.of(np.ascontiguousarray(mask.T).view(np.uint8), values)
+
+
+def _turned(block: Block, mask: Mask, centre: Array, rows: Index) -> Any:
+    """Some rows less the centre, zero where nothing was observed, a column per row: (d, b)."""
+    centre = centre.astype(block.values.dtype)
+    out = np.empty((block.n_features, rows.size), block.values.dtype)
+    for start in range(0, rows.size, TURNED_ROWS):
+        part = slice(start, start + TURNED_ROWS)
+        values = block.values[rows[part]]
+        values = (values.toarray() if block.is_sparse else values) - centre
+        values[~mask[part]] = 0.0
+        out[:, part] = values.T
+    return out
 
 
 def _precision(block: Block, rows: Index) -> Array:

@@ -1,9 +1,7 @@
 """Which cells of some rows are observed, in the form that multiplies fastest.
 
-Four forms, one contract. With omega the precisions of the cells, 0 where nothing was observed, and y
-their values less some centre, each form makes the products of both with tables that have a column
-per feature (going from features to rows) and with moments that have a column per row (going back).
-Everything that missing cells ask of a solver is in these four products.
+Four forms, one contract: omega are the precisions of the cells, 0 where nothing was observed, and y their
+values less some centre; each form has both as operators that multiply from features to rows and back.
 """
 
 from __future__ import annotations
@@ -11,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from probpca.rows.operators import Operator
     from probpca.typing import Array, Index
 
 
@@ -20,6 +19,16 @@ class Cells(Protocol):
     @property
     def pattern(self) -> Index | None:
         """Pattern of each row, rows sorted by it: (b,); None: each row has its own."""
+        ...
+
+    @property
+    def mask(self) -> Operator:
+        """Omega, of each row or of each pattern."""
+        ...
+
+    @property
+    def values(self) -> Operator:
+        """Omega y, of each row."""
         ...
 
     def ready(self) -> Cells:
@@ -32,22 +41,6 @@ class Cells(Protocol):
 
     def log_precision(self) -> Array | float:
         """Sum of log omega over the observed cells of each row: (b,), or 0 for all."""
-        ...
-
-    def mask_products(self, table: Array) -> Array:
-        """Sum over features of omega times (p, d): (p, b), or (p, patterns)."""
-        ...
-
-    def value_products(self, table: Array) -> Array:
-        """Sum over features of omega y times (p, d): (p, b)."""
-        ...
-
-    def mask_sums(self, moments: Array) -> Array:
-        """Sum over rows, or patterns, of omega times (p, b): (p, d)."""
-        ...
-
-    def value_sums(self, moments: Array) -> Array:
-        """Sum over rows of omega y times (p, b): (p, d)."""
         ...
 
     def square_sums(self, weight: Array) -> Array:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from probpca.sources.protocol import M, Source
 
 BLOCKS_PER_THREAD = 2
+FEW_ROWS = 256
+"""Blocks are not made smaller for the sake of having several for each thread."""
 GLANCE = 1000
 """Rows that are looked at to see whether cells are missing."""
 
@@ -78,6 +80,7 @@ class InMemory:
         n = self.n_rows
         smallest = max(PIECE_BYTES * n // (8 * max(self.n_stored, 1)), 1)
         smallest = min(smallest, MAX_PIECE_ROWS)
+        smallest = max(smallest, min(FEW_ROWS, -(-n // self.n_jobs)))
         step = max(-(-n // (self.n_jobs * BLOCKS_PER_THREAD)), smallest)
         cuts = range(0, max(n, 1), step)
         return tuple(self.block.take(slice(start, min(start + step, n))) for start in cuts)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from probpca.typing import Array
 
 TINY = 1e-300
+PIECE_CELLS = 2**18
 
 
 @final
@@ -41,27 +42,32 @@ class Columns:
     @classmethod
     def of(cls, block: Block) -> Columns:
         """Summarise a block, piece by piece."""
-        if block.is_sparse:
-            return cls._of_sparse(block)
         d = block.n_features
-        total = Columns(0.0, 0.0, np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(d))
-        for rows in block.pieces():
-            x = block.raw(rows)
-            seen = ~np.isnan(x)
-            if block.precision is None:
-                omega = None
-            else:
-                seen &= block.precision[rows] > 0
-                omega = np.where(seen, block.precision[rows], 0.0)
-            total = total.merge(cls._of_cells(np.where(seen, x, 0.0), seen, omega, block.weight_of(rows)))
+        total = cls(0.0, 0.0, np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(d))
+        if block.is_sparse:
+            summarise, pieces = cls._of_sparse, block.stored_pieces(4 * PIECE_CELLS)
+        else:
+            summarise, pieces = cls._of_dense, block.pieces(min_rows=1, size=8 * PIECE_CELLS)
+        for rows in pieces:
+            total = total.merge(summarise(block.take(rows)))
         return total
+
+    @classmethod
+    def _of_dense(cls, block: Block) -> Columns:
+        seen = ~np.isnan(block.values)
+        omega = None
+        if block.precision is not None:
+            seen &= block.precision > 0
+            omega = np.where(seen, block.precision, 0.0)
+        w = block.weight_of(slice(0, block.n_rows))
+        return cls._of_cells(np.where(seen, block.values, 0.0), seen, omega, w)
 
     @classmethod
     def _of_cells(cls, x: Array, seen: Array, omega: Array | None, w: Array) -> Columns:
         mask = seen.astype(np.float64)
         precise = mask if omega is None else omega
         weight = w @ precise
-        mean = (w @ (precise * x)) / np.maximum(weight, TINY)
+        mean = (w @ (x if omega is None else omega * x)) / np.maximum(weight, TINY)
         x -= mean
         x *= mask
         squares = np.einsum("ij,ij,ij,i->j", x, x, precise, w) if omega is not None else w @ np.square(x, out=x)

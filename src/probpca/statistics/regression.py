@@ -54,6 +54,8 @@ class Regression:
         if self.gram.shape[1] == 1:
             return _shared_solve(unpack(self.gram[:, 0]), self.score)
         seen = self.gram[-1] > 0
+        if seen.all():
+            return solve(self.gram, self.score)
         return np.where(seen, solve(np.where(seen, self.gram, _identity(self.gram)), self.score), 0.0)
 
     def squares_after(self, change: Array) -> Array:

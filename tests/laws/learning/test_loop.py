@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from oracles import spiked_rows
 from probpca import Settings, Status, fit_ppca, open_source
-from probpca.learning.loop import FIRST_STEPS, Monitor, iterate
+from probpca.learning.loop import HIDDEN, Monitor, iterate
 
 
 def geometric(rate, gap=100.0, limit=-7.0):
@@ -59,13 +59,27 @@ def test_the_end_is_within_tol_however_slow_the_approach(rate):
 
 def test_one_small_estimate_is_not_enough():
     monitor = Monitor(1e-3, 100)
-    stops = [monitor.record(value) for value in (0.0, 1.0, 1.0 + 1e-9, 2.0, 3.0, 4.0)]
+    stops = [monitor.record(value) for value in (0.0, 1.0, 1.0 + 1e-4, 2.0, 3.0, 4.0)]
     assert not any(stops)
 
 
 def test_rounding_at_the_limit_stops():
     monitor = Monitor(0.1, 100)
-    assert [monitor.record(5.0) for _ in range(FIRST_STEPS + 1)] == [False] * FIRST_STEPS + [True]
+    assert [monitor.record(5.0) for _ in range(3)] == [False, False, True]
+
+
+def test_the_first_steps_end_it_only_if_a_slow_direction_hidden_in_them_has_nothing_to_give():
+    slow = 1e-3 * (1 - HIDDEN) / HIDDEN  # a gain that promises 1e-3 nats at that rate
+    for last, ended in ((1.01 * slow, False), (0.99 * slow, True)):
+        monitor = Monitor(1e-3, 100)
+        gains = (0.0, 1e3, 1.0, last)
+        assert [monitor.record(value) for value in np.cumsum(gains)] == [False, False, False, ended]
+
+
+def test_a_rate_that_was_seen_is_believed_however_small_the_gain():
+    rate, gain = 0.999, 2e-5  # 0.02 nats still to come
+    monitor = Monitor(1e-3, 100)
+    assert not any(monitor.record(value) for value in np.cumsum([0.0, gain / rate**2, gain / rate, gain]))
 
 
 def test_the_loop_says_when_it_ran_out_of_steps():

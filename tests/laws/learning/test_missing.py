@@ -342,6 +342,7 @@ def test_precise_cells_count_for_more(rng):
 def test_blocks_and_threads_do_not_change_the_answer(x, monkeypatch, jobs):
     wanted = fit(x, n_jobs=1)
     monkeypatch.setattr(memory, "PIECE_BYTES", 8)
+    monkeypatch.setattr(memory, "FEW_ROWS", 1)
     source = open_source(x, n_jobs=jobs)
     assert len(source.blocks) == 2 * jobs
     assert_same_fit(fit(x, n_jobs=jobs), wanted)

@@ -17,6 +17,7 @@ from probpca.linalg.packed import (
     packed_size,
     row_order,
     solve,
+    turn,
     unpack,
 )
 
@@ -83,6 +84,11 @@ def test_one_matrix_multiplies_all_vectors(rng, q):
 
 
 @pytest.mark.usefixtures("cut")
+def test_turning_is_a_product_from_both_sides(rng, matrices, q):
+    basis = rng.standard_normal((q, q))
+    assert_allclose(unpack(turn(pack(matrices), basis)), basis.T @ matrices @ basis, **NEAR)
+
+
 def test_solving_equals_dense_solving(matrices, right):
     wanted = np.linalg.solve(matrices, right[:, :, None])[:, :, 0]
     assert_allclose(solve(pack(matrices), right.T), wanted.T, **NEAR)

@@ -11,7 +11,7 @@ from scipy import sparse
 from oracles import punched
 from probpca.rows import Block, observe
 from probpca.rows.cells import Holes, MaskedCells, Patterns
-from probpca.rows.observe import COMMON, FORMS, PART_ROWS
+from probpca.rows.observe import COMMON, FORMS, OWN_FORM
 from probpca.rows.stored import StoredCells
 
 HOME = import_module("probpca.rows.observe")  # the function of that name hides it
@@ -65,25 +65,48 @@ def summed(cells, moments):
     return np.stack([moments[:, cells.pattern == k].sum(axis=1) for k in range(cells.pattern.max() + 1)], axis=1)
 
 
+def sums(operator, moments):
+    """Added to what is there."""
+    out = np.full((len(moments), D), 0.5)
+    operator.add_sums(moments, out)
+    return out - 0.5
+
+
 def test_products_from_features_to_rows_are_those_of_dense_tables(rng, x, dtype, form):
     part, cells, rows = whole(observe(Block(x.astype(dtype)), CENTRE, form=form))
     omega, y = dense(x, rows)
     table = rng.standard_normal((4, D))
     assert isinstance(part.cells, KINDS[form])
-    assert_allclose(of_rows(cells, cells.mask_products(table)), table @ omega.T, **NEAR)
-    assert_allclose(cells.value_products(table), table @ y.T, rtol=1e-12, atol=1e-11)
+    assert_allclose(of_rows(cells, cells.mask.products(table)), table @ omega.T, **NEAR)
+    assert_allclose(cells.values.products(table), table @ y.T, rtol=1e-12, atol=1e-11)
 
 
 def test_sums_from_rows_to_features_are_those_of_dense_tables(rng, x, dtype, form):
     part, cells, rows = whole(observe(Block(x.astype(dtype)), CENTRE, form=form))
     omega, y = dense(x, rows)
     moments, w = rng.standard_normal((4, rows.size)), rng.uniform(0.5, 2.0, rows.size)
-    assert_allclose(cells.mask_sums(summed(cells, moments)), moments @ omega, rtol=1e-12, atol=1e-11)
-    assert_allclose(cells.value_sums(moments), moments @ y, rtol=1e-12, atol=1e-11)
+    assert_allclose(sums(cells.mask, summed(cells, moments)), moments @ omega, rtol=1e-12, atol=1e-11)
+    assert_allclose(sums(cells.values, moments), moments @ y, rtol=1e-12, atol=1e-11)
     assert_allclose(cells.square_sums(w), w @ y**2, **NEAR)
     assert_allclose(part.squares, (y**2).sum(axis=0), **NEAR)
     assert_array_equal(part.observed, omega.sum(axis=1))
     assert_array_equal(part.log_precision, 0.0)
+
+
+def test_large_matrices_are_multiplied_slab_by_slab(rng, x, dtype, monkeypatch):
+    operators = import_module("probpca.rows.operators")
+    table = rng.standard_normal((4, D))
+    _, cells, rows = whole(observe(Block(x.astype(dtype)), CENTRE, form="masked"))
+    moments = rng.standard_normal((4, rows.size))
+    asked = cells.mask.products(table), sums(cells.mask, moments), cells.values.products(table)
+    monkeypatch.setattr(operators, "WHOLE_CELLS", 0)
+    monkeypatch.setattr(operators, "SLAB_CELLS", 3 * rows.size)
+    _, slabs, _ = whole(observe(Block(x.astype(dtype)), CENTRE, form="masked"))
+    assert slabs.mask.entries.dtype == np.uint8
+    for one, other in zip(
+        asked, (slabs.mask.products(table), sums(slabs.mask, moments), slabs.values.products(table)), strict=True
+    ):
+        assert_allclose(other, one, rtol=1e-12, atol=1e-11)
 
 
 def test_residuals_are_those_of_the_observed_cells(rng, x, dtype, form):
@@ -114,10 +137,10 @@ def test_precisions_weigh_masks_values_and_squares(rng, x, thin):
     assert isinstance(part.cells, StoredCells if thin else MaskedCells)
     y, table, moments = np.nan_to_num(x - CENTRE)[rows], rng.standard_normal((3, D)), rng.random((3, rows.size))
     w, omega = moments[0], omega[rows]
-    assert_allclose(cells.mask_products(table), table @ omega.T, **NEAR)
-    assert_allclose(cells.value_products(table), table @ (omega * y).T, rtol=1e-12, atol=1e-11)
-    assert_allclose(cells.mask_sums(moments), moments @ omega, **NEAR)
-    assert_allclose(cells.value_sums(moments), moments @ (omega * y), rtol=1e-12, atol=1e-11)
+    assert_allclose(cells.mask.products(table), table @ omega.T, **NEAR)
+    assert_allclose(cells.values.products(table), table @ (omega * y).T, rtol=1e-12, atol=1e-11)
+    assert_allclose(sums(cells.mask, moments), moments @ omega, **NEAR)
+    assert_allclose(sums(cells.values, moments), moments @ (omega * y), rtol=1e-12, atol=1e-11)
     assert_allclose(cells.square_sums(w), w @ (omega * y**2), **NEAR)
     assert_allclose(part.log_precision, np.log(np.where(omega > 0, omega, 1.0)).sum(axis=1), **NEAR)
     assert_array_equal(part.observed, np.count_nonzero(omega, axis=1))
@@ -165,7 +188,7 @@ def test_each_row_of_a_mixed_table_goes_where_its_like_go(rng):
 
 
 def test_a_form_is_not_made_for_a_handful_of_rows(rng):
-    few = PART_ROWS[0] // 2
+    few = OWN_FORM // 2
     x = np.vstack([rows_seen(rng, few, WIDE, WIDE - 4), rows_seen(rng, few, WIDE, 4), rows_seen(rng, 100, WIDE, 30)])
     assert {type(part.cells) for part in observe(Block(x), np.zeros(WIDE)).parts} == {MaskedCells}
 
@@ -173,9 +196,9 @@ def test_a_form_is_not_made_for_a_handful_of_rows(rng):
 def test_rows_of_one_pattern_are_computed_as_one(rng):
     x = np.repeat(rows_seen(rng, 5, WIDE, 30), COMMON, axis=0)[rng.permutation(5 * COMMON)]
     (part,) = observe(Block(x), np.zeros(WIDE)).parts
-    assert part.cells.masks.shape == (WIDE, 5)
+    assert part.cells.mask.entries.shape == (WIDE, 5)
     assert (np.diff(part.cells.pattern) >= 0).all()
-    assert_array_equal(part.cells.masks[:, part.cells.pattern].T, ~np.isnan(x[part.rows]))
+    assert_array_equal(part.cells.mask.entries[:, part.cells.pattern].T, ~np.isnan(x[part.rows]))
 
 
 def test_two_patterns_with_one_key_are_told_apart(rng):
@@ -190,7 +213,7 @@ def test_two_patterns_with_one_key_are_told_apart(rng):
     x = np.where(np.tile(mask, (COMMON, 1)), rng.standard_normal((2 * COMMON, 128)), np.nan)
     (part,) = observe(Block(x), np.zeros(128)).parts
     assert isinstance(part.cells, Patterns)
-    assert_array_equal(part.cells.masks[:, part.cells.pattern].T, ~np.isnan(x[part.rows]))
+    assert_array_equal(part.cells.mask.entries[:, part.cells.pattern].T, ~np.isnan(x[part.rows]))
 
 
 @pytest.mark.parametrize(("density", "kind"), [(0.05, StoredCells), (0.5, MaskedCells)])
@@ -270,6 +293,6 @@ def test_single_precision_is_stored_and_double_precision_multiplied(rng):
     x = rows_seen(rng, 100, WIDE, 30).astype(np.float32)
     for form in FORMS:
         part, cells, _ = whole(observe(Block(x), np.zeros(WIDE), form=form))
-        assert part.cells.values.dtype == np.float32
-        assert cells.values.dtype == np.float64
-    assert observe(Block(x), np.zeros(WIDE), form="masked").parts[0].cells.mask.itemsize == 1
+        assert part.cells.values.entries.dtype == np.float32
+        assert cells.values.entries.dtype == np.float64
+    assert observe(Block(x), np.zeros(WIDE), form="masked").parts[0].cells.mask.entries.itemsize == 1
