@@ -40,6 +40,7 @@ STORE = OUT / "missing.json"
 ACCURATE, NEAR = 1e-5, 1e-4  # gaps in nats a cell
 STILL = 1e-7  # a gain below this, at twice the effort, is none
 LIMIT = 600  # seconds of one fit
+SLOW = 60  # seconds from which on the least effort is looked for less closely
 ROOM = 12 << 30  # bytes that a peer may ask for
 
 
@@ -331,7 +332,7 @@ def search(attempt, peer, best):
 
 def narrow(attempt, trail, floor, rounds):
     """Look for the least effort that lifts the value above the floor, and time it as the best of several rounds."""
-    for _ in range(3):
+    for _ in range(3 if fastest(trail, floor)["seconds"] < SLOW else 1):
         reached = fastest(trail, floor)
         below = [p["effort"] for p in trail if p["effort"] < reached["effort"]]
         middle = int(np.sqrt(max(below, default=1) * reached["effort"]))

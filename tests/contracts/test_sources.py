@@ -13,7 +13,7 @@ from probpca.inference.likelihood import log_likelihood
 from probpca.inference.posterior import posterior_mean
 from probpca.learning.expectation import expect
 from probpca.rows import Block
-from probpca.sources import Scaled
+from probpca.sources import scaled
 from probpca.statistics import Moments, Root, Spread, Stack
 
 N, D, Q = 20_000, 6, 2  # several blocks a source
@@ -43,7 +43,7 @@ SOURCES = {
     "Fortran order": lambda _: open_source(np.asfortranarray(ROWS)),
     "every other row": lambda _: open_source(np.repeat(ROWS, 2, axis=0)[::2]),
     "float32": lambda _: open_source(ROWS.astype(np.float32)),
-    "integers": lambda _: Scaled(open_source((64 * ROWS).astype(int)), np.full(D, 1 / 64)),
+    "integers": lambda _: scaled(open_source((64 * ROWS).astype(int)), np.full(D, 1 / 64)),
     "memory map": memory_map,
     "csr": lambda _: open_source(sparse.csr_array(ROWS)),
     "csc": lambda _: open_source(sparse.csc_matrix(ROWS)),
@@ -58,10 +58,10 @@ SOURCES = {
     "all jobs": lambda _: open_source(ROWS, n_jobs=-1),
     "sparse in two jobs": lambda _: open_source(sparse.csr_array(ROWS), n_jobs=2),
     "batches in two jobs": lambda _: open_source(np.array_split(ROWS, 50), n_jobs=2),
-    "scaled": lambda _: Scaled(open_source(ROWS / UNITS), UNITS),
-    "scaled sparse": lambda _: Scaled(open_source(sparse.csr_array(ROWS / UNITS)), UNITS),
-    "scaled float32": lambda _: Scaled(open_source((ROWS / UNITS).astype(np.float32)), UNITS),
-    "scaled batches": lambda _: Scaled(open_source(np.array_split(ROWS / UNITS, 5)), UNITS),
+    "scaled": lambda _: scaled(open_source(ROWS / UNITS), UNITS),
+    "scaled sparse": lambda _: scaled(open_source(sparse.csr_array(ROWS / UNITS)), UNITS),
+    "scaled float32": lambda _: scaled(open_source((ROWS / UNITS).astype(np.float32)), UNITS),
+    "scaled batches": lambda _: scaled(open_source(np.array_split(ROWS / UNITS, 5)), UNITS),
 }
 
 

@@ -280,7 +280,8 @@ def test_weights_are_rows_that_are_there_more_than_once(x, rng):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda p, x: p.impute_draws(x, 0), ShapeError, "n_draws must be at least 1; got 0"),
+        (lambda p, x: p.impute_draws(x, 0), ShapeError, "n_draws must be a whole number, at least 1; got 0"),
+        (lambda p, x: p.impute_draws(x, 2.5), ShapeError, "n_draws must be a whole number, at least 1; got 2.5"),
         (lambda p, x: p.impute_draws(open_source(x), 1), SourceError, r"takes a matrix of rows(.|\n)*Hint"),
         (lambda p, x: p.impute(x[:, :3]), ValueError, "X has 3 features, but PPCA is expecting 6"),
         (lambda p, x: p.impute(np.where(np.isnan(x), np.inf, x)), ValueError, "infinity"),

@@ -56,8 +56,8 @@ class ImputationQueries:
         Needs ``keep_source=True``, or ``n_parameter_draws`` of at least ``n_draws``, at the fit.
         """
         check_is_fitted(self)
-        if n_draws < 1:
-            msg = f"n_draws must be at least 1; got {n_draws}."
+        if not (hasattr(n_draws, "__index__") and n_draws >= 1):
+            msg = f"n_draws must be a whole number, at least 1; got {n_draws!r}."
             raise ShapeError(msg)
         rng = self._generator(random_state)  # type: ignore[attr-defined]
         models = self._parameters(n_draws)

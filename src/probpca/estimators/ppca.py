@@ -19,7 +19,7 @@ from probpca.estimators.summary import summary
 from probpca.learning import SOLVERS, Settings, fit_ppca
 from probpca.learning.progress import ProgressBar
 from probpca.learning.standardize import fit_standardized
-from probpca.learning.uncertainty import complete_information
+from probpca.learning.uncertainty import complete_information, require_rows_in_memory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,6 +90,11 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, ImputationQueries, LinearGaussianQue
         the closed form passes over the rows.
     model_ : LinearGaussian
         The model itself, for the functions of this library.
+    information_ : ndarray
+        Sums of E[t t'], t = [z; 1], over the rows in which each feature was observed, packed: what
+        intervals know of the doubt about loadings and mean. One column if all features share it.
+    draw_seed_ : int
+        From which ``impute_draws`` draws parameters.
 
     Notes
     -----
@@ -174,6 +179,8 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, ImputationQueries, LinearGaussianQue
         for name in ("model_", "source_", "parameter_draws_"):  # a fit that fails leaves nothing half fitted behind
             self.__dict__.pop(name, None)
         source = open_table(self, X, sample_weight, cell_weight)
+        if self.keep_source or self.n_parameter_draws:
+            require_rows_in_memory(source)
         rng = generator(self.random_state)
         fit = fit_standardized if self.standardize else fit_ppca
         with ProgressBar(enabled=bool(self.verbose)) as bar:

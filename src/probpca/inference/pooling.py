@@ -22,7 +22,7 @@ class Pooled(NamedTuple):
     estimate: Array  # mean over the imputed tables
     variance: Array  # within and between them
     degrees: Array  # of freedom of the t distribution; infinite if nothing varies between tables
-    fraction_missing: Array  # share of the information about the estimate that was missing
+    fraction_missing: Array  # of the information about the estimate, r + 2 / (degrees + 3) over r + 1
 
     @property
     def std_error(self) -> Array:
@@ -79,7 +79,7 @@ def pool(estimates: Any, variances: Any, df_complete: float | None = None) -> Po
 
 
 def _fraction(share: Array, degrees: Array) -> Array:
-    """Fraction of missing information, corrected for the finite number of tables."""
+    """Fraction of missing information, corrected for few tables; with the degrees of freedom that are reported."""
     odds = np.divide(share, 1 - share, out=np.full_like(share, np.inf), where=share < 1)
     with np.errstate(invalid="ignore"):
         return np.where(np.isinf(odds), 1.0, (odds + 2 / (degrees + 3)) / (odds + 1))

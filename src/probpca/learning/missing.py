@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from probpca.learning.closed_form import Components
-    from probpca.learning.spectral import Start
     from probpca.rows import Block
     from probpca.sources import Source
     from probpca.typing import Array
@@ -116,7 +115,7 @@ def _search(problem: _Problem, n_components: Components) -> _Fitted:
         case int(q) if not isinstance(q, bool):
             check_count(q, d)
             start = spectral_start(problem.rows, problem.columns, q, problem.rng)
-            return _Fitted(_best(problem, start, q), "as given")
+            return _Fitted(_best(problem, start.model(q)), "as given")
         case float(share) if 0 < share < 1:
             return _by_share(problem, share, max(min(d - 1, rows - 2), 1))
         case "evidence":
@@ -159,18 +158,17 @@ def _by_share(problem: _Problem, share: float, most: int) -> _Fitted:
 def _path(problem: _Problem, most: int) -> Iterator[Iterated[LinearGaussian]]:
     """Fits with 1, 2, ... components."""
     start = spectral_start(problem.rows, problem.columns, min(most, LARGEST_BY_BIC), problem.rng)
-    ended = _best(problem, start, 1)
+    ended = _best(problem, start.model(1))
     yield ended
     for q in range(2, most + 1):
         if q > start.values.size:
             start = spectral_start(problem.rows, problem.columns, min(2 * q, most), problem.rng)
-        ended = _run(problem, start.grown(ended.state))
+        ended = _best(problem, start.grown(ended.state))
         yield ended
 
 
-def _best(problem: _Problem, start: Start, q: int) -> Iterated[LinearGaussian]:
-    """The best of ``n_init`` fits: the first from the spectral start, the others from around it."""
-    model = start.model(q)
+def _best(problem: _Problem, model: LinearGaussian) -> Iterated[LinearGaussian]:
+    """The best of ``n_init`` fits: the first from the given model, the others from around it."""
     best = _run(problem, model)
     size = np.sqrt(np.square(model.loadings).mean())
     for _ in range(problem.settings.n_init - 1):

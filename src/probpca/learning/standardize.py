@@ -10,7 +10,7 @@ import numpy as np
 from probpca.learning.checks import MissingCellsError, require_observed, require_usable
 from probpca.learning.fit import fit_ppca
 from probpca.learning.uncertainty import turned_information
-from probpca.sources import Scaled
+from probpca.sources import scaled
 from probpca.statistics import Columns, Spread
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def fit_standardized(
     std = np.sqrt(variance)
     # The mean of a long constant column is off by some hundred eps: that is no variation.
     std = np.where(std > ROUNDING * np.abs(mean), std, 1.0)
-    result = fit_ppca(Scaled(source, 1 / std), n_components, settings, rng)
+    result = fit_ppca(scaled(source, 1 / std), n_components, settings, rng)
     shift = -float(observed @ np.log(std))
     model = result.model.rescale(std)
     information = result.information

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from probpca.learning.loop import Monitor
 from probpca.linalg.packed import pack, turn
 from probpca.models import LinearGaussian
 from probpca.rows import observe
-from probpca.sources import Scaled
+from probpca.sources import scaled
 from probpca.sources.local import map_blocks, one_blas_thread
 from probpca.sources.memory import Kept
 
@@ -54,6 +54,13 @@ def turned_information(information: Array, rotation: Array) -> Array:
     return turn(information, basis)
 
 
+def require_rows_in_memory(source: Source) -> None:
+    """Raise ``SourceError`` unless parameters can be drawn from these rows."""
+    if not source.in_memory:
+        msg = "parameters are drawn from rows held in memory; these are read in batches.\nHint: pass one matrix."
+        raise SourceError(msg)
+
+
 def draw_parameters(
     source: Source, model: LinearGaussian, inflation: float, seeds: Sequence[int]
 ) -> list[LinearGaussian]:
@@ -62,14 +69,12 @@ def draw_parameters(
     The noise variance is held at its value corrected for degrees of freedom: fits to resampled rows
     would make it smaller still, and intervals too narrow. Each seed makes one draw, whatever the others are.
     """
+    require_rows_in_memory(source)
     unit = np.sqrt(model.noise_variance)
-    source = Scaled(source, np.broadcast_to(1 / unit, (model.n_features,)))
+    source = scaled(source, np.broadcast_to(1 / unit, (model.n_features,)))
     start = model.rescale(1 / unit)
     start = LinearGaussian(start.mean, start.loadings, np.asarray(inflation))
-    rows = source.keep(partial(observe, centre=start.mean))
-    if not isinstance(rows, Kept):
-        msg = "parameters are drawn from rows held in memory; these are read in batches.\nHint: pass one matrix."
-        raise SourceError(msg)
+    rows = cast("Kept", source.keep(partial(observe, centre=start.mean)))
     with one_blas_thread():
         models = list(map_blocks(partial(_resampled_fit, rows.blocks, start), list(seeds), rows.n_jobs))
     return [drawn.rescale(unit) for drawn in models]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, final
 
@@ -13,6 +11,7 @@ from probpca.errors import ShapeError, SourceError
 from probpca.rows import Block, as_block
 from probpca.sources.local import fold_blocks, map_blocks, resolve_jobs
 from probpca.sources.memory import join, keep_blocks
+from probpca.sources.prepared import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +26,8 @@ class Batches:
     A list, or any object whose ``__iter__`` starts afresh, can be read as often as a solver likes.
     An iterator or a generator can be read once, which is enough for the closed form.
     """
+
+    in_memory = False
 
     def __init__(self, batches: Iterable[Any], n_jobs: int | None = None) -> None:
         """Look at the first batch to learn the number of features."""
@@ -52,7 +53,7 @@ class Batches:
     def keep(self, prepare: Callable[[Block], Any]) -> Source:
         """Batches that can be read again are prepared whenever they are; others are kept in memory."""
         if self.repeatable:
-            return _Prepared(self, prepare)
+            return Prepared(self, prepare)
         return keep_blocks(self, prepare, self._blocks())
 
     def fold(self, summarise: Callable[[Block], M]) -> M:
@@ -81,41 +82,3 @@ class Batches:
             msg = f"every batch must have {self.n_features} columns, as the first one; got {block.n_features}."
             raise ShapeError(msg)
         return block
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class _Prepared:
-    """Batches that are prepared anew whenever they are read."""
-
-    source: Batches
-    prepare: Callable[[Block], Any]
-    repeatable: bool = True
-    incomplete: bool = True
-    n_rows: None = None
-    n_stored: None = None
-
-    @property
-    def n_features(self) -> int:
-        return self.source.n_features
-
-    @property
-    def single_precision(self) -> bool:
-        return self.source.single_precision
-
-    @property
-    def n_jobs(self) -> int:
-        return self.source.n_jobs
-
-    def keep(self, prepare: Callable[[Any], Any]) -> _Prepared:
-        return _Prepared(self.source, partial(_in_turn, self.prepare, prepare))
-
-    def fold(self, summarise: Callable[[Any], M]) -> M:
-        return self.source.fold(partial(_in_turn, self.prepare, summarise))
-
-    def map(self, function: Callable[[Any], Any]) -> Any:
-        return self.source.map(partial(_in_turn, self.prepare, function))
-
-
-def _in_turn(first: Callable[[Any], Any], second: Callable[[Any], Any], block: Block) -> Any:
-    return second(first(block))

@@ -53,6 +53,11 @@ class InMemory:
         return True
 
     @property
+    def in_memory(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
     def single_precision(self) -> bool:
         """Are the values float32?"""
         return bool(self.block.values.dtype == np.float32)
@@ -92,6 +97,7 @@ class Kept:
 
     n_stored = None
     repeatable = True
+    in_memory = True
     incomplete = True
 
     def __init__(self, blocks: list[Any], n_features: int, n_jobs: int = 1, *, single_precision: bool = False) -> None:

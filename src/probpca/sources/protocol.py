@@ -45,6 +45,11 @@ class Source(Protocol):
         ...
 
     @property
+    def in_memory(self) -> bool:
+        """Are all rows at hand, in this process?"""
+        ...
+
+    @property
     def single_precision(self) -> bool:
         """Are the values float32?"""
         ...

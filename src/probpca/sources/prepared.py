@@ -1,4 +1,4 @@
-"""The rows of another source in other units."""
+"""The rows of another source, changed block by block as they are read."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Scaled:
-    """Each column multiplied by a constant, block by block, as the rows are read."""
+class Prepared:
+    """Every block goes through a function first."""
 
     source: Source
-    scale: Array  # (d,)
+    prepare: Callable[[Any], Any]
 
     @property
     def n_features(self) -> int:
@@ -45,6 +45,11 @@ class Scaled:
         return self.source.repeatable
 
     @property
+    def in_memory(self) -> bool:
+        """As the source below."""
+        return self.source.in_memory
+
+    @property
     def single_precision(self) -> bool:
         """As the source below."""
         return self.source.single_precision
@@ -59,18 +64,27 @@ class Scaled:
         """As the source below."""
         return self.source.incomplete
 
-    def keep(self, prepare: Callable[[Block], Any]) -> Source:
-        """Scale each block, then prepare it."""
-        return self.source.keep(partial(_after_scaling, prepare, self.scale))
+    def keep(self, prepare: Callable[[Any], Any]) -> Source:
+        """Prepare each block further, and keep it where the source below can."""
+        return self.source.keep(partial(_in_turn, self.prepare, prepare))
 
-    def fold(self, summarise: Callable[[Block], M]) -> M:
-        """Scale each block, then summarise it."""
-        return self.source.fold(partial(_after_scaling, summarise, self.scale))
+    def fold(self, summarise: Callable[[Any], M]) -> M:
+        """Prepare each block, then summarise it."""
+        return self.source.fold(partial(_in_turn, self.prepare, summarise))
 
-    def map(self, function: Callable[[Block], Any]) -> Any:
-        """Scale each block, then apply the function."""
-        return self.source.map(partial(_after_scaling, function, self.scale))
+    def map(self, function: Callable[[Any], Any]) -> Any:
+        """Prepare each block, then apply the function."""
+        return self.source.map(partial(_in_turn, self.prepare, function))
 
 
-def _after_scaling(function: Callable[[Block], Any], scale: Array, block: Block) -> Any:
-    return function(replace(block, values=with_units(block.values, scale)))
+def scaled(source: Source, scale: Array) -> Prepared:
+    """Each column multiplied by a constant: (d,)."""
+    return Prepared(source, partial(_scale, scale))
+
+
+def _in_turn(first: Callable[[Any], Any], second: Callable[[Any], Any], block: Block) -> Any:
+    return second(first(block))
+
+
+def _scale(scale: Array, block: Block) -> Block:
+    return replace(block, values=with_units(block.values, scale))
