@@ -131,10 +131,10 @@ def measure(name, rounds):
     """Ours on one table: time, value, memory; the value at a tight tolerance; the time of one iteration for B."""
     case = CASES[name]
     x = table(case)
-    inputs = {"probpca": (x, {})}
+    observed = int(np.count_nonzero(~np.isnan(x)))
+    inputs = {"probpca": (x, {}), "probpca, tol 1e-5 a cell": (x, {"tol": ACCURATE * observed})}
     if name == "C":
         inputs["probpca, CSR"] = (stored(x), {"missing": "unstored"})
-    observed = int(np.count_nonzero(~np.isnan(x)))
     lines = {}
     for kind, (rows, options) in inputs.items():
         fitted = []
@@ -373,9 +373,9 @@ def report(store):
     lines = [
         "Seconds to a model whose log-likelihood of the observed cells is within 1e-4 and within 1e-5 nats a cell of",
         "the best value seen, and to the best that the solver can do, to within 1e-5. Ours has its default tolerance,",
-        "the peers the fewest iterations that suffice. Gap, iterations and memory (the peak above the input) are",
-        "those of that best. *Axes*: the peer gives no likelihood model, and is judged by the best one with its mean",
-        "and axes.",
+        "a thousandth of a nat for the whole table, and the one that is asked for here; the peers the fewest",
+        "iterations that suffice. Gap, iterations and memory (the peak above the input) are those of that best.",
+        "*Axes*: the peer gives no likelihood model, and is judged by the best one with its mean and axes.",
         "",
         "| data | solver | within 1e-4 | within 1e-5 | its best | gap | iterations | memory MB | remark |",
         "|---|---|---|---|---|---|---|---|---|",

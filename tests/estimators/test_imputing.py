@@ -410,3 +410,13 @@ def test_an_analysis_of_every_draw_is_pooled_to_one_answer(drawn):
     assert (np.abs(pooled.estimate - ppca.mean_) < pooled.std_error).all()
     assert (pooled.variance > variances.mean(axis=0)).all()
     assert ((pooled.fraction_missing > 0) & (pooled.fraction_missing < 2 * hidden.mean(axis=0) + 0.2)).all()
+
+
+@pytest.mark.parametrize("options", [{"keep_source": True}, {"n_parameter_draws": 3}])
+@pytest.mark.parametrize("rows", [iter, open_source], ids=["iterator", "batches"])
+def test_draws_from_rows_that_are_not_at_hand_are_refused_before_the_fit(rng, options, rows):
+    batches = rows([rng.standard_normal((20, 4)), rng.standard_normal((20, 4))])
+    ppca = PPCA(1, **options)
+    with pytest.raises(SourceError, match="rows held in memory"):
+        ppca.fit(batches)
+    assert not hasattr(ppca, "model_")
