@@ -31,6 +31,7 @@ OUTSIDE = {
     "tqdm": {"learning/progress.py"},
     "narwhals": {"sources", "estimators"},
     "matplotlib": {"views"},
+    "pyarrow": {"sources/arrow"},
     "dask": {"sources/dask.py"},
     "pyspark": {"sources/spark.py", "estimators/spark.py"},
 }

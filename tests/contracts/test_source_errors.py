@@ -38,7 +38,7 @@ def test_an_empty_iterable_is_refused(empty):
         open_source(empty)
 
 
-@pytest.mark.parametrize("thing", [7, None, "rows.csv", b"rows"])
+@pytest.mark.parametrize("thing", [7, None, b"rows"])
 def test_what_holds_no_rows_is_refused(thing):
     with pytest.raises(SourceError, match=rf"got {type(thing).__name__}(.|\n)*Hint"):
         open_source(thing)

@@ -3,8 +3,11 @@
 from functools import partial
 
 import numpy as np
+import polars as pl
+import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from pyarrow import csv, feather as pa_feather, parquet as pq
 from scipy import sparse
 
 from oracles import dense_log_likelihood, dense_posterior, random_model
@@ -38,7 +41,62 @@ def memory_map(path):
     return open_source(np.memmap(path / "rows.bin", dtype=np.float64, mode="r", shape=ROWS.shape))
 
 
+NAMES = [f"feature {j}" for j in range(D)]
+
+
+def frame(values=ROWS):
+    return pa.table(dict(zip(NAMES, np.asarray(values).T.copy(), strict=True)))
+
+
+def npy(path, rows=ROWS):
+    np.save(path / "rows.npy", rows)
+    return open_source(path / "rows.npy")
+
+
+def parquet(path, rows=ROWS, columns=None):
+    pq.write_table(frame(rows), path / "rows.parquet", row_group_size=3000)
+    return open_source(str(path / "rows.parquet"), columns=columns)
+
+
+def folder(path):
+    """Two files whose columns are in different order, an empty one, and a file that is none of them."""
+    pq.write_table(frame(ROWS[:9000]), path / "1.parquet")
+    pq.write_table(frame(ROWS[:0]), path / "2.parquet")
+    pq.write_table(frame(ROWS[9000:]).select(NAMES[::-1]), path / "3.parquet", row_group_size=5000)
+    (path / "_SUCCESS").touch()
+    return open_source(path)
+
+
+def feather(path):
+    pa_feather.write_feather(frame(), path / "rows.feather", chunksize=4000)
+    return open_source(path / "rows.feather")
+
+
+def text(path, name, delimiter=","):
+    options = csv.WriteOptions(delimiter=delimiter)
+    with pa.output_stream(path / name) as stream:  # compressed if its name says so
+        csv.write_csv(frame(), stream, options)
+    return open_source(path / name)
+
+
 SOURCES = {
+    ".npy": npy,
+    ".npy by columns": lambda path: npy(path, np.asfortranarray(ROWS)),
+    ".npy float32": lambda path: npy(path, ROWS.astype(np.float32)),
+    ".npy integers": lambda path: scaled(npy(path, (64 * ROWS).astype(np.int16)), np.full(D, 1 / 64)),
+    ".npy big-endian": lambda path: npy(path, ROWS.astype(">f8")),
+    "Parquet": parquet,
+    "Parquet float32": lambda path: parquet(path, ROWS.astype(np.float32)),
+    "Parquet, columns chosen": lambda path: parquet(path, columns=NAMES),
+    "Parquet folder": folder,
+    "Feather": feather,
+    "CSV": lambda path: text(path, "rows.csv"),
+    "TSV": lambda path: text(path, "rows.tsv", "\t"),
+    "CSV, compressed": lambda path: text(path, "rows.csv.gz"),
+    "pandas": lambda _: open_source(frame().to_pandas()),
+    "polars": lambda _: open_source(pl.from_arrow(frame())),
+    "pyarrow": lambda _: open_source(frame()),
+    "pandas float32": lambda _: open_source(frame(ROWS.astype(np.float32)).to_pandas()),
     "dense": lambda _: open_source(ROWS),
     "Fortran order": lambda _: open_source(np.asfortranarray(ROWS)),
     "every other row": lambda _: open_source(np.repeat(ROWS, 2, axis=0)[::2]),

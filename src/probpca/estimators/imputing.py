@@ -30,17 +30,22 @@ class ImputationQueries:
     draw_seed_: int
     empty_features_: Any
 
-    def impute(self, X: Any, *, return_std: bool = False) -> Any:
+    def impute(self, X: Any, *, return_std: bool = False, out: Any = None) -> Any:
         """Rows with missing cells replaced by their conditional means: (n, n_features).
 
         Observed cells are returned bit for bit. With ``return_std`` also the standard deviation of each
         cell, 0 where it was observed; it counts the noise, the doubt about the row's latent variables,
         and the doubt about the parameters that a finite table leaves. A dataframe comes back as one.
+        With ``out``, the name of a file, completed rows are written there as they come.
         """
         if not return_std:
-            return like(X, self._answer(impute, X))  # type: ignore[attr-defined]
-        found = self._imputed(X)
-        return like(X, found.values), like(X, found.std)
+            found = self._answer(impute, X, out, self._names)  # type: ignore[attr-defined]
+            return like(X, found) if out is None else found
+        if out is not None:
+            msg = "out= takes completed rows; standard deviations come as an array.\nHint: leave out one of the two."
+            raise DataError(msg)
+        doubted = self._imputed(X)
+        return like(X, doubted.values), like(X, doubted.std)
 
     def impute_interval(self, X: Any, level: float = 0.95) -> tuple[Any, Any]:
         """Lower and upper ends that hold each missing cell with probability ``level``; observed cells as they are."""
@@ -69,6 +74,9 @@ class ImputationQueries:
         doubt = ParameterDoubt(self.information_, self._inflation())
         found: Imputed = self._answer(partial(_with_doubt, doubt), X)  # type: ignore[attr-defined]
         return found
+
+    def _names(self) -> Any:
+        return getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.model_.n_features)])
 
     def _inflation(self) -> float:
         d = self.model_.n_features - len(self.empty_features_)

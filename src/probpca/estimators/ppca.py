@@ -178,12 +178,12 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, ImputationQueries, LinearGaussianQue
         self._validate_params()
         for name in ("model_", "source_", "parameter_draws_"):  # a fit that fails leaves nothing half fitted behind
             self.__dict__.pop(name, None)
-        source = open_table(self, X, sample_weight, cell_weight)
-        if self.keep_source or self.n_parameter_draws:
-            require_rows_in_memory(source)
         rng = generator(self.random_state)
         fit = fit_standardized if self.standardize else fit_ppca
         with ProgressBar(enabled=bool(self.verbose)) as bar:
+            source = open_table(self, X, sample_weight, cell_weight, bar.parts)
+            if self.keep_source or self.n_parameter_draws:
+                require_rows_in_memory(source)
             settings = Settings(self.solver, self.tol, self.max_iter, bar, self.n_init)
             self._keep(fit(source, self.n_components, settings, rng))
         self.draw_seed_ = int(rng.integers(2**63))

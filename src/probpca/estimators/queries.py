@@ -12,6 +12,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probpca.errors import ShapeError, SourceError
+from probpca.estimators.reading import lives_elsewhere, open_rows, write_answers
 from probpca.inference import coding, conditioning, sampling
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.outliers import Outliers, outliers
@@ -19,7 +20,7 @@ from probpca.inference.posterior import posterior, posterior_covariance, posteri
 from probpca.models import Gaussian, LinearGaussian
 from probpca.rows import Block, as_block
 from probpca.sources import open_source
-from probpca.sources.opening import check_weight, is_source
+from probpca.sources.opening import check_weight
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,9 +92,12 @@ class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
     def _n_features_out(self) -> int:
         return self.model_.n_components
 
-    def transform(self, X: Any) -> Array:
-        """Posterior mean of the latent variables of each row: (n, n_components)."""
-        return self._answer(posterior_mean, X)
+    def transform(self, X: Any, *, out: Any = None) -> Any:
+        """Posterior mean of the latent variables of each row: (n, n_components).
+
+        With ``out``, the name of a file (.npy, Parquet, Feather, CSV), answers are written there as they come.
+        """
+        return self._answer(posterior_mean, X, out, self.get_feature_names_out)
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows that latent variables stand for, W z + mu: (n, n_features)."""
@@ -120,9 +124,9 @@ class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
         """The nearest points of the principal subspace: (n, n_features)."""
         return self._answer(coding.reconstruct, X)
 
-    def score_samples(self, X: Any) -> Array:
-        """Log-likelihood of each row: (n,)."""
-        return self._answer(log_likelihood, X)
+    def score_samples(self, X: Any, *, out: Any = None) -> Any:
+        """Log-likelihood of each row: (n,); written to the file ``out`` if that is given."""
+        return self._answer(log_likelihood, X, out, lambda: ["log_likelihood"])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Mean log-likelihood of a row, weighted if weights are given."""
@@ -190,7 +194,7 @@ class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
 
     def _validated(self, X: Any) -> Any:
         check_is_fitted(self)
-        if is_source(X):
+        if lives_elsewhere(X):
             msg = "this method takes a matrix of rows, not a source.\nHint: pass some of its rows as an array."
             raise SourceError(msg)
         kinds = [np.float64, np.float32]
@@ -205,11 +209,19 @@ class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
         values = as_block(self._validated(X)).values
         return Block(values, unstored_missing=self._unstored_missing and sparse.issparse(values))
 
-    def _answer(self, function: Callable[[LinearGaussian, Any], Any], X: Any) -> Any:
+    def _answer(
+        self,
+        function: Callable[[LinearGaussian, Any], Any],
+        X: Any,
+        out: Any = None,
+        names: Callable[[], Any] = list,
+    ) -> Any:
         """Ask a row-wise question of rows wherever they are, blocks in parallel."""
         check_is_fitted(self)
         _ = self.model_.covariance.whitened  # once, before workers would each compute it
-        if is_source(X):
-            return X.map(partial(function, self.model_))
-        source = open_source(self._validated(X), unstored_missing=self._unstored_missing, n_jobs=self.n_jobs)
-        return source.map(partial(function, self.model_))
+        if lives_elsewhere(X):
+            source = open_rows(self, X)
+        else:
+            source = open_source(self._validated(X), unstored_missing=self._unstored_missing, n_jobs=self.n_jobs)
+        question = partial(function, self.model_)
+        return source.map(question) if out is None else write_answers(source, question, out, [*map(str, names())])

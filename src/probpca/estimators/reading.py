@@ -10,14 +10,20 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
+from probpca.errors import ShapeError, SourceError
 from probpca.sources import open_source
+from probpca.sources.files import is_path
 from probpca.sources.opening import is_source
+from probpca.sources.writing import write_rows
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from probpca.sources import Source
+    from probpca.sources.protocol import Watch
 
 
-def open_table(estimator: Any, X: Any, sample_weight: Any, cell_weight: Any) -> Source:
+def open_table(estimator: Any, X: Any, sample_weight: Any, cell_weight: Any, watch: Watch | None = None) -> Source:
     """Make a source of the rows to fit to; note names and number of features on the estimator."""
     options: dict[str, Any] = {
         "weight": sample_weight,
@@ -25,10 +31,13 @@ def open_table(estimator: Any, X: Any, sample_weight: Any, cell_weight: Any) -> 
         "unstored_missing": estimator.missing == "unstored",
         "n_jobs": estimator.n_jobs,
     }
-    if is_source(X) or isinstance(X, Iterator):
-        source = open_source(X, **options)
+    if lives_elsewhere(X) or isinstance(X, Iterator):
+        source = open_source(X, watch=watch, **options)
         estimator.n_features_in_ = source.n_features
         estimator.__dict__.pop("feature_names_in_", None)  # of a table fitted before
+        names = getattr(source, "columns", None)
+        if names is not None:
+            estimator.feature_names_in_ = np.array(names, dtype=object)
         return source
     # Values that are not finite show in the sums that the solver makes anyway.
     rows = validate_data(
@@ -41,6 +50,30 @@ def open_table(estimator: Any, X: Any, sample_weight: Any, cell_weight: Any) -> 
         ensure_min_features=2,
     )
     return open_source(rows, **options)
+
+
+def open_rows(estimator: Any, X: Any) -> Source:
+    """Make a source of the rows of a question; a file is read by the names that the fit saw."""
+    names = getattr(estimator, "feature_names_in_", None)
+    columns = None if names is None or not is_path(X) else [str(name) for name in names]
+    source = open_source(X, columns=columns, n_jobs=estimator.n_jobs)
+    if source.n_features != estimator.model_.n_features:
+        msg = f"rows must have {estimator.model_.n_features} features, as the fit had; got {source.n_features}."
+        raise ShapeError(msg)
+    return source
+
+
+def write_answers(source: Source, function: Any, out: Any, names: Any) -> Path:
+    """Answer a row-wise question to a file."""
+    if not hasattr(source, "answers"):
+        msg = "out= is for rows that are read here.\nHint: leave it out, and write the answer as its engine does."
+        raise SourceError(msg)
+    return write_rows(out, source.answers(function), names)
+
+
+def lives_elsewhere(X: Any) -> bool:
+    """Rows that scikit-learn's checks could not look at: a file, a source."""
+    return is_path(X) or is_source(X)
 
 
 def warn_of_flaws(estimator: Any) -> None:

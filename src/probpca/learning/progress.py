@@ -20,6 +20,7 @@ class ProgressBar:
         """Prepare a bar, which appears with the first step; a disabled one never does."""
         self._enabled = enabled
         self._bar: tqdm[Any] | None = None
+        self._pass: tqdm[Any] | None = None
 
     def __enter__(self) -> Self:
         """Return the bar itself."""
@@ -27,8 +28,20 @@ class ProgressBar:
 
     def __exit__(self, *error: object) -> None:
         """Close the bar."""
-        if self._bar is not None:
-            self._bar.close()
+        for bar in (self._pass, self._bar):
+            if bar is not None:
+                bar.close()
+
+    def parts(self, done: int, total: int) -> None:
+        """Show how far a pass over rows in a file has come."""
+        if not self._enabled:
+            return
+        if self._pass is None:
+            self._pass = tqdm(total=total, unit="part", desc="reading", leave=False, position=1)
+        self._pass.update(done - self._pass.n)
+        if done == total:
+            self._pass.close()
+            self._pass = None
 
     def __call__(self, progress: Progress) -> None:
         """Show one step."""

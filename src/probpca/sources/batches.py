@@ -43,6 +43,7 @@ class Batches:
         self.n_features = self._first.n_features
         self.n_rows = None
         self.n_stored = None
+        self.columns: tuple[str, ...] | None = getattr(batches, "columns", None)
         self.single_precision = bool(self._first.values.dtype == np.float32)
 
     @property
@@ -62,7 +63,11 @@ class Batches:
 
     def map(self, function: Callable[[Block], Any]) -> Any:
         """Apply a row-wise function to each batch; arrays come back as one array."""
-        return join(list(map_blocks(function, self._blocks(), self.n_jobs)))
+        return join(list(self.answers(function)))
+
+    def answers(self, function: Callable[[Block], Any]) -> Iterator[Any]:
+        """Apply a row-wise function; the answers batch by batch, in order."""
+        return map_blocks(function, self._blocks(), self.n_jobs)
 
     def _blocks(self) -> Iterator[Block]:
         if self.repeatable:

@@ -12,7 +12,7 @@ from probpca.rows.block import MAX_PIECE_ROWS, PIECE_BYTES
 from probpca.sources.local import fold_blocks, map_blocks, resolve_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from probpca.rows import Block
     from probpca.sources.protocol import M, Source
@@ -31,6 +31,7 @@ class InMemory:
 
     block: Block
     n_jobs: int = 1
+    columns: tuple[str, ...] | None = None  # their names
 
     @property
     def n_features(self) -> int:
@@ -77,7 +78,11 @@ class InMemory:
 
     def map(self, function: Callable[[Block], Any]) -> Any:
         """Apply a row-wise function in threads; arrays come back as one array."""
-        return join(list(map_blocks(function, self.blocks, self.n_jobs)))
+        return join(list(self.answers(function)))
+
+    def answers(self, function: Callable[[Block], Any]) -> Iterator[Any]:
+        """Apply a row-wise function; the answers block by block, in order."""
+        return map_blocks(function, self.blocks, self.n_jobs)
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:

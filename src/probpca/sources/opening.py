@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,22 +13,33 @@ from probpca.errors import DataError, ShapeError, SourceError
 from probpca.rows import Block, as_block
 from probpca.rows.block import row_of_cell
 from probpca.sources.batches import Batches
+from probpca.sources.files import Opening, is_path, open_file
+from probpca.sources.frames import frame_values, is_frame
 from probpca.sources.memory import in_memory
 
 if TYPE_CHECKING:
-    from probpca.sources.protocol import Source
+    from collections.abc import Sequence
+
+    from probpca.sources.memory import InMemory
+    from probpca.sources.protocol import Source, Watch
     from probpca.typing import Array
 
 
-def open_source(
+def open_source(  # noqa: PLR0913
     rows: Any,
     *,
     weight: Any = None,
     cell_weight: Any = None,
     unstored_missing: bool = False,
+    columns: Sequence[str] | None = None,
     n_jobs: int | None = None,
+    watch: Watch | None = None,
 ) -> Source:
-    """Make a source of an array, a memory map, a sparse matrix or an iterable of batches.
+    """Make a source of whatever holds rows.
+
+    An array, a memory map, a sparse matrix, a dataframe (pandas, polars, pyarrow), an iterable of batches,
+    or the name of a file: .npy, Parquet (also a folder of them), Feather, CSV, of which ``columns`` are
+    read, all by default. ``watch(done, parts)`` is called as a pass over a file proceeds.
 
     A nested list is a matrix; an iterable of matrices is a stream of batches. NaN is a cell that was
     not observed; so is, with ``unstored_missing``, what a sparse matrix does not store. ``weight`` says
@@ -37,14 +49,23 @@ def open_source(
     if is_source(rows):
         _no_weight(weight, cell_weight, "a source")
         return rows
+    if is_path(rows):
+        _no_weight(weight, cell_weight, "a file")
+        return open_file(rows, Opening(columns, n_jobs, watch))
+    if columns is not None:
+        msg = "columns are chosen of a file; these rows are at hand.\nHint: pass only the columns that are wanted."
+        raise SourceError(msg)
+    if is_frame(rows):
+        values, names = frame_values(rows)
+        return replace(_open_matrix(values, weight, cell_weight, n_jobs, unstored_missing=False), columns=names)
     if isinstance(rows, np.ndarray) or sparse.issparse(rows) or _is_matrix_like(rows):
         return _open_matrix(rows, weight, cell_weight, n_jobs, unstored_missing=unstored_missing)
-    if isinstance(rows, Iterable) and not isinstance(rows, str | bytes):
+    if isinstance(rows, Iterable) and not isinstance(rows, bytes):
         _no_weight(weight, cell_weight, "an iterable of batches")
         return Batches(rows, n_jobs)
     msg = (
-        f"rows must be an array, a sparse matrix or an iterable of batches; got {type(rows).__name__}.\n"
-        "Hint: a dataframe goes through an estimator, or df.to_numpy()."
+        "rows must be an array, a sparse matrix, a dataframe, the name of a file or an iterable of batches; "
+        f"got {type(rows).__name__}.\nHint: np.asarray(rows) if that is a matrix."
     )
     raise SourceError(msg)
 
@@ -105,7 +126,7 @@ def _stored_like(cell_weight: Any, values: Any) -> Array:
     return np.asarray(table[rows, values.indices], dtype=np.float64).reshape(-1)
 
 
-def _open_matrix(rows: Any, weight: Any, cell_weight: Any, n_jobs: int | None, *, unstored_missing: bool) -> Source:
+def _open_matrix(rows: Any, weight: Any, cell_weight: Any, n_jobs: int | None, *, unstored_missing: bool) -> InMemory:
     values = as_block(rows).values
     unstored_missing = unstored_missing and sparse.issparse(values)
     if cell_weight is not None and sparse.issparse(values) and not unstored_missing:

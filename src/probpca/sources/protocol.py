@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from probpca.rows import Block
 
 
@@ -19,6 +18,8 @@ class Mergeable(Protocol):
 
 
 M = TypeVar("M", bound=Mergeable)
+Watch: TypeAlias = Callable[[int, int], None]
+"""Is told how many parts of a pass over the rows are done, of how many."""
 
 
 class Source(Protocol):

@@ -6,6 +6,6 @@ from probpca.statistics.regression import Regression
 from probpca.statistics.roots import Root
 from probpca.statistics.sample import Sample
 from probpca.statistics.stack import Stack
-from probpca.statistics.sums import Sum
+from probpca.statistics.sums import Both, Sum
 
-__all__ = ["Columns", "Moments", "Regression", "Root", "Sample", "Spread", "Stack", "Sum"]
+__all__ = ["Both", "Columns", "Moments", "Regression", "Root", "Sample", "Spread", "Stack", "Sum"]

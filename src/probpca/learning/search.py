@@ -1,0 +1,92 @@
+"""How many components, where cells are missing: fits with ever more of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from probpca.errors import DataError, ShapeError
+from probpca.inference.coding import explained_variance_ratio
+from probpca.learning.selection import check_count, n_parameters
+from probpca.learning.spectral import spectral_start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from probpca.learning.closed_form import Components
+    from probpca.learning.loop import Iterated
+    from probpca.learning.problem import Problem
+    from probpca.models import LinearGaussian
+
+LARGEST_BY_BIC = 20
+PATIENCE = 2
+"""Numbers of components in a row that may be worse than the best one before the search ends."""
+
+
+class Fitted(NamedTuple):
+    """A fit, and how its number of components was chosen."""
+
+    ended: Iterated[LinearGaussian]
+    rule: str
+
+
+def search(problem: Problem, n_components: Components) -> Fitted:
+    """Fit with the given number of components, or with the one that a criterion prefers."""
+    d, rows = problem.rows.n_features, int(problem.columns.count)
+    match n_components.item() if isinstance(n_components, np.generic) else n_components:
+        case None | "bic":
+            return _by_bic(problem, max(min(d - 1, rows - 2, LARGEST_BY_BIC), 1))
+        case int(q) if not isinstance(q, bool):
+            check_count(q, d)
+            start = spectral_start(problem.rows, problem.columns, q, problem.rng)
+            return Fitted(problem.best(start.model(q)), "as given")
+        case float(share) if 0 < share < 1:
+            return _by_share(problem, share, max(min(d - 1, rows - 2), 1))
+        case "evidence":
+            msg = "Minka's evidence needs complete rows; cells are missing here.\nHint: n_components='bic'."
+            raise DataError(msg)
+    msg = (
+        "n_components must be an int from 1 to n_features - 1, a share of variance between 0 and 1, "
+        f"'bic', 'evidence' or None; got {n_components!r}."
+    )
+    raise ShapeError(msg)
+
+
+def _by_bic(problem: Problem, most: int) -> Fitted:
+    """Ever more components, each fit started from the one before, until BIC has fallen twice."""
+    d = problem.rows.n_features
+    # A row with half of its cells observed counts for half a row.
+    penalty = 0.5 * np.log(max(problem.columns.observed.sum() / d, 2.0))
+    best, best_score, worse = None, -np.inf, 0
+    for ended in _path(problem, most):
+        q = ended.state.n_components
+        collapsed = float(ended.state.noise_variance) <= 2 * problem.floor
+        score = -np.inf if collapsed else ended.trace[-1] - penalty * n_parameters(d, q)
+        if best is None or score > best_score:
+            best, best_score, worse = ended, score, 0
+        else:
+            worse += 1
+        if worse == PATIENCE or collapsed:
+            break
+    return Fitted(best, "BIC")  # type: ignore[arg-type]
+
+
+def _by_share(problem: Problem, share: float, most: int) -> Fitted:
+    """Ever more components until they hold the share of the model's variance."""
+    for ended in _path(problem, most):
+        if explained_variance_ratio(ended.state).sum() >= share:
+            break
+    return Fitted(ended, f"{share:.4g} of the variance")
+
+
+def _path(problem: Problem, most: int) -> Iterator[Iterated[LinearGaussian]]:
+    """Fits with 1, 2, ... components."""
+    start = spectral_start(problem.rows, problem.columns, min(most, LARGEST_BY_BIC), problem.rng)
+    ended = problem.best(start.model(1))
+    yield ended
+    for q in range(2, most + 1):
+        if q > start.values.size:
+            start = spectral_start(problem.rows, problem.columns, min(2 * q, most), problem.rng)
+        ended = problem.best(start.grown(ended.state))
+        yield ended

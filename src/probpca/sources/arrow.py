@@ -1,0 +1,209 @@
+"""Rows in Parquet, Feather and CSV files, by pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv, dataset, parquet
+
+from probpca.errors import DataError, SourceError
+from probpca.rows import Block
+from probpca.sources.parts import Parts
+from probpca.sources.stamps import Stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from probpca.sources.protocol import Watch
+    from probpca.typing import Floats
+
+BLOCK_BYTES = 2**24
+BLOCK_ROWS = 1024, 65536
+CSV_BYTES = 2**23
+NUMBERS = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
+
+
+class _Group(NamedTuple):
+    """One row group of a Parquet file, or one record batch of a Feather file."""
+
+    stamp: Stamp
+    number: int
+    metadata: Any = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.stamp.path}, row group {self.number}"
+
+
+class Layout(NamedTuple):
+    """Which columns are read, and as what."""
+
+    names: tuple[str, ...]
+    dtype: Any
+
+    @classmethod
+    def of(cls, schema: Any, columns: Sequence[str] | None, place: Path) -> Layout:
+        """All columns of the schema, or some; each must hold numbers."""
+        names = tuple(schema.names) if columns is None else tuple(columns)
+        for name in names:
+            _check_column(schema, name, place)
+        types = [schema.field(name).type for name in names]
+        single = all(pa.types.is_float32(kind) or pa.types.is_float16(kind) for kind in types)
+        return cls(names, np.float32 if single and names else np.float64)
+
+    def values(self, batch: Any) -> Floats:
+        """A record batch as an array, nulls as NaN: (b, d), by columns."""
+        out = np.empty((len(self.names), batch.num_rows), self.dtype)
+        for row, name in zip(out, self.names, strict=True):
+            column = batch.column(name)
+            if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+                column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
+                column = column.cast(pa.float64())
+            row[:] = column.to_numpy(zero_copy_only=False)
+        return out.T
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of one block."""
+        return int(np.clip(BLOCK_BYTES // (8 * max(len(self.names), 1)), *BLOCK_ROWS))
+
+
+def _check_column(schema: Any, name: str, place: Path) -> None:
+    if name not in schema.names:
+        known = ", ".join(schema.names[:8]) + (", ..." if len(schema.names) > 8 else "")
+        msg = f"{place} has no column {name!r}; it has {known}."
+        raise SourceError(msg)
+    kind = schema.field(name).type
+    if not any(is_kind(kind) for is_kind in NUMBERS):
+        msg = (
+            f"column {name!r} of {place} holds {kind}, not numbers.\nHint: name the columns to read with columns=[...]."
+        )
+        raise DataError(msg)
+
+
+def open_parquet(place: Path, columns: Sequence[str] | None, n_jobs: int, watch: Watch | None) -> Parts:
+    """A Parquet file, or all those in a folder, a row group at a time."""
+    groups: list[_Group] = []
+    layout, n_rows = None, 0
+    for path in _parquet_files(place):
+        stamp = Stamp.of(path)
+        try:
+            with parquet.ParquetFile(path) as file:
+                schema, metadata = file.schema_arrow, file.metadata
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(str(path), error) from error
+        layout = Layout.of(schema, columns if layout is None else layout.names, path)
+        groups += [_Group(stamp, k, metadata) for k in range(metadata.num_row_groups)]
+        n_rows += metadata.num_rows
+    assert layout is not None  # noqa: S101
+    return _parts(groups, partial(_read_parquet, layout), layout, n_rows, n_jobs, watch)
+
+
+def _parquet_files(place: Path) -> list[Path]:
+    if not place.is_dir():
+        return [place]
+    found = sorted(p for p in place.rglob("*") if p.suffix.lower() in (".parquet", ".pq") and p.name[0] not in "._")
+    if not found:
+        msg = f"there is no Parquet file in {place}."
+        raise SourceError(msg)
+    return found
+
+
+def open_feather(place: Path, columns: Sequence[str] | None, n_jobs: int, watch: Watch | None) -> Parts:
+    """A Feather or Arrow file, a record batch at a time."""
+    try:
+        with pa.memory_map(str(place)) as source, pa.ipc.open_file(source) as file:
+            schema, count = file.schema, file.num_record_batches
+        n_rows = dataset.dataset(place, format="feather").count_rows()
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(str(place), error) from error
+    layout = Layout.of(schema, columns, place)
+    groups = [_Group(Stamp.of(place), k) for k in range(count)]
+    return _parts(groups, partial(_read_feather, layout), layout, n_rows, n_jobs, watch)
+
+
+def _parts(groups: list[_Group], read: Any, layout: Layout, n_rows: int, n_jobs: int, watch: Watch | None) -> Parts:
+    d, single = len(layout.names), layout.dtype == np.float32
+    return Parts(groups, read, d, n_rows, n_jobs, single, layout.names, watch)
+
+
+def _read_parquet(layout: Layout, group: _Group) -> Iterator[Block]:
+    group.stamp.check()
+    names = list(layout.names)
+    try:
+        with parquet.ParquetFile(group.stamp.path, metadata=group.metadata) as file:
+            batches = file.iter_batches(layout.block_rows, row_groups=[group.number], columns=names, use_threads=False)
+            for batch in batches:
+                yield Block(layout.values(batch))
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(group.name, error) from error
+
+
+def _read_feather(layout: Layout, group: _Group) -> Iterator[Block]:
+    group.stamp.check()
+    try:
+        with pa.memory_map(str(group.stamp.path)) as source, pa.ipc.open_file(source) as file:
+            batch = file.get_batch(group.number)
+            for start in range(0, batch.num_rows, layout.block_rows):
+                yield Block(layout.values(batch.slice(start, layout.block_rows)))
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(group.name, error) from error
+
+
+def _damaged(where: str, error: Exception) -> SourceError:
+    return SourceError(f"{where} cannot be read: {error}.\nHint: the file may be truncated or damaged; write it again.")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Csv(Iterable[Any]):
+    """A text file of numbers with a line of names, read from the top whenever it is asked for."""
+
+    stamp: Stamp
+    layout: Layout
+
+    @classmethod
+    def of(cls, place: Path, columns: Sequence[str] | None) -> Csv:
+        """Look at the first rows to see which columns hold numbers."""
+        stamp = Stamp.of(place)
+        try:
+            with _csv_reader(place, None) as reader:
+                layout = Layout.of(reader.schema, columns, place)
+        except pa.ArrowException as error:
+            raise _damaged(str(place), error) from error
+        return cls(stamp, Layout(layout.names, np.float64))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that are read."""
+        return self.layout.names
+
+    def __iter__(self) -> Iterator[Floats]:
+        """Batches of rows."""
+        self.stamp.check()
+        try:
+            with _csv_reader(self.stamp.path, self.layout.names) as reader:
+                for batch in reader:
+                    yield self.layout.values(batch)
+        except pa.ArrowException as error:
+            msg = f"{self.stamp.path} cannot be read as numbers: {error}."
+            raise DataError(msg) from error
+
+
+def _csv_reader(place: Path, names: Sequence[str] | None) -> Any:
+    tabs = ".tsv" in [suffix.lower() for suffix in place.suffixes]
+    kinds = (
+        {} if names is None else {"column_types": dict.fromkeys(names, pa.float64()), "include_columns": list(names)}
+    )
+    return csv.open_csv(
+        place,
+        read_options=csv.ReadOptions(block_size=CSV_BYTES),
+        parse_options=csv.ParseOptions(delimiter="\t" if tabs else ","),
+        convert_options=csv.ConvertOptions(**kinds),
+    )

@@ -1,0 +1,79 @@
+"""Rows in files: .npy, Parquet, Feather and CSV, read block by block."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from probpca.errors import SourceError
+from probpca.sources.batches import Batches
+from probpca.sources.local import resolve_jobs
+from probpca.sources.npy import open_npy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from probpca.sources.protocol import Source, Watch
+
+FORMATS = {
+    ".npy": "npy",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".feather": "feather",
+    ".arrow": "feather",
+    ".ipc": "feather",
+    ".csv": "csv",
+    ".tsv": "csv",
+}
+
+
+class Opening(NamedTuple):
+    """How a file is to be read."""
+
+    columns: Sequence[str] | None = None  # all by default
+    n_jobs: int | None = None
+    watch: Watch | None = None
+
+
+def is_path(rows: Any) -> bool:
+    """Is this the name of a file?"""
+    return isinstance(rows, str | os.PathLike)
+
+
+def open_file(path: str | os.PathLike[str], opening: Opening) -> Source:
+    """Open a file of rows, or a folder of Parquet files."""
+    place = Path(path)
+    if not place.exists():
+        msg = f"there is no file {place}."
+        raise SourceError(msg)
+    kind = "parquet" if place.is_dir() else format_of(place)
+    jobs = resolve_jobs(opening.n_jobs)
+    if kind == "npy":
+        return open_npy(place, opening.columns, jobs, opening.watch)
+    arrow = arrow_module("probpca.sources.arrow")
+    if kind == "csv":
+        return Batches(arrow.Csv.of(place, opening.columns), opening.n_jobs)
+    open_parts = arrow.open_parquet if kind == "parquet" else arrow.open_feather
+    source: Source = open_parts(place, opening.columns, jobs, opening.watch)
+    return source
+
+
+def format_of(place: Path) -> str:
+    """The format that the name of a file stands for; of .csv.gz that of .csv."""
+    suffixes = [suffix.lower() for suffix in place.suffixes if suffix.lower() != ".gz"]
+    kind = FORMATS.get(suffixes[-1] if suffixes else "")
+    if kind is None:
+        msg = f"the name of {place} does not say its format.\nHint: it should end in one of {', '.join(FORMATS)}."
+        raise SourceError(msg)
+    return kind
+
+
+def arrow_module(name: str) -> Any:
+    """A module that needs pyarrow."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        msg = "Parquet, Feather and CSV files need pyarrow.\nHint: pip install 'probpca[files]'."
+        raise SourceError(msg) from error

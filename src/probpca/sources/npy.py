@@ -1,0 +1,100 @@
+"""Rows in a .npy file, read piece by piece: memory stays small whatever the size of the file."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+
+from probpca.errors import DataError, ShapeError, SourceError
+from probpca.rows import Block
+from probpca.rows.block import PIECE_BYTES
+from probpca.sources.memory import in_memory
+from probpca.sources.parts import Parts
+from probpca.sources.stamps import Stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from probpca.sources.protocol import Source, Watch
+
+PART_BLOCKS = 16
+
+
+class _Table(NamedTuple):
+    """Where the rows are in the file."""
+
+    stamp: Stamp
+    offset: int
+    n_rows: int
+    n_features: int
+    dtype: np.dtype[Any]
+
+
+def open_npy(place: Path, columns: Sequence[str] | None, n_jobs: int, watch: Watch | None) -> Source:
+    """Rows of a two-dimensional array of numbers."""
+    if columns is not None:
+        msg = f"{place} holds an array, whose columns have no names.\nHint: leave columns out."
+        raise SourceError(msg)
+    table, by_columns = _look(place)
+    if by_columns:
+        return in_memory(Block(np.load(place, mmap_mode="r").astype(_target(table.dtype), copy=False)), n_jobs)
+    step = PART_BLOCKS * _block_rows(table)
+    parts = [range(start, min(start + step, table.n_rows)) for start in range(0, table.n_rows, step)]
+    single = table.dtype.itemsize <= np.dtype(np.float32).itemsize and table.dtype.kind == "f"
+    return Parts(parts, partial(_read, table), table.n_features, table.n_rows, n_jobs, single, watch=watch)
+
+
+def _look(place: Path) -> tuple[_Table, bool]:
+    try:
+        with place.open("rb") as file:
+            version = npy.read_magic(file)
+            header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, by_columns, dtype = header(file)
+            offset = file.tell()
+    except ValueError as error:
+        msg = f"{place} is not a .npy file: {error}."
+        raise SourceError(msg) from error
+    if dtype.kind not in "fiub":
+        msg = f"{place} holds {dtype}, not numbers."
+        raise DataError(msg)
+    if len(shape) != 2:
+        msg = f"{place} must hold a matrix (n, d); its array has shape {shape}."
+        raise ShapeError(msg)
+    needed, found = offset + shape[0] * shape[1] * dtype.itemsize, place.stat().st_size
+    if found < needed:
+        msg = f"{place} is truncated: its array takes {needed:,} bytes, and there are {found:,}."
+        raise SourceError(msg)
+    return _Table(Stamp.of(place), offset, shape[0], shape[1], dtype), by_columns
+
+
+def _block_rows(table: _Table) -> int:
+    return max(PIECE_BYTES // (8 * max(table.n_features, 1)), 64)
+
+
+def _target(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
+    return np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64
+
+
+def _read(table: _Table, part: range) -> Iterator[Block]:
+    table.stamp.check()
+    step, width = _block_rows(table), table.n_features * table.dtype.itemsize
+    with table.stamp.path.open("rb", buffering=0) as file:
+        for start in range(part.start, part.stop, step):
+            rows = np.empty((min(step, part.stop - start), table.n_features), table.dtype)
+            _fill(file.fileno(), memoryview(rows.data).cast("B"), table.offset + start * width, table.stamp)
+            yield Block(rows.astype(_target(table.dtype), copy=False))
+
+
+def _fill(file: int, buffer: memoryview, offset: int, stamp: Stamp) -> None:
+    done = 0
+    while done < len(buffer):
+        count = os.preadv(file, [buffer[done:]], offset + done)
+        if count == 0:
+            msg = f"{stamp.path} ended while it was read: it was truncated."
+            raise SourceError(msg)
+        done += count

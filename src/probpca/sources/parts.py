@@ -1,0 +1,95 @@
+"""Rows in parts that are read when they are needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, final
+
+from probpca.errors import SourceError
+from probpca.sources.local import map_blocks
+from probpca.sources.memory import join
+from probpca.sources.prepared import Prepared
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from probpca.rows import Block
+    from probpca.sources.protocol import M, Source, Watch
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Each worker takes a part, reads it block by block, and summarises what it has read.
+
+    One worker reads while another computes, and no more than a block for each of them is held.
+    """
+
+    parts: Sequence[Any]
+    read: Callable[[Any], Iterator[Block]]
+    n_features: int
+    n_rows: int
+    n_jobs: int
+    single_precision: bool
+    columns: tuple[str, ...] | None = None
+    watch: Watch | None = None
+
+    repeatable = True
+    in_memory = False
+
+    @property
+    def n_stored(self) -> int:
+        """Number of cells."""
+        return self.n_rows * self.n_features
+
+    @property
+    def incomplete(self) -> bool:
+        """Do the first rows have missing cells?"""
+        return any(not block.is_complete for block in self._glance())
+
+    def keep(self, prepare: Callable[[Block], Any]) -> Source:
+        """Prepare blocks whenever they are read."""
+        return Prepared(self, prepare)
+
+    def fold(self, summarise: Callable[[Block], M]) -> M:
+        """Summarise parts in threads and merge the summaries, in order."""
+        found = self._in_order(partial(_summarised, self.read, summarise))
+        first = next((summary for summary in found if summary is not None), None)
+        if first is None:
+            msg = "there are no rows to read."
+            raise SourceError(msg)
+        return reduce(lambda left, right: left if right is None else left.merge(right), found, first)
+
+    def map(self, function: Callable[[Block], Any]) -> Any:
+        """Apply a row-wise function in threads; arrays come back as one array."""
+        return join(list(self.answers(function)))
+
+    def answers(self, function: Callable[[Block], Any]) -> Iterator[Any]:
+        """Apply a row-wise function; the answers block by block, in order."""
+        for answers in self._in_order(partial(_answered, self.read, function)):
+            yield from answers
+
+    def _in_order(self, work: Callable[[Any], Any]) -> Iterator[Any]:
+        for done, result in enumerate(map_blocks(work, self.parts, self.n_jobs), 1):
+            if self.watch is not None:
+                self.watch(done, len(self.parts))
+            yield result
+
+    def _glance(self) -> Iterator[Block]:
+        """The first block that has rows."""
+        for part in self.parts:
+            for block in self.read(part):
+                if block.n_rows:
+                    yield block
+                    return
+
+
+def _summarised(read: Callable[[Any], Iterator[Block]], summarise: Callable[[Block], M], part: Any) -> M | None:
+    summaries = (summarise(block) for block in read(part) if block.n_rows)
+    first = next(summaries, None)
+    return None if first is None else reduce(lambda left, right: left.merge(right), summaries, first)
+
+
+def _answered(read: Callable[[Any], Iterator[Block]], function: Callable[[Block], Any], part: Any) -> list[Any]:
+    return [function(block) for block in read(part) if block.n_rows]

@@ -1,0 +1,246 @@
+"""Files of rows: what they hold, what is wrong with them, and what is written."""
+
+import os
+import threading
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from pyarrow import parquet as pq
+
+from probpca import PPCA, DataError, ShapeError, SourceError, open_source
+from probpca.statistics import Moments
+
+N, D = 4000, 5
+NAMES = list("abcde")
+NAN = np.nan
+
+
+@pytest.fixture
+def x(rng):
+    return rng.standard_normal((N, 2)) @ rng.standard_normal((2, D)) + 0.3 * rng.standard_normal((N, D)) + 7
+
+
+@pytest.fixture
+def holed(rng, x):
+    x[rng.random(x.shape) < 0.15] = NAN
+    return x
+
+
+def as_parquet(path, x, **options):
+    table = pa.table({name: pa.array(column, from_pandas=True) for name, column in zip(NAMES, x.T, strict=True)})
+    pq.write_table(table, path, row_group_size=500, **options)
+    return path
+
+
+def values(source):
+    return source.map(lambda block: np.array(block.values))
+
+
+def save(path, x):
+    frame = pd.DataFrame(x, columns=NAMES)
+    match path.suffix:
+        case ".npy":
+            np.save(path, x)
+        case ".parquet":
+            as_parquet(path, x)
+        case ".feather":
+            frame.to_feather(path)
+        case ".csv":
+            frame.to_csv(path, index=False)
+    return path
+
+
+FILES = [".npy", ".parquet", ".feather", ".csv"]
+
+
+@pytest.fixture(params=FILES)
+def suffix(request):
+    return request.param
+
+
+def test_nulls_are_missing_cells(tmp_path, holed, suffix):
+    found = values(open_source(save(tmp_path / f"x{suffix}", holed)))
+    assert_array_equal(np.isnan(found), np.isnan(holed))
+    assert_allclose(found, holed, rtol=1e-15)
+
+
+def test_columns_of_all_kinds_of_numbers(tmp_path):
+    table = pa.table(
+        {
+            "whole": pa.array([1, None, 3], pa.int16()),
+            "flag": pa.array([True, False, None]),
+            "money": pa.array([None, "2.50", "1.25"]).cast(pa.decimal128(5, 2)),
+            "half": pa.array([0.5, 1.5, 2.5], pa.float32()),
+            "nothing": pa.nulls(3),
+        }
+    )
+    pq.write_table(table, tmp_path / "x.parquet")
+    wanted = [[1, 1, NAN, 0.5, NAN], [NAN, 0, 2.5, 1.5, NAN], [3, NAN, 1.25, 2.5, NAN]]
+    assert_array_equal(values(open_source(tmp_path / "x.parquet")), wanted)
+
+
+@pytest.mark.parametrize("missing", [False, True], ids=["complete", "missing"])
+def test_a_fit_to_a_file_is_the_fit_to_its_rows(tmp_path, rng, x, suffix, missing):
+    if missing:
+        x[rng.random(x.shape) < 0.15] = NAN
+    path = save(tmp_path / f"x{suffix}", x)
+    wanted = PPCA(2, tol=1e-9, random_state=0).fit(x)
+    found = PPCA(2, tol=1e-9, random_state=0).fit(path)
+    assert_allclose(found.log_likelihood_, wanted.log_likelihood_, rtol=1e-12)
+    assert_allclose(found.loadings_, wanted.loadings_, atol=1e-5 if missing else 1e-10)
+    assert_allclose(found.noise_variance_, wanted.noise_variance_, rtol=1e-6 if missing else 1e-10)
+    assert found.n_samples_ == N
+
+
+def test_the_number_of_components_is_chosen_in_a_sample(tmp_path, holed):
+    found = PPCA(random_state=0).fit(save(tmp_path / "x.parquet", holed))
+    assert found.n_components_ == 2
+    assert "in a sample of 4,000 rows" in found.summary()
+
+
+def test_names_of_columns_are_those_of_the_features(tmp_path, x):
+    found = PPCA(2).fit(save(tmp_path / "x.parquet", x))
+    assert list(found.feature_names_in_) == NAMES
+    turned = tmp_path / "turned.parquet"
+    pq.write_table(pq.read_table(tmp_path / "x.parquet").select(NAMES[::-1]), turned)
+    assert_allclose(found.transform(turned), found.transform(tmp_path / "x.parquet"), rtol=1e-12)
+
+
+@pytest.mark.parametrize("target", [".npy", ".parquet", ".feather", ".csv", ".tsv", ".csv.gz"])
+def test_answers_are_written_as_they_come(tmp_path, holed, target):
+    path = save(tmp_path / "x.parquet", holed)
+    fitted = PPCA(2, random_state=0).fit(path)
+    for name, method in (("z", fitted.transform), ("filled", fitted.impute), ("score", fitted.score_samples)):
+        out = tmp_path / f"{name}{target}"
+        assert method(path, out=out) == out
+        wanted = np.asarray(method(path)).reshape(N, -1)
+        found = np.load(out) if target == ".npy" else values(open_source(out))
+        assert_allclose(found, wanted, rtol=1e-14, atol=1e-14)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(
+        ["x.parquet", *(f"{n}{target}" for n in ("z", "filled", "score"))]
+    )
+
+
+def test_a_file_that_is_not_finished_does_not_appear(tmp_path, x):
+    fitted = PPCA(2).fit(x)
+
+    def batches():
+        yield x[:10]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fitted.transform(open_source(batches()), out=tmp_path / "z.npy")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_truncated_file_is_named(tmp_path, x, suffix):
+    path = save(tmp_path / f"x{suffix}", x)
+    os.truncate(path, path.stat().st_size * 2 // 3)
+    if suffix == ".csv":  # a text file may end anywhere, but not within a row
+        with path.open("a") as file:
+            file.write("\n1,2")
+    with pytest.raises((SourceError, DataError), match=path.name):
+        open_source(path).fold(Moments.of)
+
+
+def test_a_damaged_row_group_is_named(tmp_path, x):
+    path = as_parquet(tmp_path / "x.parquet", x, compression="snappy", use_dictionary=False)
+    start = pq.ParquetFile(path).metadata.row_group(3).column(0).data_page_offset
+    with path.open("r+b") as file:
+        file.seek(start)
+        file.write(b"\xff" * 64)
+    with pytest.raises(SourceError, match=r"x\.parquet, row group 3 cannot be read"):
+        open_source(path).fold(Moments.of)
+
+
+def test_a_file_that_changes_while_it_is_read_is_noticed(tmp_path, x, suffix):
+    path = save(tmp_path / f"x{suffix}", x)
+    source = open_source(path)
+    source.fold(Moments.of)
+    save(path, x[:-1])
+    with pytest.raises(SourceError, match="has changed since it was opened"):
+        source.fold(Moments.of)
+
+
+def test_a_column_of_text_is_named(tmp_path, x):
+    frame = pd.DataFrame(x, columns=NAMES)
+    frame.insert(2, "city", "Rome")
+    for suffix in (".parquet", ".feather", ".csv"):
+        path = tmp_path / f"x{suffix}"
+        {".parquet": frame.to_parquet, ".feather": frame.to_feather, ".csv": lambda p: frame.to_csv(p, index=False)}[
+            suffix
+        ](path)
+        with pytest.raises(DataError, match=rf"column 'city' of .*x\{suffix} holds (large_)?string.*\n.*columns="):
+            open_source(path)
+        assert_allclose(values(open_source(path, columns=NAMES)), x, rtol=1e-15)
+    with pytest.raises(DataError, match="column 'city' holds String"):
+        open_source(frame)
+
+
+def test_text_far_down_in_a_column_of_numbers_is_named(tmp_path, x, monkeypatch):
+    monkeypatch.setattr("probpca.sources.arrow.CSV_BYTES", 20_000)
+    path = save(tmp_path / "x.csv", x)
+    lines = path.read_text().splitlines()
+    lines[3000] = "1,2,three,4,5"
+    path.write_text("\n".join(lines))
+    with pytest.raises(DataError, match=r"x\.csv cannot be read as numbers.*three"):
+        open_source(path).fold(Moments.of)
+
+
+def test_a_column_missing_from_one_part_is_named(tmp_path, x):
+    as_parquet(tmp_path / "1.parquet", x)
+    pq.write_table(pq.read_table(tmp_path / "1.parquet").drop_columns("c"), tmp_path / "2.parquet")
+    with pytest.raises(SourceError, match=r"2\.parquet has no column 'c'; it has a, b, d, e"):
+        open_source(tmp_path)
+
+
+def test_what_is_no_file_of_rows_is_refused(tmp_path):
+    (tmp_path / "x.docx").touch()
+    (tmp_path / "x.npy").write_bytes(b"nothing of the kind")
+    np.save(tmp_path / "cube.npy", np.zeros((2, 2, 2)))
+    np.save(tmp_path / "words.npy", np.array([["a", "b"]]))
+    for name, error, words in (
+        ("none.csv", SourceError, "there is no file"),
+        ("x.docx", SourceError, r"does not say its format.*\n.*\.parquet"),
+        ("x.npy", SourceError, "is not a .npy file"),
+        ("cube.npy", ShapeError, r"shape \(2, 2, 2\)"),
+        ("words.npy", DataError, "not numbers"),
+    ):
+        with pytest.raises(error, match=words):
+            open_source(tmp_path / name)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SourceError, match="no Parquet file"):
+        open_source(tmp_path / "empty")
+
+
+def test_a_file_without_rows_has_nothing_to_fit(tmp_path, x):
+    with pytest.raises((SourceError, DataError), match="rows"):
+        PPCA(2).fit(as_parquet(tmp_path / "x.parquet", x[:0]))
+
+
+def test_reading_goes_on_in_another_thread_while_one_computes(tmp_path, x):
+    path = as_parquet(tmp_path / "x.parquet", x)
+    barrier = threading.Barrier(2, timeout=20)
+
+    def meet(block):
+        barrier.wait()
+        return Moments.of(block)
+
+    assert open_source(path, n_jobs=2).fold(meet).weight == N
+
+
+def test_somebody_who_watches_is_told_of_every_part(tmp_path, x):
+    told = []
+    path = as_parquet(tmp_path / "x.parquet", x)
+    open_source(path, watch=lambda *progress: told.append(progress)).fold(Moments.of)
+    assert told == [(k, 8) for k in range(1, 9)]
+
+
+def test_rows_of_another_width_are_refused(tmp_path, x):
+    fitted = PPCA(2).fit(x)
+    np.save(tmp_path / "x.npy", x[:, :4])
+    with pytest.raises(ShapeError, match="5 features, as the fit had; got 4"):
+        fitted.transform(tmp_path / "x.npy")
