@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -50,7 +51,9 @@ def _draw_arrays(estimator: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A numpy number as Python has it: a search over np.arange leaves such parameters."""
+    """A numpy number as Python has it, for a search over np.arange leaves such parameters; a path as text."""
+    if isinstance(value, PathLike):
+        return fspath(value)
     return value.item() if isinstance(value, np.generic) else value
 
 

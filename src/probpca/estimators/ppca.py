@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from os import PathLike
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
@@ -12,22 +14,25 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from probpca.errors import SourceError
 from probpca.estimators.files import read_estimator, write_estimator
+from probpca.estimators.fitted import FittedFacts
 from probpca.estimators.imputing import ImputationQueries
 from probpca.estimators.queries import LinearGaussianQueries, generator
 from probpca.estimators.reading import open_table, warn_of_flaws
-from probpca.estimators.summary import summary
+from probpca.estimators.streaming import StreamQueries
 from probpca.learning import SOLVERS, Settings, fit_ppca
 from probpca.learning.progress import ProgressBar
 from probpca.learning.standardize import fit_standardized
-from probpca.learning.uncertainty import complete_information, require_rows_in_memory
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from probpca.learning import FitResult, Status
+from probpca.learning.uncertainty import require_rows_in_memory
 
 
-class PPCA(ClassNamePrefixFeaturesOutMixin, ImputationQueries, LinearGaussianQueries, BaseEstimator):  # type: ignore[misc]
+class PPCA(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    StreamQueries,
+    FittedFacts,
+    ImputationQueries,
+    LinearGaussianQueries,
+    BaseEstimator,  # type: ignore[misc]
+):
     r"""Probabilistic principal component analysis by exact maximum likelihood.
 
     .. math:: x = W z + \mu + \varepsilon, \qquad z \sim N(0, I_q), \quad \varepsilon \sim N(0, \sigma^2 I_d)
@@ -57,6 +62,12 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, ImputationQueries, LinearGaussianQue
         Stop when the log-likelihood, summed over the rows, is estimated to rise by less than this.
     max_iter : int, default=1000
         Largest number of steps of an iterative solver.
+    checkpoint : path or None, default=None
+        A file to which a fit to rows with missing cells writes what it has after each step; a fit that finds
+        it goes on from there, and removes it when it is done. With ``n_components`` given, or rows in a file.
+    half_life : float or None, default=None
+        For ``partial_fit``: number of rows after which a row counts for half of what it did, so that the
+        model follows a stream that drifts. None: all rows count the same.
     n_jobs : int or None, default=None
         Threads over blocks of rows. None: as many as BLAS may use. -1: all cores.
     verbose : bool, default=False
@@ -132,6 +143,8 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, ImputationQueries, LinearGaussianQue
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "keep_source": ["boolean"],
         "n_parameter_draws": [Interval(Integral, 0, None, closed="left")],
+        "checkpoint": [str, PathLike, None],
+        "half_life": [Interval(Real, 0, None, closed="neither"), None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
         "random_state": ["random_state", np.random.Generator],
@@ -149,6 +162,8 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, ImputationQueries, LinearGaussianQue
         n_init: int = 1,
         keep_source: bool = False,
         n_parameter_draws: int = 0,
+        checkpoint: Any = None,
+        half_life: float | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
         random_state: Any = None,
@@ -163,6 +178,8 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, ImputationQueries, LinearGaussianQue
         self.n_init = n_init
         self.keep_source = keep_source
         self.n_parameter_draws = n_parameter_draws
+        self.checkpoint = checkpoint
+        self.half_life = half_life
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
@@ -176,7 +193,12 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, ImputationQueries, LinearGaussianQue
         and one of weight 0 is missing.
         """
         self._validate_params()
-        for name in ("model_", "source_", "parameter_draws_"):  # a fit that fails leaves nothing half fitted behind
+        for name in (
+            "model_",
+            "source_",
+            "stream_",
+            "parameter_draws_",
+        ):  # a fit that fails leaves nothing half fitted behind
             self.__dict__.pop(name, None)
         rng = generator(self.random_state)
         fit = fit_standardized if self.standardize else fit_ppca
@@ -184,7 +206,8 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, ImputationQueries, LinearGaussianQue
             source = open_table(self, X, sample_weight, cell_weight, bar.parts)
             if self.keep_source or self.n_parameter_draws:
                 require_rows_in_memory(source)
-            settings = Settings(self.solver, self.tol, self.max_iter, bar, self.n_init)
+            checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
+            settings = Settings(self.solver, self.tol, self.max_iter, bar, self.n_init, checkpoint)
             self._keep(fit(source, self.n_components, settings, rng))
         self.draw_seed_ = int(rng.integers(2**63))
         if self.keep_source:
@@ -201,16 +224,6 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, ImputationQueries, LinearGaussianQue
             raise SourceError(msg)
         return self.fit(X, y, sample_weight=sample_weight, cell_weight=cell_weight).transform(X)
 
-    @property
-    def converged_(self) -> bool:
-        """Is the model the maximum of the likelihood, to within ``tol``?"""
-        status: Status = self.status_
-        return status.converged
-
-    def summary(self, feature_names: Any = None) -> str:
-        """A table for people: how many components, what they hold, how the fit ended."""
-        return summary(self, feature_names)
-
     def to_file(self, path: str | Path) -> None:
         """Write parameters and fitted model to one file that holds no code."""
         write_estimator(self, path)
@@ -219,27 +232,6 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, ImputationQueries, LinearGaussianQue
     def from_file(cls, path: str | Path) -> PPCA:
         """Read what ``to_file`` wrote."""
         return read_estimator(cls, path)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
-
-    def _keep(self, result: FitResult) -> None:
-        self.model_ = result.model
-        self.status_ = result.status
-        self.log_likelihood_ = result.log_likelihood
-        self.trace_ = np.array(result.trace)
-        self.n_iter_ = result.n_iter
-        self.n_components_ = result.model.n_components
-        self.n_samples_ = result.weight
-        self.rule_ = result.rule
-        d = result.model.n_features
-        self.n_observed_ = result.weight * d if result.cells is None else result.cells
-        self.empty_features_ = np.empty(0, np.intp) if result.empty is None else result.empty
-        self.information_ = (
-            complete_information(result.weight, self.n_components_)
-            if result.information is None
-            else result.information
-        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

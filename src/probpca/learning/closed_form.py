@@ -31,7 +31,26 @@ class Chosen(NamedTuple):
 
 def closed_form(source: Source, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
     """The exact maximum for any shape of complete data, with the eigensolver chosen by shape."""
-    chosen = choose_components(source, n_components, settings, rng)
+    return _result(choose_components(source, n_components, settings, rng))
+
+
+def from_spectrum(spectrum: Spectrum, n_components: Components) -> FitResult:
+    """The exact maximum with as many components as a criterion finds among the eigenpairs that are known."""
+    most = int(min(spectrum.values.size, max(spectrum.weight - 2, 1), LARGEST_BY_BIC))
+    match n_components.item() if isinstance(n_components, np.generic) else n_components:
+        case None | "bic":
+            curve = bic(spectrum, most)
+            return _result(Chosen(curve.best, spectrum, "BIC", curve))
+        case int(q) if not isinstance(q, bool):
+            check_count(q, spectrum.n_features)
+            return _result(Chosen(q, spectrum, "as given"))
+        case float(share) if 0 < share < 1:
+            q = share_of_variance(spectrum, share) or spectrum.values.size
+            return _result(Chosen(q, spectrum, f"{share:.4g} of the variance"))
+    raise unknown_components(n_components, "'bic' or None")
+
+
+def _result(chosen: Chosen) -> FitResult:
     q, spectrum = chosen.n_components, chosen.spectrum
     value = log_likelihood_of(spectrum, q)
     status = Status.EXACT if spectrum.certified else Status.MAX_ITER
@@ -58,11 +77,15 @@ def choose_components(source: Source, n_components: Components, settings: Settin
             return Chosen(q, _spectrum(source, q, settings, rng), "as given")
         case float(share) if 0 < share < 1:
             return _by_share(source, share, settings, rng)
-    msg = (
+    raise unknown_components(n_components)
+
+
+def unknown_components(n_components: object, words: str = "'bic', 'evidence' or None") -> ShapeError:
+    """What to say of a number of components that is none."""
+    return ShapeError(
         "n_components must be an int from 1 to n_features - 1, a share of variance between 0 and 1, "
-        f"'bic', 'evidence' or None; got {n_components!r}."
+        f"{words}; got {n_components!r}."
     )
-    raise ShapeError(msg)
 
 
 def _by_share(source: Source, share: float, settings: Settings, rng: np.random.Generator) -> Chosen:

@@ -82,6 +82,12 @@ def by_svd(source: Source, k: int) -> Spectrum:
     return Spectrum(root.weight, root.count, root.mean, values[:k], axes[:k].T, tail, resolution)
 
 
+def top_of_factor(factor: Array) -> tuple[Array, Array]:
+    """All eigenpairs of B'B for a factor of few rows, largest first: (r,) and (d, r)."""
+    _, singular, axes = svd(factor, full_matrices=False, lapack_driver="gesdd")
+    return singular**2, axes.T
+
+
 def top_of_matrix(matrix: Array, goal: Certificate, rng: np.random.Generator) -> tuple[Array, Array]:
     """The largest eigenpairs of a symmetric matrix, largest first; where iteration pays, up to ``goal``."""
     m, k = matrix.shape[0], goal.k

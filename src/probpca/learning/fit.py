@@ -10,11 +10,13 @@ import numpy as np
 from probpca.learning.checks import MissingCellsError, require_usable
 from probpca.learning.closed_form import choose_components, closed_form
 from probpca.learning.em import EM, ZeroNoiseEM
+from probpca.learning.expectation import expect, expect_zero_noise
 from probpca.learning.gradient import ascend
+from probpca.learning.incremental import Incremental
 from probpca.learning.loop import Iterated, Monitor, iterate
 from probpca.learning.missing import fit_missing
 from probpca.learning.products import covariance_product, outside_energy
-from probpca.learning.results import FitResult, Iterative, Settings, Status
+from probpca.learning.results import ZERO_NOISE, FitResult, Iterative, Settings, Status
 from probpca.learning.selection import check_count
 from probpca.learning.spectrum import NOISE_FLOOR, Spectrum, log_likelihood_of, model_of, noise_of, resolution_of_rows
 from probpca.linalg.rotations import orthonormal
@@ -49,14 +51,14 @@ def fit_complete(source: Source, n_components: Components, settings: Settings, r
     """Fit PPCA to complete rows with the solver that ``settings`` name."""
     if settings.solver not in get_args(Iterative):
         return closed_form(source, n_components, settings, rng)
-    rows = _boiled_down(source)
+    rows = source if settings.solver.startswith("incremental") else _boiled_down(source)
     spread = rows.fold(Spread.of)
     require_usable(source, spread.count, spread.mean, spread.total)
     q, rule = _count(rows, n_components, settings, rng)
     floor = NOISE_FLOOR * spread.total / source.n_features
     ended = _run(rows, _start(rows, spread, q, rng), floor, settings)
     model, value, status = ended.state.principal(), ended.trace[-1], ended.status
-    if settings.solver == "em_zero_noise":
+    if settings.solver in ZERO_NOISE:
         spectrum = rayleigh_ritz(rows, spread, model.loadings)
         model, value = model_of(spectrum, q), log_likelihood_of(spectrum, q)
     if float(model.noise_variance) <= 2 * floor:
@@ -73,6 +75,10 @@ def _run(rows: Source, start: LinearGaussian, floor: float, settings: Settings) 
             return iterate(partial(EM(floor).step, source=rows), start, monitor)
         case "em_zero_noise":
             return iterate(partial(ZeroNoiseEM(floor).step, source=rows), start, monitor)
+        case "incremental":
+            return Incremental(expect, floor).run(rows, start, monitor)
+        case "incremental_zero_noise":
+            return Incremental(expect_zero_noise, floor, noise_free=True).run(rows, start, monitor)
         case _:
             return ascend(rows, start, floor, monitor)
 

@@ -47,9 +47,17 @@ class Monitor:
     hidden among them: there, stop only if even a slow one would have less than ``tol`` to give.
     """
 
-    def __init__(self, tol: float, max_iter: int, watch: Watch | None = None, *, steady: bool = True) -> None:
-        """Remember the rule; a method that is not ``steady`` gains in fits and starts."""
-        self.trace: list[float] = []
+    def __init__(
+        self,
+        tol: float,
+        max_iter: int,
+        watch: Watch | None = None,
+        *,
+        steady: bool = True,
+        trace: tuple[float, ...] = (),
+    ) -> None:
+        """Remember the rule, and the trace to go on from; a method that is not ``steady`` gains in fits and starts."""
+        self.trace: list[float] = list(trace)
         self.tol, self.max_iter, self.watch, self.steady = tol, max_iter, watch, steady
         self._below = 0
         self._slowest = 0.0  # of the rates seen so far: after extrapolation a slow direction may be hidden

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
 from probpca.errors import DataError
+from probpca.learning.checkpoint import Checkpoint, Saver
 from probpca.learning.problem import Problem
-from probpca.learning.results import FitResult, Regime, Settings, Status
-from probpca.learning.search import Fitted, search
+from probpca.learning.results import ZERO_NOISE, FitResult, Regime, Settings, Status
+from probpca.learning.search import Fitted, first_model, search
 from probpca.learning.uncertainty import turned_information
 from probpca.sources import open_source
 from probpca.sources.local import one_blas_thread
@@ -18,6 +20,7 @@ from probpca.statistics import Both, Columns, Sample
 
 if TYPE_CHECKING:
     from probpca.learning.closed_form import Components
+    from probpca.models import LinearGaussian
     from probpca.rows import Block
     from probpca.sources import Source
 
@@ -32,7 +35,7 @@ def fit_missing(source: Source, n_components: Components, settings: Settings, rn
     Rows that are not at hand are read once for a summary and a sample of them, whose fit is the start and
     says how many components there are, and then once an iteration.
     """
-    if settings.solver in ("closed_form", "em_zero_noise", *get_args(Regime)):
+    if settings.solver in ("closed_form", *ZERO_NOISE, *get_args(Regime)):
         msg = (
             f"solver {settings.solver!r} needs complete rows; cells are missing here.\n"
             "Hint: solver='auto' (or 'px_em', 'em', 'gradient') learns from the cells that were observed."
@@ -41,11 +44,8 @@ def fit_missing(source: Source, n_components: Components, settings: Settings, rn
     if not source.repeatable:
         source = source.keep(_as_it_is)
     with one_blas_thread():
-        if source.in_memory:
-            problem = Problem.of(source, source.fold(Columns.of), settings, rng)
-            fitted = search(problem, n_components)
-        else:
-            problem, fitted = _from_sample(source, n_components, settings, rng)
+        problem, sample = _open(source, settings, rng)
+        fitted = _resumed(problem) or _searched(problem, sample, n_components)
         state = fitted.ended.state
         model = state.principal()
         information = turned_information(problem.steps.gram_at(state), state.principal_rotation)
@@ -59,18 +59,49 @@ def fit_missing(source: Source, n_components: Components, settings: Settings, rn
     )
 
 
-def _from_sample(
-    source: Source, n_components: Components, settings: Settings, rng: np.random.Generator
-) -> tuple[Problem, Fitted]:
-    """Fit some of the rows, then all of them."""
+def _open(source: Source, settings: Settings, rng: np.random.Generator) -> tuple[Problem, Source | None]:
+    """Summarise the rows, and draw some of them if they are not at hand."""
+    if source.in_memory:
+        return Problem.of(source, source.fold(Columns.of), settings, rng), None
     size = max(SAMPLE_CELLS // source.n_features, SAMPLE_ROWS)
     draw = partial(Sample.of, size, int(rng.integers(2**63)), n_columns=source.n_features)
     both = source.fold(partial(Both.of, Columns.of, draw))
-    problem = Problem.of(source, both.first, settings, rng)
-    sample = open_source(both.second.rows, n_jobs=source.n_jobs)
-    small = search(Problem.of(sample, sample.fold(Columns.of), settings, rng), n_components)
+    return Problem.of(source, both.first, settings, rng), open_source(both.second.rows, n_jobs=source.n_jobs)
+
+
+def _resumed(problem: Problem) -> Fitted | None:
+    """Go on where an earlier process stopped."""
+    checkpoint = _checkpoint(problem)
+    saved = None if checkpoint is None else checkpoint.read()
+    return None if saved is None else _to_the_end(problem, saved.model, saved.rule, saved.trace)
+
+
+def _searched(problem: Problem, sample: Source | None, n_components: Components) -> Fitted:
+    """Fit rows that are at hand; of others some, then all of them."""
+    if sample is None:
+        once = problem.settings.checkpoint is not None and problem.settings.n_init == 1
+        if once and isinstance(n_components, int | np.integer) and not isinstance(n_components, bool):
+            return _to_the_end(problem, first_model(problem, int(n_components)), "as given")
+        return search(problem, n_components)
+    settings = replace(problem.settings, watch=None)
+    small = search(Problem.of(sample, sample.fold(Columns.of), settings, problem.rng), n_components)
     rule = small.rule if small.rule == "as given" else f"{small.rule}, in a sample of {sample.n_rows:,} rows"
-    return problem, Fitted(problem.run(small.ended.state), rule)
+    return _to_the_end(problem, small.ended.state, rule)
+
+
+def _to_the_end(problem: Problem, start: LinearGaussian, rule: str, trace: tuple[float, ...] = ()) -> Fitted:
+    """Fit from a given start, leaving a checkpoint after each step if one was asked for."""
+    checkpoint = _checkpoint(problem)
+    if checkpoint is None:
+        return Fitted(problem.run(start), rule)
+    ended = problem.run(start, Saver(checkpoint, rule, trace))
+    checkpoint.remove()
+    return Fitted(ended, rule)
+
+
+def _checkpoint(problem: Problem) -> Checkpoint | None:
+    path = problem.settings.checkpoint
+    return None if path is None else Checkpoint(path, problem.columns)
 
 
 def _as_it_is(block: Block) -> Block:

@@ -13,12 +13,14 @@ from probpca.learning.checks import require_observed
 from probpca.learning.em import EM
 from probpca.learning.expectation import expect
 from probpca.learning.gradient import ascend
+from probpca.learning.incremental import Incremental
 from probpca.learning.loop import Iterated, Monitor, iterate
 from probpca.learning.spectrum import NOISE_FLOOR
 from probpca.models import LinearGaussian
 from probpca.rows import observe
 
 if TYPE_CHECKING:
+    from probpca.learning.checkpoint import Saver
     from probpca.learning.results import Settings
     from probpca.sources import Source
     from probpca.statistics import Columns
@@ -79,15 +81,19 @@ class Problem:
             best = max(best, other, key=lambda ended: ended.trace[-1])
         return best
 
-    def run(self, start: LinearGaussian) -> Iterated[LinearGaussian]:
+    def run(self, start: LinearGaussian, saver: Saver | None = None) -> Iterated[LinearGaussian]:
         """Fit with the solver that the settings name."""
         settings = self.settings
-        monitor = Monitor(settings.tol, settings.max_iter, settings.watch, steady=settings.solver != "gradient")
+        steady, trace = settings.solver != "gradient", () if saver is None else saver.trace
+        monitor = Monitor(settings.tol, settings.max_iter, settings.watch, steady=steady, trace=trace)
+        steps = self.steps if saver is None else saver.saving(self.steps)
         start = LinearGaussian(start.mean, start.loadings, np.maximum(start.noise_variance, self.floor))
         match settings.solver:
             case "em":
-                return iterate(self.steps, start, monitor)
+                return iterate(steps, start, monitor)
+            case "incremental":
+                return Incremental(expect, self.floor).run(self.rows, start, monitor, saver)
             case "gradient":
                 return ascend(self.rows, start, self.floor, monitor)
             case _:
-                return iterate_accelerated(self.steps, start, monitor, self.floor)
+                return iterate_accelerated(steps, start, monitor, self.floor)

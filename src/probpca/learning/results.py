@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 from probpca.errors import DataError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from probpca.learning.loop import Watch
     from probpca.models import LinearGaussian
     from probpca.typing import Array, Index
 
 
 Regime: TypeAlias = Literal["covariance", "gram", "krylov", "svd"]
-Iterative: TypeAlias = Literal["em", "px_em", "em_zero_noise", "gradient"]
+Iterative: TypeAlias = Literal["em", "px_em", "em_zero_noise", "gradient", "incremental", "incremental_zero_noise"]
+ZERO_NOISE = ("em_zero_noise", "incremental_zero_noise")
 SOLVERS = ("auto", "closed_form", *get_args(Regime), *get_args(Iterative))
 
 
@@ -28,6 +31,7 @@ class Settings:
     max_iter: int = 1000
     watch: Watch | None = None
     n_init: int = 1
+    checkpoint: Path | None = None  # where a long fit leaves what it has
 
     def __post_init__(self) -> None:
         """Refuse a solver that does not exist."""
@@ -41,6 +45,14 @@ class Status(Enum):
 
     EXACT = "The closed form was computed: this is the maximum of the likelihood."
     CONVERGED = "The estimated remaining gain in log-likelihood fell below tol."
+    SKETCHED = (
+        "Rows with many columns were boiled down to a sketch as they came; sketch_error_ bounds what it lost. "
+        "Use fit if they can be read again."
+    )
+    ONLINE = (
+        "Rows with missing cells were read once, by online EM: the model is near the maximum of the likelihood. "
+        "Use fit if they can be read again."
+    )
     MAX_ITER = (
         "max_iter was reached first; the fit is kept as it is. Raise max_iter or loosen tol; "
         "for complete rows use solver='closed_form'."
@@ -53,7 +65,7 @@ class Status(Enum):
     @property
     def converged(self) -> bool:
         """Is the model the optimum that was asked for?"""
-        return self in (Status.EXACT, Status.CONVERGED)
+        return self in (Status.EXACT, Status.CONVERGED, Status.SKETCHED, Status.ONLINE)
 
 
 class FitResult(NamedTuple):

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from probpca.errors import DataError, ShapeError
+from probpca.errors import DataError
 from probpca.inference.coding import explained_variance_ratio
+from probpca.learning.closed_form import unknown_components
 from probpca.learning.selection import check_count, n_parameters
 from probpca.learning.spectral import spectral_start
 
@@ -38,19 +39,19 @@ def search(problem: Problem, n_components: Components) -> Fitted:
         case None | "bic":
             return _by_bic(problem, max(min(d - 1, rows - 2, LARGEST_BY_BIC), 1))
         case int(q) if not isinstance(q, bool):
-            check_count(q, d)
-            start = spectral_start(problem.rows, problem.columns, q, problem.rng)
-            return Fitted(problem.best(start.model(q)), "as given")
+            return Fitted(problem.best(first_model(problem, q)), "as given")
         case float(share) if 0 < share < 1:
             return _by_share(problem, share, max(min(d - 1, rows - 2), 1))
         case "evidence":
             msg = "Minka's evidence needs complete rows; cells are missing here.\nHint: n_components='bic'."
             raise DataError(msg)
-    msg = (
-        "n_components must be an int from 1 to n_features - 1, a share of variance between 0 and 1, "
-        f"'bic', 'evidence' or None; got {n_components!r}."
-    )
-    raise ShapeError(msg)
+    raise unknown_components(n_components)
+
+
+def first_model(problem: Problem, q: int) -> LinearGaussian:
+    """Where a fit with q components begins."""
+    check_count(q, problem.rows.n_features)
+    return spectral_start(problem.rows, problem.columns, q, problem.rng).model(q)
 
 
 def _by_bic(problem: Problem, most: int) -> Fitted:

@@ -69,6 +69,11 @@ class Batches:
         """Apply a row-wise function; the answers batch by batch, in order."""
         return map_blocks(function, self._blocks(), self.n_jobs)
 
+    @property
+    def blocks(self) -> Iterator[Block]:
+        """Batch after batch, one at a time."""
+        return (block for block in self._blocks() if block.n_rows)
+
     def _blocks(self) -> Iterator[Block]:
         if self.repeatable:
             return (self._checked(batch) for batch in self._batches)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial, reduce
+from itertools import islice
 from typing import TYPE_CHECKING, Any, final
 
 from probpca.errors import SourceError
@@ -70,6 +71,12 @@ class Parts:
         for answers in self._in_order(partial(_answered, self.read, function)):
             yield from answers
 
+    @property
+    def blocks(self) -> Iterator[Block]:
+        """Block after block, one at a time."""
+        for part in self.parts:
+            yield from (block for block in self.read(part) if block.n_rows)
+
     def _in_order(self, work: Callable[[Any], Any]) -> Iterator[Any]:
         for done, result in enumerate(map_blocks(work, self.parts, self.n_jobs), 1):
             if self.watch is not None:
@@ -78,11 +85,7 @@ class Parts:
 
     def _glance(self) -> Iterator[Block]:
         """The first block that has rows."""
-        for part in self.parts:
-            for block in self.read(part):
-                if block.n_rows:
-                    yield block
-                    return
+        yield from islice(self.blocks, 1)
 
 
 def _summarised(read: Callable[[Any], Iterator[Block]], summarise: Callable[[Block], M], part: Any) -> M | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 from probpca.rows.block import with_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from probpca.rows import Block
     from probpca.sources.protocol import M, Source
@@ -63,6 +63,12 @@ class Prepared:
     def incomplete(self) -> bool:
         """As the source below."""
         return self.source.incomplete
+
+    @property
+    def blocks(self) -> Iterator[Any]:
+        """Prepared blocks, one at a time."""
+        below: Any = self.source
+        return map(self.prepare, below.blocks)
 
     def keep(self, prepare: Callable[[Any], Any]) -> Source:
         """Prepare each block further, and keep it where the source below can."""

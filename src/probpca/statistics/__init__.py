@@ -5,7 +5,8 @@ from probpca.statistics.moments import Moments, Spread
 from probpca.statistics.regression import Regression
 from probpca.statistics.roots import Root
 from probpca.statistics.sample import Sample
+from probpca.statistics.sketch import Sketch
 from probpca.statistics.stack import Stack
 from probpca.statistics.sums import Both, Sum
 
-__all__ = ["Both", "Columns", "Moments", "Regression", "Root", "Sample", "Spread", "Stack", "Sum"]
+__all__ = ["Both", "Columns", "Moments", "Regression", "Root", "Sample", "Sketch", "Spread", "Stack", "Sum"]

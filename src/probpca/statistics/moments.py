@@ -114,6 +114,10 @@ class Moments:
         _add_outer(scatter, shift, self.weight * other.weight / weight)
         return Moments(weight, self.mean + shift * (other.weight / weight), scatter, self.count + other.count)
 
+    def faded(self, share: float) -> Moments:
+        """Every row counted for a ``share`` of what it was."""
+        return Moments(share * self.weight, self.mean, share * self.scatter, self.count)
+
     @property
     def covariance(self) -> Array:
         """S = scatter / weight."""

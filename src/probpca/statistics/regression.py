@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from probpca.linalg.packed import multiply, packed_size, solve, unpack
+from probpca.linalg.packed import multiply, packed_size, solve, turn, unpack
 
 if TYPE_CHECKING:
     from probpca.typing import Array
@@ -45,6 +45,20 @@ class Regression:
     def merge(self, other: Regression) -> Regression:
         """Add the sums."""
         return Regression(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def scaled(self, factor: float) -> Regression:
+        """Every row counted ``factor`` times; -1 takes rows away."""
+        return Regression(*(factor * getattr(self, f.name) for f in fields(self)))
+
+    def moved(self, change: Array) -> Regression:
+        """The same rows and latents, summed at parameters that are changed: (q + 1, d)."""
+        score = self.score - multiply(self.gram, change)
+        return replace(self, score=score, squares=self.squares_after(change))
+
+    def turned(self, basis: Array) -> Regression:
+        """The same rows, with latents t' = B' t, B (q + 1, q + 1)."""
+        latent = turn(self.latent[:, None], basis)[:, 0]
+        return replace(self, latent=latent, gram=turn(self.gram, basis), score=basis.T @ self.score)
 
     def change(self) -> Array:
         """The change of parameters that minimises the expected squares, A^{-1} g: (q + 1, d).

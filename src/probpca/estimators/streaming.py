@@ -1,0 +1,111 @@
+"""Learning from batches, one after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from probpca.errors import DataError, ProbpcaError
+from probpca.estimators.fitted import FITTED
+from probpca.estimators.queries import generator
+from probpca.learning.online import Gathered
+from probpca.learning.results import Settings
+from probpca.learning.streams import Sketched, Stream, Summed, begin
+from probpca.rows import Block
+from probpca.sources.opening import check_weight
+
+if TYPE_CHECKING:
+    from probpca.learning.results import FitResult
+
+
+class StreamQueries:
+    """``partial_fit`` and ``merge``: rows are summed as they come, and the model follows when it is asked for."""
+
+    stream_: Stream
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from one more batch of rows; a batch may be a single row.
+
+        Complete rows are summed exactly: the model is that of ``fit`` to all rows, whatever the batches, their
+        order and the solver. Beyond 2,000 columns a sketch takes the place of the sums, and ``sketch_error_``
+        bounds what it loses. Rows with missing cells are learned from by online EM, which is near the
+        maximum of the likelihood after one pass; ``fit`` gets there if the rows can be read again.
+        With ``half_life`` older rows count less and less. After ``fit``, which keeps no sums, a new stream begins.
+        """
+        self._validate_params()
+        first = "stream_" not in self.__dict__
+        kinds = [np.float64, np.float32]
+        rows = validate_data(
+            self, X, reset=first, accept_sparse="csr", dtype=kinds, ensure_all_finite=False, ensure_min_features=1 + first
+        )
+        weight = None if sample_weight is None else check_weight(sample_weight, rows.shape[0])
+        block = Block(rows, weight)
+        stream = self._stream(block)
+        self._set_stream(stream.absorb(block, self.half_life))
+        return self
+
+    def merge(self, other: Any) -> Self:
+        """Join what another estimator has learned by ``partial_fit``: the model of the rows of both."""
+        mine, theirs = (estimator.__dict__.get("stream_") for estimator in (self, other))
+        if mine is None or theirs is None:
+            msg = "estimators are merged that learned by partial_fit: fit keeps no sums.\nHint: partial_fit(X) instead."
+            raise DataError(msg)
+        if type(mine) is not type(theirs):
+            msg = "one stream had missing cells or many columns, the other had not: their sums do not go together."
+            raise DataError(msg)
+        if self.n_features_in_ != other.n_features_in_:
+            msg = f"both must have the same columns; got {self.n_features_in_} and {other.n_features_in_}."
+            raise DataError(msg)
+        self._set_stream(mine.merge(theirs))
+        return self
+
+    @property
+    def sketch_error_(self) -> float:
+        """No variance along a principal axis is further below the true one than this; 0 without a sketch."""
+        stream = self.__dict__.get("stream_")
+        return stream.error if isinstance(stream, Sketched) else 0.0
+
+    def _stream(self, block: Block) -> Stream:
+        """The state to go on from; the first missing cell changes its kind."""
+        parameters: Any = self
+        stream = self.__dict__.get("stream_")
+        if stream is None:
+            stream = begin(block.n_features, parameters.n_components, standardize=parameters.standardize)
+        if block.is_complete or not isinstance(stream, Summed | Sketched):
+            return stream
+        if parameters.standardize or (isinstance(stream, Sketched) and stream.weight):
+            msg = "missing cells in batches go with standardize=False, and with up to 2,000 columns.\nHint: use fit."
+            raise DataError(msg)
+        seed = int(generator(parameters.random_state).integers(2**63))
+        earlier = (stream.rows(),) if isinstance(stream, Summed) and stream.weight else ()
+        return Gathered(earlier, parameters.n_components, self._settings(), seed)
+
+    def _settings(self) -> Settings:
+        parameters: Any = self
+        return Settings(parameters.solver, parameters.tol, parameters.max_iter)
+
+    def _set_stream(self, stream: Stream) -> None:
+        for name in FITTED:
+            self.__dict__.pop(name, None)
+        self.stream_ = stream
+
+    def __getattr__(self, name: str) -> Any:
+        """What a fit has to say is worked out when it is asked for."""
+        if name in FITTED and "stream_" in self.__dict__:
+            parameters: Any = self
+            rng = generator(parameters.random_state)
+            needed = 2 + (parameters.n_components if isinstance(parameters.n_components, int) else 1)
+            if self.stream_.weight < needed:
+                msg = f"{needed} rows are needed before there is a model; {self.stream_.weight:g} have come so far."
+                raise AttributeError(msg)
+            try:
+                result: FitResult = self.stream_.fit(parameters.n_components, self._settings(), rng)
+            except ProbpcaError as error:  # too few rows yet
+                raise AttributeError(str(error)) from error
+            parameters._keep(result)  # noqa: SLF001
+            self.draw_seed_ = int(rng.integers(2**63))
+            return self.__dict__[name]
+        msg = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(msg)

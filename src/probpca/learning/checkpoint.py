@@ -1,0 +1,93 @@
+"""Where a long fit stands, in a file: a process that was killed goes on from there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, final
+
+import numpy as np
+
+from probpca.errors import DataError
+from probpca.models.files import model_arrays, model_from_arrays, read_record, write_record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import TypeAlias
+
+    from probpca.models import LinearGaussian
+    from probpca.statistics import Columns
+
+    Step: TypeAlias = Callable[[LinearGaussian], tuple[LinearGaussian, float]]
+
+KIND = "checkpoint"
+
+
+class Saved(NamedTuple):
+    """A model on its way, how it was chosen, and the log-likelihood before each step."""
+
+    model: LinearGaussian
+    rule: str
+    trace: tuple[float, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The file of one fit; it is written whole or not at all, and goes when the fit is done."""
+
+    path: Path
+    columns: Columns  # of the rows, by which they are known again
+
+    def read(self) -> Saved | None:
+        """What an earlier process left; None if there is nothing."""
+        if not self.path.exists():
+            return None
+        header, arrays = read_record(self.path)
+        if header.get("kind") != KIND:
+            msg = (
+                f"{self.path} is not a checkpoint but a {header.get('kind')}.\nHint: give the checkpoint another name."
+            )
+            raise DataError(msg)
+        mean = arrays["column_mean"]
+        same = header["cells"] == float(self.columns.observed.sum()) and mean.shape == self.columns.mean.shape
+        if not (same and np.allclose(mean, self.columns.mean, rtol=1e-9, atol=0)):
+            msg = f"{self.path} belongs to a fit to other rows.\nHint: delete it, or give the checkpoint another name."
+            raise DataError(msg)
+        return Saved(model_from_arrays(self.path, arrays), header["rule"], tuple(arrays["trace"].tolist()))
+
+    def write(self, saved: Saved) -> None:
+        """Replace what was there."""
+        header = {"kind": KIND, "rule": saved.rule, "cells": float(self.columns.observed.sum())}
+        arrays = {"trace": np.array(saved.trace), "column_mean": self.columns.mean}
+        write_record(self.path, header, {**model_arrays(saved.model), **arrays})
+
+    def remove(self) -> None:
+        """The fit is done."""
+        self.path.unlink(missing_ok=True)
+
+
+@final
+class Saver:
+    """Writes a checkpoint after each step."""
+
+    def __init__(self, checkpoint: Checkpoint, rule: str, trace: tuple[float, ...] = ()) -> None:
+        """Go on with a trace, if there was one."""
+        self._checkpoint, self._rule = checkpoint, rule
+        self.trace = trace
+
+    def save(self, following: LinearGaussian, value: float) -> None:
+        """Leave a model to go on from; ``value`` is the log-likelihood before it."""
+        if not self.trace or value >= self.trace[-1]:  # a step that was taken back leaves no trace
+            self.trace = (*self.trace, value)
+            self._checkpoint.write(Saved(following, self._rule, self.trace))
+
+    def saving(self, step: Step) -> Step:
+        """The same steps, each of them saved."""
+
+        def saved(model: LinearGaussian) -> tuple[LinearGaussian, float]:
+            following, value = step(model)
+            self.save(following, value)
+            return following, value
+
+        return saved

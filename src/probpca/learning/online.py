@@ -1,0 +1,183 @@
+"""Online EM: one pass over rows with missing cells, for as long as they come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, final
+
+import numpy as np
+
+from probpca.errors import DataError
+from probpca.learning.em import maximise
+from probpca.learning.expectation import expect
+from probpca.learning.missing import fit_missing
+from probpca.learning.results import FitResult, Status
+from probpca.learning.spectrum import NOISE_FLOOR
+from probpca.learning.uncertainty import turned_information
+from probpca.models import LinearGaussian
+from probpca.rows import Block, observe
+from probpca.rows.block import dense_values
+from probpca.sources import open_source
+
+if TYPE_CHECKING:
+    from probpca.learning.closed_form import Components
+    from probpca.learning.results import Settings
+    from probpca.rows import Observed
+    from probpca.statistics import Regression
+    from probpca.typing import Array
+
+FIRST_CELLS, FIRST_ROWS = 2**20, (200, 2000)
+"""How much is gathered, and fitted as a table, before the first step."""
+CHUNK_ROWS, CHUNKS = (256, 8192), 16
+"""Rows of one step: a share of those that have come, so that steps get rarer as they matter less."""
+UNIT, POWER = 100.0, 0.6
+"""A step that takes in ``UNIT`` rows, the t-th such, weighs t^-POWER."""
+
+
+class _Average(NamedTuple):
+    """Parameters averaged over the second half of the rows, or a little more."""
+
+    edge: float = 1.0  # the window that counts began half as many rows ago
+    earlier: tuple[float, Array | float] = (0.0, 0.0)  # weight and weighted sum
+    later: tuple[float, Array | float] = (0.0, 0.0)
+
+    def add(self, rows: float, weight: float, value: Array) -> _Average:
+        edge, earlier, later = self
+        if rows >= 2 * edge:
+            edge, earlier, later = rows, later, (0.0, 0.0)
+        return _Average(edge, earlier, (later[0] + weight, later[1] + weight * value))
+
+    @property
+    def value(self) -> Array:
+        weight = self.earlier[0] + self.later[0]
+        return np.asarray((self.earlier[1] + self.later[1]) / weight)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Gathered:
+    """The first rows, as they came: too few for anything but a fit to all of them."""
+
+    blocks: tuple[Block, ...]
+    n_components: Components
+    settings: Settings
+    seed: int
+
+    @property
+    def weight(self) -> float:
+        """Number of rows so far."""
+        return float(sum(block.total_weight for block in self.blocks))
+
+    def absorb(self, block: Block, half_life: float | None) -> Gathered | Online:
+        """Gather; when there are enough rows, fit them and begin."""
+        blocks = (*self.blocks, Block(dense_values(block), block.weight))
+        gathered = replace(self, blocks=blocks)
+        enough = np.clip(FIRST_CELLS // block.n_features, *FIRST_ROWS)
+        if sum(part.n_rows for part in blocks) < enough:
+            return gathered
+        result = gathered.fit(self.n_components, self.settings, np.random.default_rng(self.seed))
+        return Online.after(result, blocks, half_life)
+
+    def merge(self, other: Gathered) -> Gathered:
+        """Gather the rows of both."""
+        return replace(self, blocks=self.blocks + other.blocks)
+
+    def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
+        """Fit the rows so far as a table."""
+        weight = np.concatenate([block.weight_of(slice(0, block.n_rows)) for block in self.blocks])
+        rows = np.vstack([block.values for block in self.blocks])
+        return fit_missing(open_source(rows, weight=weight), n_components, settings, rng)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Online:
+    r"""Sums that forget, and an M-step after each chunk of rows (Cappe & Moulines 2009).
+
+    .. math:: s \leftarrow (1 - \gamma_t) s + \gamma_t \bar s(x_t; \theta), \qquad \gamma_t = t^{-0.6}
+
+    and the parameters are averaged over the second half of the rows (Polyak), unless rows are to be forgotten.
+    """
+
+    model: LinearGaussian
+    sums: Regression  # of one row on average, at the model
+    rows: float
+    floor: float
+    average: _Average
+    rule: str
+    half_life: float | None
+
+    @classmethod
+    def after(cls, result: FitResult, blocks: tuple[Block, ...], half_life: float | None) -> Online:
+        """Begin where the fit to the first rows ended."""
+        model = result.model
+        sums = [expect(model, observe(block, model.mean)) for block in blocks]
+        total = sums[0]
+        for other in sums[1:]:
+            total = total.merge(other)
+        floor = NOISE_FLOOR * float(model.covariance.trace()) / model.n_features
+        average = _Average(edge=total.weight).add(total.weight, 1.0, _packed(model))
+        return cls(model, total.scaled(1 / total.weight), total.weight, floor, average, result.rule, half_life)
+
+    @property
+    def weight(self) -> float:
+        """Number of rows so far."""
+        return self.rows
+
+    def absorb(self, block: Block, half_life: float | None) -> Online:
+        """A step for each chunk of rows."""
+        state, start = replace(self, half_life=half_life), 0
+        while start < block.n_rows:
+            size = int(np.clip(state.rows / CHUNKS, *CHUNK_ROWS))
+            chunk = block.take(slice(start, min(start + size, block.n_rows)))
+            state, start = state.step(observe(chunk, state.model.mean)), start + chunk.n_rows
+        return state
+
+    def step(self, chunk: Observed) -> Online:
+        """Take in some rows."""
+        new = expect(self.model, chunk)
+        if new.weight == 0:
+            return self
+        gain = self._gain(new.weight)
+        sums = self.sums.scaled(1 - gain).merge(new.scaled(gain / new.weight))
+        model = maximise(self.model, sums, self.floor)
+        sums = sums.moved(_theta(model) - _theta(self.model))
+        rows = self.rows + new.weight
+        return replace(
+            self, model=model, sums=sums, rows=rows, average=self.average.add(rows, new.weight, _packed(model))
+        )
+
+    def _gain(self, weight: float) -> float:
+        """The weight of some new rows: that of many small steps, however they are cut."""
+        if self.half_life is not None:
+            return float(-np.expm1(-np.log(2) * weight / self.half_life))
+        t, power = self.rows / UNIT, 1 - POWER
+        return float(-np.expm1((t**power - (t + weight / UNIT) ** power) / power))
+
+    def merge(self, other: Online) -> Online:  # noqa: ARG002
+        """There is no way: sums of different rows were made at different parameters."""
+        msg = "streams with missing cells cannot be merged: their sums belong to different parameters."
+        raise DataError(msg + "\nHint: read both with one estimator, or fit all rows together.")
+
+    def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:  # noqa: ARG002
+        """The model so far; the log-likelihood is that of the last rows, taken for all."""
+        model = self.model if self.half_life is not None else _unpacked(self.average.value, self.model)
+        information = turned_information(self.sums.gram * self.rows, model.principal_rotation)
+        value, cells = self.sums.log_likelihood * self.rows, self.sums.cells * self.rows
+        empty = np.flatnonzero(self.sums.gram[-1] == 0)
+        return FitResult(
+            model.principal(), Status.ONLINE, value, (value,), 1, self.rows, self.rule, cells, information, empty
+        )
+
+
+def _theta(model: LinearGaussian) -> Array:
+    return np.vstack([model.loadings.T, model.mean])
+
+
+def _packed(model: LinearGaussian) -> Array:
+    return np.append(_theta(model).ravel(), model.noise_variance)
+
+
+def _unpacked(vector: Array, like: LinearGaussian) -> LinearGaussian:
+    theta = vector[:-1].reshape(like.n_components + 1, like.n_features)
+    return LinearGaussian(theta[-1], theta[:-1].T, np.asarray(vector[-1]))

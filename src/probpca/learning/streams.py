@@ -1,0 +1,144 @@
+"""What rows that come in batches have said so far, and the model that follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, Self, final
+
+import numpy as np
+
+from probpca.errors import DataError
+from probpca.learning.closed_form import from_spectrum
+from probpca.learning.direct import top_of_factor
+from probpca.learning.fit import fit_ppca
+from probpca.learning.results import Status
+from probpca.learning.spectrum import Spectrum, resolution_of_squares
+from probpca.learning.standardize import fit_standardized
+from probpca.rows import Block
+from probpca.sources import open_source
+from probpca.statistics import Moments, Sketch
+
+if TYPE_CHECKING:
+    from probpca.learning.closed_form import Components
+    from probpca.learning.results import FitResult, Settings
+
+LARGEST_SCATTER = 2000
+"""Features up to which a scatter matrix is kept; beyond, a sketch of it."""
+
+
+class Stream(Protocol):
+    """The state of a stream; it never changes, each batch makes a new one."""
+
+    @property
+    def weight(self) -> float:
+        """Number of rows so far, as they count."""
+        ...
+
+    def absorb(self, block: Block, half_life: float | None) -> Stream:
+        """The state after some more rows."""
+        ...
+
+    def merge(self, other: Self) -> Self:
+        """The state after the rows of both."""
+        ...
+
+    def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
+        """The model of the rows so far."""
+        ...
+
+
+def fade(block: Block, half_life: float | None) -> tuple[Block, float]:
+    """Rows with weights that halve every ``half_life`` rows before the last; and the share that older rows keep."""
+    if half_life is None:
+        return block, 1.0
+    w = block.weight_of(slice(0, block.n_rows))
+    later = w.sum() - np.cumsum(w)  # how many rows have come since
+    faded = w * np.exp2(-later / half_life)
+    return replace(block, weight=faded), float(np.exp2(-w.sum() / half_life))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Summed:
+    """Complete rows of moderate width: their moments say all."""
+
+    moments: Moments
+    standardize: bool = False
+
+    @property
+    def weight(self) -> float:
+        """Number of rows so far."""
+        return self.moments.weight
+
+    def absorb(self, block: Block, half_life: float | None) -> Summed:
+        """Add the moments of a batch."""
+        block, share = fade(block, half_life)
+        return replace(self, moments=self.moments.faded(share).merge(Moments.of(block)))
+
+    def merge(self, other: Summed) -> Summed:
+        """Add the moments of another stream."""
+        return replace(self, moments=self.moments.merge(other.moments))
+
+    def rows(self) -> Block:
+        """A few rows with these moments: complete data are worth no more than them to any solver."""
+        values, axes = np.linalg.eigh(self.moments.covariance)
+        kept = values > 1e-15 * max(values[-1], 0.0)
+        spread = (np.sqrt(values[kept] * kept.sum()) * axes[:, kept]).T
+        mean = self.moments.mean
+        rows = np.vstack([mean + spread, mean - spread]) if kept.any() else np.vstack([mean, mean])
+        return Block(rows, np.full(len(rows), self.weight / len(rows)))
+
+    def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
+        """Fit these few rows."""
+        block = self.rows()
+        fit = fit_standardized if self.standardize else fit_ppca
+        result = fit(open_source(block.values, weight=block.weight), n_components, settings, rng)
+        return result._replace(weight=self.weight)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Sketched:
+    """Complete rows with many columns: the leading directions of their scatter."""
+
+    sketch: Sketch
+
+    @property
+    def weight(self) -> float:
+        """Number of rows so far."""
+        return self.sketch.weight
+
+    @property
+    def error(self) -> float:
+        """No variance along an axis is further below the true one than this."""
+        return self.sketch.lost / max(self.weight, 1e-300)
+
+    def absorb(self, block: Block, half_life: float | None) -> Sketched:
+        """Add the rows of a batch."""
+        block, share = fade(block, half_life)
+        return Sketched(self.sketch.faded(share).merge(Sketch.of(self.sketch.size, block)))
+
+    def merge(self, other: Sketched) -> Sketched:
+        """Add the rows of another stream."""
+        return Sketched(self.sketch.merge(other.sketch))
+
+    def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:  # noqa: ARG002
+        """The closed form for the eigenvalues that the sketch has."""
+        sketch, n = self.sketch, self.weight
+        values, axes = top_of_factor(sketch.factor)
+        values = values / n
+        resolution = resolution_of_squares(values)
+        spectrum = Spectrum(n, sketch.count, sketch.mean, values, axes, sketch.dropped / n, resolution)
+        result = from_spectrum(spectrum, n_components)
+        return result if sketch.lost == 0 else result._replace(status=Status.SKETCHED)
+
+
+def begin(d: int, n_components: Any, *, standardize: bool) -> Stream:
+    """The state before the first row."""
+    if d <= LARGEST_SCATTER:
+        return Summed(Moments(0.0, np.zeros(d), np.zeros((d, d)), 0), standardize)
+    if standardize:
+        msg = f"standardize=True takes batches of up to {LARGEST_SCATTER} columns; got {d}.\nHint: scale the batches."
+        raise DataError(msg)
+    q = n_components if isinstance(n_components, int) else 50
+    return Sketched(Sketch(4 * q + 56, 0.0, np.zeros(d), np.empty((0, d)), 0.0, 0.0, 0))
