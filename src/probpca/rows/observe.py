@@ -29,12 +29,14 @@ STORED_PART = 2**21
 SPARSE_SLICE = 2**24
 COMMON = 4
 """Rows that share a pattern from which on it is handled as one."""
-FEW = 0.08
+FEW = 0.07
 """Share of cells below which sparse products, ten times as slow a cell, are the quicker ones."""
 DENSE = 0.15
 """Share of stored cells from which on a sparse matrix is better handled as a dense one."""
-OWN_FORM = 64
-"""Rows that are worth a form of their own."""
+OWN_FORM, OWN_SHARE = 64, 1 / 8
+"""Rows that are worth a form of their own, and their share of all rows."""
+GLANCE = 512
+"""Rows that are compared first, to see whether patterns recur."""
 TURNED_ROWS = 32
 FORMS = ("patterns", "holes", "stored", "masked")
 
@@ -137,7 +139,8 @@ def _dense_parts(block: Block, centre: Array, *, keep_empty: bool, form: str | N
     mask = _mask_of(block)
     count = mask.sum(axis=1)
     rows = np.arange(block.n_rows) if keep_empty else np.flatnonzero(count)
-    pattern, common = _patterns(mask[rows] if rows.size < block.n_rows else mask)
+    present = mask[rows] if rows.size < block.n_rows else mask
+    pattern, common = _patterns(present) if form == "patterns" or _recur(present) else _all_different(rows.size)
     if block.precision is not None:
         groups = {"masked": rows}
     elif form is not None:
@@ -159,8 +162,9 @@ def _groups(rows: Index, pattern: Index, common: Mask, share_seen: Array) -> dic
     holes = ~alike & (seen > 1 - FEW)
     stored = ~alike & (seen < FEW)
     groups = {"holes": rows[holes], "stored": rows[stored], "masked": rows[~(alike | holes | stored)]}
+    least = max(OWN_FORM, OWN_SHARE * rows.size)
     for name in ("holes", "stored"):  # too few for a form of their own
-        if groups[name].size < OWN_FORM:
+        if groups[name].size < least:
             groups["masked"] = np.sort(np.concatenate([groups["masked"], groups.pop(name)]))
     shared = rows[alike]
     return {"patterns": shared[np.argsort(pattern[alike], kind="stable")], **groups}
@@ -182,6 +186,16 @@ def _mask_of(block: Block) -> Mask:
     seen = ~np.isnan(values.data)
     mask[row_of_cell(values), values.indices] = seen if block.precision is None else seen & (block.precision > 0)
     return mask
+
+
+def _recur(mask: Mask) -> bool:
+    """Do patterns of some rows come again among them?"""
+    some = mask[:: max(len(mask) // GLANCE, 1)]
+    return np.unique(np.packbits(some, axis=1), axis=0).shape[0] < 0.98 * len(some) or len(mask) < GLANCE
+
+
+def _all_different(n: int) -> tuple[Index, Mask]:
+    return np.arange(n), np.zeros(n, np.bool_)
 
 
 def _patterns(mask: Mask) -> tuple[Index, Mask]:
@@ -229,6 +243,10 @@ def _dense_cells(name: str, block: Block, mask: Mask, centre: Array, rows: Index
 def _turned(block: Block, mask: Mask, centre: Array, rows: Index) -> Any:
     """Some rows less the centre, zero where nothing was observed, a column per row: (d, b)."""
     centre = centre.astype(block.values.dtype)
+    if not block.is_sparse and block.values.flags.f_contiguous and rows[-1] - rows[0] == rows.size - 1:
+        out = block.values.T[:, rows[0] : rows[-1] + 1] - centre[:, None]
+        np.copyto(out, 0.0, where=~mask.T)
+        return out
     out = np.empty((block.n_features, rows.size), block.values.dtype)
     for start in range(0, rows.size, TURNED_ROWS):
         part = slice(start, start + TURNED_ROWS)

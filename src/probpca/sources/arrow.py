@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 2**24
 BLOCK_ROWS = 1024, 65536
 CSV_BYTES = 2**23
+BUFFERS: dict[str, Any] = {"pre_buffer": False, "buffer_size": 2**18}  # so that large row groups are not held whole
 NUMBERS = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
 
 
@@ -137,7 +138,7 @@ def _read_parquet(layout: Layout, group: _Group) -> Iterator[Block]:
     group.stamp.check()
     names = list(layout.names)
     try:
-        with parquet.ParquetFile(group.stamp.path, metadata=group.metadata) as file:
+        with parquet.ParquetFile(group.stamp.path, metadata=group.metadata, **BUFFERS) as file:
             batches = file.iter_batches(layout.block_rows, row_groups=[group.number], columns=names, use_threads=False)
             for batch in batches:
                 yield Block(layout.values(batch))
