@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test lint types format docs bench benchmissing coverage clean
+.PHONY: help demo test lint types format docs bench benchmissing benchstreams coverage clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,6 +37,9 @@ bench: $(VENV)/bench  ## measure against scikit-learn; table and plot go to docs
 
 benchmissing: $(VENV)/bench  ## measure tables with missing cells beside other libraries; takes hours
 	$(BIN)/python benchmarks/missing.py
+
+benchstreams: $(VENV)/bench  ## measure files larger than memory; takes minutes, and 5 GB of disk
+	$(BIN)/python benchmarks/streams.py
 
 coverage: $(VENV)/bench  ## count how often intervals hold the truth; takes minutes
 	$(BIN)/python benchmarks/coverage.py

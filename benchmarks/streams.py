@@ -73,11 +73,10 @@ def count(block):
     return Sum(np.array([block.n_rows]))
 
 
-def product_time(n, d, rounds):
+def product_of(x, rounds):
     """X'X of rows in memory, by BLAS with two threads."""
-    x = next(chunks(CHUNK, d, 0.0))
     with threadpool_limits(2):
-        return best_of(lambda: x.T @ x, rounds) * n / len(x)
+        return best_of(lambda: x.T @ x, rounds)
 
 
 def measure_npy(folder, rounds):
@@ -86,10 +85,7 @@ def measure_npy(folder, rounds):
     fitted = []
     memory = peak_memory(lambda: fitted.append(PPCA(Q).fit(path)))
     ours = best_of(lambda: PPCA(Q).fit(path), rounds)
-    x = np.load(path)
-    with threadpool_limits(2):
-        product = best_of(lambda: x.T @ x, rounds)
-    del x
+    product = product_of(np.load(path), rounds)
     mapped = np.load(path, mmap_mode="r")
     peer = IncrementalPCA(Q, batch_size=10_000)
     theirs = seconds(lambda: peer.fit(mapped))
@@ -109,7 +105,12 @@ def measure_parquet(folder, rounds):
     memory = peak_memory(lambda: PPCA(Q).fit(path))
     ours = best_of(lambda: PPCA(Q).fit(path), rounds)
     reading = best_of(lambda: open_source(path).fold(count), rounds)
-    return {"seconds": ours, "memory": memory, "reading": reading, "product": product_time(N, D, rounds)}
+    return {
+        "seconds": ours,
+        "memory": memory,
+        "reading": reading,
+        "product": product_of(next(chunks(CHUNK, D, 0.0)), rounds) * N / CHUNK,
+    }
 
 
 class Passes:
@@ -119,6 +120,7 @@ class Passes:
         self.trace = []
 
     def __call__(self, progress):
+        """Note one step."""
         self.trace.append(progress.log_likelihood)
 
 
@@ -198,6 +200,7 @@ def rows_of(path, start, stop):
 def measure_dask(folder, n=5_000_000, d=50, step=250_000):
     """Two Dask workers of one thread beside two local threads, on the same .npy file."""
     from dask import array as da, delayed  # noqa: PLC0415
+
     from distributed import Client, LocalCluster  # noqa: PLC0415
 
     path = as_npy(folder / "dask.npy", n, d)
