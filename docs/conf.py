@@ -63,10 +63,12 @@ pygments_style = "friendly"
 
 
 def show_plot(app: Sphinx, page: str, source: list[str]) -> None:
-    """Put the plot of the benchmarks under their table, once they have been run."""
-    plot = "benchmarks/complete.png"
-    if page == "benchmarks" and (Path(app.srcdir) / plot).exists():
-        source[0] += f"\n```{{image}} {plot}\n:alt: how many times as fast as scikit-learn\n```\n"
+    """Put the plots of the benchmarks under their tables, once they have been run."""
+    texts = {"complete": "how many times as fast as scikit-learn", "missing": "seconds and distance to the optimum"}
+    for name, text in texts.items():
+        plot, table = f"benchmarks/{name}.png", f"```{{include}} benchmarks/{name}.md\n:heading-offset: 1\n```\n"
+        if page == "benchmarks" and (Path(app.srcdir) / plot).exists():
+            source[0] = source[0].replace(table, f"{table}\n```{{image}} {plot}\n:alt: {text}\n```\n")
 
 
 def setup(app: Sphinx) -> None:

@@ -46,7 +46,7 @@ class Status(Enum):
     EXACT = "The closed form was computed: this is the maximum of the likelihood."
     CONVERGED = "The estimated remaining gain in log-likelihood fell below tol."
     SKETCHED = (
-        "Rows with many columns were boiled down to a sketch as they came; sketch_error_ bounds what it lost. "
+        "Rows with many columns were boiled down to a sketch as they came; its error is bounded. "
         "Use fit if they can be read again."
     )
     ONLINE = (
