@@ -1,7 +1,7 @@
 """More rows than memory: files read block by block, beside what else can read them.
 
 ``python benchmarks/streams.py`` writes 2,000,000 x 100 tables to a temporary folder (2 GB), measures and writes a
-table and the raw numbers to docs/benchmarks. ``--huge`` is 20,000,000 x 100 with missing cells (6 GB of Parquet);
+table and the raw numbers to docs/benchmarks. ``--huge`` is 20,000,000 x 100 with missing cells (16 GB of Parquet);
 ``--dask`` 5,000,000 x 50 on two Dask workers (needs dask[distributed]); ``--incremental`` counts passes;
 ``--folder`` says where tables go and stay; ``--report`` only writes the page. Numbers are the best of several rounds.
 """
@@ -158,7 +158,7 @@ def total_likelihood(model, block):
 
 def measure_huge(folder, n=20_000_000):
     """Twenty million rows with missing cells: memory, and an iteration beside reading and its matrix products."""
-    path = as_parquet(folder / "huge.parquet", n, D, 0.1, np.float32)
+    path = as_parquet(folder / "huge.parquet", n, D, 0.1)
     source = open_source(path)
     reading = seconds(lambda: source.fold(count))
     times = []

@@ -16,6 +16,7 @@ from probpca.models import Gaussian, LinearGaussian
 if TYPE_CHECKING:
     from probpca.sources import Source
     from probpca.statistics import Regression
+    from probpca.typing import Array
 
 
 @final
@@ -66,6 +67,11 @@ def maximise(model: LinearGaussian, sums: Regression, floor: float, noise: float
     change = sums.change()  # of [W'; mu']: (q + 1, d)
     sigma2 = float(sums.squares_after(change).sum()) / sums.cells if noise is None else noise
     return LinearGaussian(model.mean + change[-1], model.loadings + change[:-1].T, np.asarray(max(sigma2, floor)))
+
+
+def theta_of(model: LinearGaussian) -> Array:
+    """The parameters of each feature, [W'; mu']: (q + 1, d)."""
+    return np.vstack([model.loadings.T, model.mean])
 
 
 def latent_moments(sums: Regression) -> Gaussian:

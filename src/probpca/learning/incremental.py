@@ -9,7 +9,7 @@ import numpy as np
 
 from probpca.errors import SourceError
 from probpca.inference.likelihood import LOG_2PI
-from probpca.learning.em import latent_moments, maximise
+from probpca.learning.em import latent_moments, maximise, theta_of
 from probpca.learning.loop import Iterated
 from probpca.learning.results import Status
 from probpca.rows import Block, Observed
@@ -109,7 +109,7 @@ class _Walk:
             entropy = sums.log_likelihood + 0.5 * _energy(sums, float(self.model.noise_variance))
         self.total = sums if self.total is None else self.total.merge(sums)
         self.entropy += entropy
-        return _Known(sums, entropy, _theta(self.model), self.axes)
+        return _Known(sums, entropy, theta_of(self.model), self.axes)
 
     def _leave(self, known: _Known) -> None:
         """Take away the sums that a piece had."""
@@ -122,7 +122,7 @@ class _Walk:
         """The sums of a piece and their entropy, brought to the present axes and parameters."""
         basis = np.asarray(np.linalg.solve(known.axes, self.axes), np.float64)  # t now = B' t then
         theta = np.linalg.solve(basis, known.theta)
-        sums = known.sums.turned(basis).moved(_theta(self.model) - theta)
+        sums = known.sums.turned(basis).moved(theta_of(self.model) - theta)
         return sums, known.entropy + sums.weight * _log_scale(basis)
 
     def _sum_afresh(self) -> None:
@@ -137,10 +137,10 @@ class _Walk:
         """M-step, then the parameter expansion: latents with moments 0 and I."""
         sums, before = self.total, self.model
         assert sums is not None  # noqa: S101
-        if sums.cells < ENOUGH * _theta(before).size:
+        if sums.cells < ENOUGH * theta_of(before).size:
             return
         after = maximise(before, sums, self.method.floor)
-        sums = sums.moved(_theta(after) - _theta(before))
+        sums = sums.moved(theta_of(after) - theta_of(before))
         if not self.method.noise_free:
             moments = latent_moments(sums)
             model = after.whiten(moments)
@@ -170,10 +170,6 @@ def _pieces(rows: Source) -> Iterator[Any]:
 def _cut(block: Block) -> Iterator[Block]:
     for start in range(0, block.n_rows, PIECE_ROWS):
         yield block.take(slice(start, min(start + PIECE_ROWS, block.n_rows)))
-
-
-def _theta(model: LinearGaussian) -> Array:
-    return np.vstack([model.loadings.T, model.mean])
 
 
 def _energy(sums: Regression, noise: float) -> float:

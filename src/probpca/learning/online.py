@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import numpy as np
 
 from probpca.errors import DataError
-from probpca.learning.em import maximise
+from probpca.learning.em import maximise, theta_of
 from probpca.learning.expectation import expect
 from probpca.learning.missing import fit_missing
 from probpca.learning.results import FitResult, Status
@@ -141,7 +141,7 @@ class Online:
         gain = self._gain(new.weight)
         sums = self.sums.scaled(1 - gain).merge(new.scaled(gain / new.weight))
         model = maximise(self.model, sums, self.floor)
-        sums = sums.moved(_theta(model) - _theta(self.model))
+        sums = sums.moved(theta_of(model) - theta_of(self.model))
         rows = self.rows + new.weight
         return replace(
             self, model=model, sums=sums, rows=rows, average=self.average.add(rows, new.weight, _packed(model))
@@ -170,12 +170,8 @@ class Online:
         )
 
 
-def _theta(model: LinearGaussian) -> Array:
-    return np.vstack([model.loadings.T, model.mean])
-
-
 def _packed(model: LinearGaussian) -> Array:
-    return np.append(_theta(model).ravel(), model.noise_variance)
+    return np.append(theta_of(model).ravel(), model.noise_variance)
 
 
 def _unpacked(vector: Array, like: LinearGaussian) -> LinearGaussian:

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from probpca.rows.block import row_of_cell, share, with_data
 from probpca.rows.cells import Holes, MaskedCells, Patterns
+from probpca.rows.keys import mixed
 from probpca.rows.stored import StoredCells
 
 if TYPE_CHECKING:
@@ -203,10 +204,7 @@ def _patterns(mask: Mask) -> tuple[Index, Mask]:
     packed = np.packbits(mask, axis=1)
     wide = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)
     wide[:, : packed.shape[1]] = packed
-    keys = np.zeros(len(packed), np.uint64)
-    for word in wide.view(np.uint64).T:
-        keys = (keys ^ word) * np.uint64(0x9E3779B97F4A7C15)
-        keys ^= keys >> np.uint64(29)
+    keys = mixed(wide.view(np.uint64).T)
     _, first, pattern, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
     if not np.array_equal(packed, packed[first[pattern]]):  # two patterns with one key: very rare
         _, pattern, counts = np.unique(packed, axis=0, return_inverse=True, return_counts=True)

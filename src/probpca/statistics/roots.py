@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Protocol, final
 
 import numpy as np
 
@@ -49,14 +49,10 @@ class Root:
 
     def merge(self, other: Root) -> Root:
         """Triangularise both factors and the row that joins their means."""
-        weight = self.weight + other.weight
-        if weight == 0 or other.weight == 0:
+        if other.weight == 0:
             return self
-        shift = other.mean - self.mean
-        joint = np.sqrt(self.weight * other.weight / weight) * shift
-        stacked = np.vstack([self.factor, other.factor, joint]) if self.weight else other.factor
-        mean = self.mean + shift * (other.weight / weight)
-        return Root(weight, mean, _triangle(stacked), self.count + other.count)
+        weight, mean, rows = stacked(self, other)
+        return Root(weight, mean, _triangle(rows), self.count + other.count)
 
     @property
     def energy(self) -> float:
@@ -73,6 +69,34 @@ class Root:
         spread = self.factor * np.sqrt(r / self.weight)
         rows = np.vstack([self.mean + spread, self.mean - spread])
         return rows, np.full(2 * r, self.weight / (2 * r))
+
+
+class Factor(Protocol):
+    """Rows R about a mean, that stand for more rows with the same scatter R'R."""
+
+    @property
+    def weight(self) -> float:
+        """How many rows those are."""
+        ...
+
+    @property
+    def mean(self) -> Array:
+        """Their mean: (d,)."""
+        ...
+
+    @property
+    def factor(self) -> Array:
+        """R: (r, d)."""
+        ...
+
+
+def stacked(one: Factor, other: Factor) -> tuple[float, Array, Array]:
+    """Weight, mean and factor of both: the rows of the two, and one more that joins their means."""
+    weight = one.weight + other.weight
+    shift = other.mean - one.mean
+    joint = np.sqrt(one.weight * other.weight / weight) * shift
+    rows = np.vstack([one.factor, other.factor, joint]) if one.weight else other.factor
+    return weight, one.mean + shift * (other.weight / weight), rows
 
 
 def _triangle(x: Array) -> Array:

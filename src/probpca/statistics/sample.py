@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from probpca.rows.keys import mixed
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from probpca.typing import Array
 
 COLUMNS = 8
-MIXER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: consecutive numbers land far apart
 
 
 @final
@@ -36,10 +37,7 @@ class Sample:
         columns = np.unique(np.linspace(0, block.n_features - 1, n_columns).astype(np.intp))
         part = block.values[:, columns]
         part = part.toarray() if block.is_sparse else part
-        keys = np.full(block.n_rows, seed, dtype=np.uint64)
-        for bits in np.ascontiguousarray(part.T, dtype=np.float64).view(np.uint64):
-            keys = (keys ^ bits) * MIXER
-            keys ^= keys >> np.uint64(29)
+        keys = mixed(np.ascontiguousarray(part.T, dtype=np.float64).view(np.uint64), seed)
         best = np.argsort(~keys, kind="stable")[:size]
         rows = block.values[best]
         rows = rows.toarray() if block.is_sparse else rows

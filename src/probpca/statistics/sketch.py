@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from probpca.statistics.roots import stacked
+
 if TYPE_CHECKING:
     from probpca.rows import Block
     from probpca.typing import Array
@@ -55,17 +57,14 @@ class Sketch:
 
     def merge(self, other: Sketch) -> Sketch:
         """Put both factors and the row that joins their means on top of each other, and drop what is too much."""
-        weight = self.weight + other.weight
-        if weight == 0 or other.weight == 0:
+        if other.weight == 0:
             return self
-        shift = other.mean - self.mean
-        joint = np.sqrt(self.weight * other.weight / weight) * shift
-        stacked = np.vstack([self.factor, other.factor, joint]) if self.weight else other.factor
-        factor, squares = _leading(stacked, self.size)
+        weight, mean, rows = stacked(self, other)
+        factor, squares = _leading(rows, self.size)
         return Sketch(
             self.size,
             weight,
-            self.mean + shift * (other.weight / weight),
+            mean,
             factor,
             self.dropped + other.dropped + float(squares.sum()),
             self.lost + other.lost + float(squares.max(initial=0.0)),
