@@ -10,7 +10,7 @@ from scipy import sparse
 
 from probpca.rows.block import row_of_cell, share, with_data
 from probpca.rows.cells import Holes, MaskedCells, Patterns
-from probpca.rows.keys import mixed
+from probpca.rows.patterns import patterns
 from probpca.rows.stored import StoredCells
 
 if TYPE_CHECKING:
@@ -28,16 +28,12 @@ PART_CELLS, PART_ROWS = 2**20, (128, 4096)
 STORED_PART = 2**21
 """Cells of one part; a stored part may hold more, for it is sums over rows that cost it most."""
 SPARSE_SLICE = 2**24
-COMMON = 4
-"""Rows that share a pattern from which on it is handled as one."""
 FEW = 0.07
 """Share of cells below which sparse products, ten times as slow a cell, are the quicker ones."""
 DENSE = 0.15
 """Share of stored cells from which on a sparse matrix is better handled as a dense one."""
 OWN_FORM, OWN_SHARE = 64, 1 / 8
 """Rows that are worth a form of their own, and their share of all rows."""
-GLANCE = 512
-"""Rows that are compared first, to see whether patterns recur."""
 TURNED_ROWS = 32
 FORMS = ("patterns", "holes", "stored", "masked")
 
@@ -141,7 +137,7 @@ def _dense_parts(block: Block, centre: Array, *, keep_empty: bool, form: str | N
     count = mask.sum(axis=1)
     rows = np.arange(block.n_rows) if keep_empty else np.flatnonzero(count)
     present = mask[rows] if rows.size < block.n_rows else mask
-    pattern, common = _patterns(present) if form == "patterns" or _recur(present) else _all_different(rows.size)
+    pattern, common = patterns(present, certain=form == "patterns")
     if block.precision is not None:
         groups = {"masked": rows}
     elif form is not None:
@@ -187,28 +183,6 @@ def _mask_of(block: Block) -> Mask:
     seen = ~np.isnan(values.data)
     mask[row_of_cell(values), values.indices] = seen if block.precision is None else seen & (block.precision > 0)
     return mask
-
-
-def _recur(mask: Mask) -> bool:
-    """Do patterns of some rows come again among them?"""
-    some = mask[:: max(len(mask) // GLANCE, 1)]
-    return np.unique(np.packbits(some, axis=1), axis=0).shape[0] < 0.98 * len(some) or len(mask) < GLANCE
-
-
-def _all_different(n: int) -> tuple[Index, Mask]:
-    return np.arange(n), np.zeros(n, np.bool_)
-
-
-def _patterns(mask: Mask) -> tuple[Index, Mask]:
-    """Number of each row's pattern, and which of the patterns are common."""
-    packed = np.packbits(mask, axis=1)
-    wide = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)
-    wide[:, : packed.shape[1]] = packed
-    keys = mixed(wide.view(np.uint64).T)
-    _, first, pattern, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
-    if not np.array_equal(packed, packed[first[pattern]]):  # two patterns with one key: very rare
-        _, pattern, counts = np.unique(packed, axis=0, return_inverse=True, return_counts=True)
-    return pattern.astype(np.intp), counts >= COMMON
 
 
 def _gathered(values: Any, mask: Mask, centre: Array, rows: Index) -> StoredCells:

@@ -11,7 +11,8 @@ from scipy import sparse
 from oracles import punched
 from probpca.rows import Block, observe
 from probpca.rows.cells import Holes, MaskedCells, Patterns
-from probpca.rows.observe import COMMON, FORMS, OWN_FORM
+from probpca.rows.observe import FORMS, OWN_FORM
+from probpca.rows.patterns import COMMON
 from probpca.rows.stored import StoredCells
 
 HOME = import_module("probpca.rows.observe")  # the function of that name hides it
