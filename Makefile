@@ -2,18 +2,25 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CLUSTER := .venv-distributed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test lint types format docs bench benchmissing benchstreams coverage clean
+.PHONY: help demo test test-distributed test-killed lint types format docs bench benchmissing benchstreams coverage clean
 
 help:  ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 demo: $(VENV)/core  ## fit PPCA to a real table and say what there is to see
 	@$(BIN)/python -m probpca.cli.demo
 
 test: $(VENV)/test  ## run the test suite
 	$(BIN)/python -m pytest -n auto
+
+test-distributed: $(CLUSTER)/ready  ## tests that need several processes or Java: Dask and Spark
+	$(CLUSTER)/bin/python -m pytest tests/distributed
+
+test-killed: $(VENV)/test  ## kill a fit fifty times and see it end in the same place
+	$(BIN)/python tests/kill_resume.py 50
 
 lint: $(VENV)/lint  ## formatter, linter, spelling, repository conventions
 	$(BIN)/ruff format --check .
@@ -45,11 +52,17 @@ coverage: $(VENV)/bench  ## count how often intervals hold the truth; takes minu
 	$(BIN)/python benchmarks/coverage.py
 
 clean:  ## forget the environment and everything that was built
-	rm -rf $(VENV) docs/_build docs/_figures docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(CLUSTER) docs/_build docs/_figures docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/pip:
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --upgrade "pip>=25.1"
+	@touch $@
+
+$(CLUSTER)/ready: pyproject.toml  # pyspark wants an older pandas than the rest
+	$(PYTHON) -m venv $(CLUSTER)
+	$(CLUSTER)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(CLUSTER)/bin/python -m pip install --quiet --disable-pip-version-check --editable . --group distributed
 	@touch $@
 
 $(VENV)/core: $(VENV)/pip pyproject.toml

@@ -269,7 +269,7 @@ def launch(words, **options):
     return subprocess.run(words, capture_output=True, text=True, check=False, **options)  # noqa: S603
 
 
-def run_peer(name, case, x, rounds, best):
+def run_peer(name, case, x, options, best):
     """The trail of one peer: seconds and value at each effort that was tried, and why it ended."""
     start = command(name)
     if isinstance(start, str):
@@ -294,11 +294,11 @@ def run_peer(name, case, x, rounds, best):
             value = value_of_file(out.with_suffix(".bin"), point["noise_variance"], x, case.q)
             return {"effort": effort, **point, "value": value / observed}
 
-        trail = search(attempt, PEERS[name], best)
+        trail = search(attempt, PEERS[name], options.effort or PEERS[name].first, best)
         top = max((p["value"] for p in trail), default=best)
         for floor in (best - NEAR, min(best, top) - ACCURATE):
             if fastest(trail, floor):
-                narrow(attempt, trail, floor, rounds)
+                narrow(attempt, trail, floor, options.rounds)
         trail.sort(key=lambda p: p["effort"])
     return {"trail": trail, "note": "; ".join(notes)}
 
@@ -316,9 +316,9 @@ def value_of_file(path, noise, x, q):
     return log_likelihood(x, mean, loadings, noise)
 
 
-def search(attempt, peer, best):
+def search(attempt, peer, effort, best):
     """Raise the effort until the model is accurate or stands still."""
-    trail, effort = [], peer.first
+    trail = []
     while point := attempt(effort):
         trail.append(point)
         print(f"  effort {effort}: {point['seconds']:.3f} s, {point['value']:.7f} nats a cell", flush=True)
@@ -516,7 +516,7 @@ def measure_case(name, options, store):
     x = table(CASES[name])
     for peer in asked if asked != ["none"] else []:
         print(f"{title(name)}: {peer}", flush=True)
-        known[peer] = run_peer(peer, CASES[name], x, options.rounds, best_value(record))
+        known[peer] = run_peer(peer, CASES[name], x, options, best_value(record))
         if known[peer]["note"]:
             print(f"  {known[peer]['note']}", flush=True)
         save(store)
@@ -529,6 +529,7 @@ def main():
     parser.add_argument("--case", choices=[*MEASURED, "tiny"], help="one case only")
     parser.add_argument("--peers", help=f"names from {', '.join(PEERS)}; or none, for ours alone")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--effort", type=int, help="iterations of a peer to begin with")
     parser.add_argument("--huge", action="store_true", help="100 million ratings, case D")
     parser.add_argument("--growth", action="store_true", help="the time of one iteration along n, d, q and the share")
     parser.add_argument("--report", action="store_true", help="only write the page from what is stored")

@@ -23,6 +23,7 @@ ALLOWED = {
     "inference": NUMBERS | {"models"},
     "learning": NUMBERS | {"models", "statistics", "sources", "inference"},
     "estimators": NUMBERS | {"models", "statistics", "sources", "inference", "learning"},
+    "spark": {"estimators"},
     "cli": GROUND | {"data", "estimators", "inference", "models", "sources", "learning"},
 }
 OUTSIDE = {

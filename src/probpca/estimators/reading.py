@@ -12,8 +12,10 @@ from sklearn.utils.validation import validate_data
 
 from probpca.errors import ShapeError, SourceError
 from probpca.sources import open_source
+from probpca.sources.dask import is_dask
 from probpca.sources.files import is_path
 from probpca.sources.opening import is_source
+from probpca.sources.spark import is_spark
 from probpca.sources.writing import write_rows
 
 if TYPE_CHECKING:
@@ -72,8 +74,8 @@ def write_answers(source: Source, function: Any, out: Any, names: Any) -> Path:
 
 
 def lives_elsewhere(X: Any) -> bool:
-    """Rows that scikit-learn's checks could not look at: a file, a source."""
-    return is_path(X) or is_source(X)
+    """Rows that scikit-learn's checks could not look at: a file, a source, rows in a cluster."""
+    return is_path(X) or is_source(X) or is_dask(X) or is_spark(X)
 
 
 def warn_of_flaws(estimator: Any) -> None:

@@ -38,7 +38,13 @@ class StreamQueries:
         first = "stream_" not in self.__dict__
         kinds = [np.float64, np.float32]
         rows = validate_data(
-            self, X, reset=first, accept_sparse="csr", dtype=kinds, ensure_all_finite=False, ensure_min_features=1 + first
+            self,
+            X,
+            reset=first,
+            accept_sparse="csr",
+            dtype=kinds,
+            ensure_all_finite=False,
+            ensure_min_features=1 + first,
         )
         weight = None if sample_weight is None else check_weight(sample_weight, rows.shape[0])
         block = Block(rows, weight)

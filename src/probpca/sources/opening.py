@@ -13,9 +13,11 @@ from probpca.errors import DataError, ShapeError, SourceError
 from probpca.rows import Block, as_block
 from probpca.rows.block import row_of_cell
 from probpca.sources.batches import Batches
+from probpca.sources.dask import is_dask, open_dask
 from probpca.sources.files import Opening, is_path, open_file
 from probpca.sources.frames import frame_values, is_frame
 from probpca.sources.memory import in_memory
+from probpca.sources.spark import is_spark, open_spark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +41,8 @@ def open_source(  # noqa: PLR0913
 
     An array, a memory map, a sparse matrix, a dataframe (pandas, polars, pyarrow), an iterable of batches,
     or the name of a file: .npy, Parquet (also a folder of them), Feather, CSV, of which ``columns`` are
-    read, all by default. ``watch(done, parts)`` is called as a pass over a file proceeds.
+    read, all by default. ``watch(done, parts)`` is called as a pass over a file proceeds. Also a Dask array or
+    dataframe, a list of delayed matrices, or a Spark DataFrame, which stay where they are.
 
     A nested list is a matrix; an iterable of matrices is a stream of batches. NaN is a cell that was
     not observed; so is, with ``unstored_missing``, what a sparse matrix does not store. ``weight`` says
@@ -49,6 +52,9 @@ def open_source(  # noqa: PLR0913
     if is_source(rows):
         _no_weight(weight, cell_weight, "a source")
         return rows
+    if is_dask(rows) or is_spark(rows):
+        _no_weight(weight, cell_weight, "a cluster")
+        return open_dask(rows, n_jobs) if is_dask(rows) else open_spark(rows, n_jobs)
     if is_path(rows):
         _no_weight(weight, cell_weight, "a file")
         return open_file(rows, Opening(columns, n_jobs, watch))

@@ -1,0 +1,188 @@
+"""PPCA with the conventions of pyspark.ml: ``probpca.spark.PPCA``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from pyspark.ml import Estimator, Model
+from pyspark.ml.functions import array_to_vector
+from pyspark.ml.param import Param, Params, TypeConverters
+from pyspark.ml.param.shared import HasFeaturesCol, HasInputCols, HasMaxIter, HasOutputCol, HasSeed, HasSolver, HasTol
+from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
+from pyspark.sql.functions import array, coalesce, lit, pandas_udf
+
+from probpca.inference.posterior import posterior_mean
+from probpca.learning import Settings, Status, fit_ppca
+from probpca.learning.standardize import fit_standardized
+from probpca.models import LinearGaussian
+from probpca.sources.local import one_blas_thread, quietly
+from probpca.sources.spark import as_list, open_spark
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from probpca.learning import FitResult
+    from probpca.typing import Array
+
+
+class _Columns(HasFeaturesCol, HasInputCols, HasOutputCol):  # type: ignore[misc]
+    """From which columns, to which one."""
+
+    def setFeaturesCol(self, value: str) -> Self:  # noqa: N802
+        """Name of a column of vectors, or of arrays of numbers."""
+        return self._set(featuresCol=value)
+
+    def setInputCols(self, value: list[str]) -> Self:  # noqa: N802
+        """Names of columns of numbers, instead of one of vectors; null and NaN are missing cells."""
+        return self._set(inputCols=value)
+
+    def setOutputCol(self, value: str) -> Self:  # noqa: N802
+        """Name of the column of posterior means."""
+        return self._set(outputCol=value)
+
+    def _numbers(self, dataset: Any) -> Any:
+        """The columns that hold the rows."""
+        names = self.getInputCols() if self.isSet(self.inputCols) else [self.getFeaturesCol()]
+        return dataset.select([f"`{name}`" for name in names])
+
+
+class PPCA(Estimator, _Columns, HasTol, HasMaxIter, HasSolver, HasSeed, DefaultParamsReadable, DefaultParamsWritable):  # type: ignore[misc]
+    """Probabilistic PCA of the rows of a Spark DataFrame, of which cells may be missing.
+
+    Parameters are those of ``probpca.PPCA`` in Spark's spelling. Rows are a column of vectors or arrays
+    (``featuresCol``), or columns of numbers (``inputCols``), in which null and NaN are missing cells.
+    They stay with the executors; the driver sees sums.
+    """
+
+    nComponents: Any = Param(  # noqa: N815
+        Params._dummy(),  # noqa: SLF001
+        "nComponents",
+        "number of components, share of variance that they must hold, 'bic' or 'evidence'",
+    )
+    standardize: Any = Param(
+        Params._dummy(),  # noqa: SLF001
+        "standardize",
+        "whether to fit to columns scaled to unit variance",
+        TypeConverters.toBoolean,
+    )
+
+    def __init__(
+        self,
+        *,
+        nComponents: float | str | None = None,
+        featuresCol: str | None = None,
+        inputCols: list[str] | None = None,
+        outputCol: str | None = None,
+        tol: float | None = None,
+        maxIter: int | None = None,
+        solver: str | None = None,
+        standardize: bool | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """Store the parameters; ``fit`` looks at them."""
+        super().__init__()
+        self._setDefault(nComponents="bic", tol=1e-3, maxIter=1000, solver="auto", standardize=False, seed=0)
+        given = {"nComponents": nComponents, "featuresCol": featuresCol, "inputCols": inputCols}
+        given |= {"outputCol": outputCol, "tol": tol, "maxIter": maxIter, "solver": solver}
+        given |= {"standardize": standardize, "seed": seed}
+        self._set(**{name: value for name, value in given.items() if value is not None})
+
+    def setNComponents(self, value: float | str) -> Self:  # noqa: N802
+        """Number of components, the share of variance that they must hold, "bic" or "evidence"."""
+        return self._set(nComponents=value)
+
+    def setTol(self, value: float) -> Self:  # noqa: N802
+        """Stop when the log-likelihood, summed over the rows, is estimated to rise by less than this."""
+        return self._set(tol=value)
+
+    def setMaxIter(self, value: int) -> Self:  # noqa: N802
+        """Largest number of steps of an iterative solver."""
+        return self._set(maxIter=value)
+
+    def setSolver(self, value: str) -> Self:  # noqa: N802
+        """A solver of ``probpca.PPCA``."""
+        return self._set(solver=value)
+
+    def setStandardize(self, value: bool) -> Self:  # noqa: FBT001, N802
+        """Fit to columns scaled to unit variance, and express the model in the units of the data?"""
+        return self._set(standardize=value)
+
+    def setSeed(self, value: int) -> Self:  # noqa: N802
+        """What decides the starting vectors of iterative solvers."""
+        return self._set(seed=value)
+
+    def getNComponents(self) -> Any:  # noqa: N802
+        """The number of components, or the rule that chooses it."""
+        return self.getOrDefault(self.nComponents)
+
+    def getStandardize(self) -> bool:  # noqa: N802
+        """Are columns scaled to unit variance?"""
+        return bool(self.getOrDefault(self.standardize))
+
+    def _fit(self, dataset: Any) -> PPCAModel:
+        fit = fit_standardized if self.getStandardize() else fit_ppca
+        settings = Settings(self.getSolver(), self.getTol(), self.getMaxIter())
+        rng = np.random.default_rng(self.getSeed())
+        result = fit(open_spark(self._numbers(dataset)), self.getNComponents(), settings, rng)
+        return self._copyValues(PPCAModel(result))
+
+
+def _fitted(name: str, doc: str, converter: Any) -> Any:
+    return Param(Params._dummy(), name, doc, converter)  # noqa: SLF001
+
+
+class PPCAModel(Model, _Columns, DefaultParamsReadable, DefaultParamsWritable):  # type: ignore[misc]
+    """A fitted model; its numbers are parameters, and are saved with them."""
+
+    mean: Any = _fitted("mean", "mean of the rows", TypeConverters.toListFloat)
+    loadings: Any = _fitted("loadings", "loadings along the principal axes", TypeConverters.toListListFloat)
+    noiseVariance: Any = _fitted("noiseVariance", "noise variance, or one per feature", TypeConverters.toListFloat)  # noqa: N815
+    logLikelihood: Any = _fitted("logLikelihood", "of all training rows", TypeConverters.toFloat)  # noqa: N815
+    status: Any = _fitted("status", "how the fit ended", TypeConverters.toString)
+
+    def __init__(self, result: FitResult | None = None) -> None:
+        """Keep the numbers of a fit; Spark fills them in itself when it reads a saved model."""
+        super().__init__()
+        if result is not None:
+            self._set(mean=result.model.mean.tolist(), loadings=result.model.loadings.tolist())
+            self._set(noiseVariance=result.model.noise_variance.reshape(-1).tolist())
+            self._set(logLikelihood=float(result.log_likelihood), status=result.status.name)
+
+    @property
+    def linear_gaussian(self) -> LinearGaussian:
+        """The model itself, for the functions of this library."""
+        noise = np.array(self.getOrDefault(self.noiseVariance))
+        mean, loadings = np.array(self.getOrDefault(self.mean)), np.array(self.getOrDefault(self.loadings))
+        return LinearGaussian(mean, loadings, noise if noise.size > 1 else noise[0])
+
+    def getLogLikelihood(self) -> float:  # noqa: N802
+        """Total over the training rows."""
+        return float(self.getOrDefault(self.logLikelihood))
+
+    def getStatus(self) -> Status:  # noqa: N802
+        """How the fit ended."""
+        return Status[self.getOrDefault(self.status)]
+
+    def _transform(self, dataset: Any) -> Any:
+        model = self.linear_gaussian
+        nothing = array(*[lit(None).cast("double")] * model.n_features)
+        rows = coalesce(as_list(self._numbers(dataset).schema), nothing)
+        means = pandas_udf(_posterior_means(model), "array<double>")
+        return dataset.withColumn(self.getOutputCol(), array_to_vector(means(rows)))
+
+
+def _posterior_means(model: LinearGaussian) -> Any:
+    _ = model.covariance.whitened  # once, before executors would each compute it
+
+    def means(lists: pd.Series) -> pd.Series:
+        if not len(lists):
+            return lists
+        with one_blas_thread():
+            rows: Array = np.vstack(lists.to_numpy())
+            return pd.Series(list(quietly(partial(posterior_mean, model), rows)))
+
+    means.__annotations__ = {"lists": pd.Series, "return": pd.Series}  # Spark reads types, not their names
+    return means

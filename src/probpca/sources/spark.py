@@ -1,0 +1,149 @@
+"""Rows in a Spark DataFrame, packed into blocks once and summarised by the executors that hold them."""
+
+from __future__ import annotations
+
+import pickle
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, partial, reduce
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, final
+from weakref import finalize
+
+import numpy as np
+
+from probpca.errors import DataError, ShapeError
+from probpca.rows import Block
+from probpca.sources.local import one_blas_thread, quietly, resolve_jobs
+from probpca.statistics import Sum
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from probpca.sources.protocol import M
+
+NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SparkRows:
+    """Blocks in the cells of a DataFrame: a function goes there, a summary of each partition comes back."""
+
+    frame: Any  # one column of pickled blocks
+    example: Any  # two rows: they show of what kind the answer of a function is
+    n_features: int
+    n_jobs: int  # threads of this process, for what is left to do here
+    columns: tuple[str, ...] | None
+
+    in_memory, repeatable, single_precision, n_rows, n_stored = False, True, False, None, None
+
+    @cached_property
+    def incomplete(self) -> bool:
+        """Are cells missing? To answer is to pack the rows."""
+        return bool(self.fold(lambda block: Sum(np.asarray(not getattr(block, "is_complete", False)))).value)
+
+    def keep(self, prepare: Callable[[Any], Any]) -> SparkRows:
+        """Prepare the blocks when they are first read and keep them there; Spark makes anew what is lost."""
+        frame = self._cached.mapInArrow(partial(_packed, partial(_each, prepare)), "block binary")
+        return replace(self, frame=frame, example=prepare(self.example))
+
+    def fold(self, summarise: Callable[[Any], M]) -> M:
+        """Summarise each partition where it is, and merge the summaries in order."""
+        found = self._cached.mapInArrow(partial(_summary, summarise), "part long, summary binary").collect()
+        if not found:
+            msg = "at least 2 rows are needed to learn a distribution; the DataFrame has none."
+            raise DataError(msg)
+        summaries = (pickle.loads(row.summary) for row in sorted(found))  # noqa: S301  our own
+        return reduce(lambda left, right: left.merge(right), summaries)
+
+    def map(self, function: Callable[[Any], Any]) -> Any:
+        """Apply a row-wise function when Spark is asked to: a DataFrame with a column for each number of a row."""
+        names = [name for name, _ in _flat(quietly(function, self.example))]
+        return self.frame.mapInArrow(partial(_answers, function), ", ".join(f"`{name}` double" for name in names))
+
+    @cached_property
+    def _cached(self) -> Any:
+        frame = self.frame.cache()
+        finalize(self, _release, frame).atexit = False
+        return frame
+
+
+def is_spark(rows: Any) -> bool:
+    """Is this a Spark DataFrame? Asked without importing Spark."""
+    return type(rows).__module__.startswith("pyspark.sql") and type(rows).__name__ == "DataFrame"
+
+
+def open_spark(rows: Any, n_jobs: int | None = None) -> SparkRows:
+    """Make a source of a DataFrame of numeric columns, or of one column of vectors or arrays."""
+    lists = rows.select(as_list(rows.schema).alias("x"))
+    columns = tuple(rows.columns) if len(rows.columns) > 1 else None
+    d = len(columns) if columns else max((len(row.x) for row in lists.where("x is not null").take(1)), default=0)
+    frame = lists.mapInArrow(partial(_packed, partial(map, partial(read_block, d))), "block binary")
+    return SparkRows(frame, Block(np.zeros((2, d))), d, resolve_jobs(n_jobs), columns)
+
+
+def as_list(schema: Any) -> Any:
+    """A Spark expression: the numbers of a row, in columns, a vector or an array, as an array of doubles."""
+    sql = import_module("pyspark.sql.functions")
+    kinds = {field.name: field.dataType.simpleString() for field in schema.fields}
+    cells = [sql.col(f"`{name}`") for name in kinds]
+    if list(kinds.values()) == ["vector"]:
+        return import_module("pyspark.ml.functions").vector_to_array(*cells)
+    if list(kinds.values()) in [[f"array<{number}>"] for number in NUMBERS]:
+        return cells[0].cast("array<double>")
+    for name, kind in kinds.items():
+        if kind.split("(")[0] not in NUMBERS:
+            msg = f"every column must hold numbers; column {name!r} has type {kind}.\nHint: encode or drop it."
+            raise DataError(msg)
+    return sql.array(*(cell.cast("double") for cell in cells))
+
+
+def read_block(d: int, batch: Any) -> Block:
+    """A batch of Arrow lists as a block, nulls NaN."""
+    lists = batch.column(0)
+    lengths = np.asarray(lists.drop_null().value_lengths())
+    if (lengths != d).any():
+        msg = f"every vector must have {d} entries, as the first one; got {lengths[lengths != d][0]}."
+        raise ShapeError(msg)
+    rows = np.full((len(lists), d), np.nan)
+    rows[np.asarray(lists.is_valid())] = lists.flatten().to_numpy(zero_copy_only=False).reshape(-1, d)
+    return Block(rows)
+
+
+def _packed(read: Callable[[Iterable[Any]], Iterator[Any]], batches: Iterable[Any]) -> Iterator[Any]:
+    return (_record(block=[pickle.dumps(block, 5)]) for block in read(batches))
+
+
+def _each(function: Callable[[Any], Any], batches: Iterable[Any]) -> Iterator[Any]:
+    with one_blas_thread():  # tasks run side by side already
+        for batch in batches:
+            for cell in batch.column(0):
+                yield quietly(function, pickle.loads(cell.as_buffer()))  # noqa: S301  our own blocks
+
+
+def _summary(summarise: Callable[[Any], Any], batches: Iterable[Any]) -> Iterator[Any]:
+    part, summaries = import_module("pyspark").TaskContext.get().partitionId(), _each(summarise, batches)
+    for first in summaries:  # once, or never if the partition is empty
+        yield _record(part=[part], summary=[pickle.dumps(reduce(lambda a, b: a.merge(b), summaries, first))])
+
+
+def _answers(function: Callable[[Any], Any], batches: Iterable[Any]) -> Iterator[Any]:
+    return (_record(**{name: np.asarray(c, np.float64) for name, c in _flat(a)}) for a in _each(function, batches))
+
+
+def _record(**columns: Any) -> Any:
+    return import_module("pyarrow").RecordBatch.from_pydict(columns)
+
+
+def _flat(answer: Any, name: str = "value") -> list[tuple[str, Any]]:
+    if isinstance(answer, tuple):
+        fields: Any = zip(answer._fields, answer, strict=True)  # type: ignore[attr-defined]
+        return [column for field, part in fields for column in _flat(part, field)]
+    table = answer.reshape(len(answer), int(np.prod(answer.shape[1:])))
+    return [(name if answer.ndim == 1 else f"{name}_{i}", column) for i, column in enumerate(table.T)]
+
+
+def _release(frame: Any) -> None:
+    with suppress(Exception):  # the session may have ended
+        frame.unpersist()

@@ -1,0 +1,343 @@
+"""Rows in Dask: the same answers, wherever they are computed and whoever dies meanwhile."""
+
+import os
+import signal
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from probpca import PPCA, DataError, ShapeError, SourceError, open_source, outliers
+from probpca.inference.likelihood import log_likelihood
+from probpca.inference.posterior import posterior_mean
+from probpca.learning.expectation import expect
+from probpca.models import LinearGaussian
+from probpca.rows import Block, observe
+from probpca.sources import scaled
+from probpca.sources.dask import is_dask, open_dask
+from probpca.sources.local import resolve_jobs
+from probpca.statistics import Moments, Root, Spread, Stack
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+pd = pytest.importorskip("pandas")
+pytest.importorskip("distributed")
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:distributed", "ignore::ResourceWarning")
+
+N, D, Q = 3000, 7, 2
+RNG = np.random.default_rng(11)
+LOADINGS = RNG.standard_normal((D, Q))
+# Whole numbers: float32 and integers hold the same values.
+ROWS = np.round(8 * (RNG.standard_normal((N, Q)) @ LOADINGS.T + 0.4 * RNG.standard_normal((N, D)) + 1))
+HOLEY = np.where(RNG.random((N, D)) < 0.2, np.nan, ROWS)
+MODEL = LinearGaussian(ROWS.mean(axis=0), 8 * LOADINGS, 10.0)
+NAMES = list("abcdefg")
+
+
+def some_parts_empty(rows):
+    frame = dd.from_pandas(pd.DataFrame(rows, columns=NAMES).assign(part=np.arange(len(rows)) // 100), npartitions=30)
+    return dd.concat([frame[frame.part < 0], frame, frame[frame.part < 0]]).drop(columns="part")
+
+
+def nullable(rows):
+    frame = pd.DataFrame(rows, columns=NAMES).astype("Int64")
+    return dd.from_pandas(frame.assign(b=frame.b.astype("Float64"), c=frame.c.astype("int64[pyarrow]")), npartitions=3)
+
+
+SOURCES = {
+    "array": lambda rows: da.from_array(rows, chunks=(700, D)),
+    "array cut by columns": lambda rows: da.from_array(rows, chunks=(700, 3)),
+    "one chunk": lambda rows: da.from_array(rows, chunks=-1),
+    "many chunks": lambda rows: da.from_array(rows, chunks=(50, D)),
+    "float32": lambda rows: da.from_array(rows.astype(np.float32), chunks=(700, D)),
+    "unknown lengths": lambda rows: da.from_array(rows, chunks=(700, D))[da.ones(len(rows), chunks=700) > 0],
+    "dataframe": lambda rows: dd.from_pandas(pd.DataFrame(rows, columns=NAMES), npartitions=4),
+    "dataframe of float32": lambda rows: dd.from_pandas(pd.DataFrame(rows.astype(np.float32)), npartitions=4),
+    "nullable columns": nullable,
+    "some parts empty": some_parts_empty,
+    "delayed blocks": lambda rows: [dask.delayed(part) for part in np.array_split(rows, 5)],
+    "delayed, some empty": lambda rows: [dask.delayed(rows[a:b]) for a, b in [(0, 0), (0, 9), (9, 9), (9, N), (N, N)]],
+}
+
+
+@pytest.fixture(params=SOURCES.values(), ids=SOURCES)
+def collection(request):
+    return request.param
+
+
+@pytest.fixture
+def source(collection):
+    with dask.config.set(scheduler="threads"):
+        yield open_dask(collection(ROWS))
+
+
+@pytest.fixture(params=["threads", "cluster"])
+def engine(request):
+    if request.param == "threads":
+        with dask.config.set(scheduler="threads"):
+            yield
+    else:
+        yield request.getfixturevalue("client")
+
+
+def assert_same_model(found, wanted, tol):
+    assert_allclose(found.loadings_, wanted.loadings_, atol=tol * np.abs(wanted.loadings_).max())
+    assert_allclose(found.mean_, wanted.mean_, rtol=tol)
+    assert_allclose(found.noise_variance_, wanted.noise_variance_, rtol=tol)
+    assert_allclose(found.log_likelihood_, wanted.log_likelihood_, rtol=tol)
+
+
+def same_fit(rows, source, **settings):
+    """The fit to Dask rows, after comparing it to those of batches and of the array."""
+    settings = {"n_components": Q, "random_state": 0, "tol": 1e-9, **settings}
+    found = PPCA(**settings).fit(source)
+    # The same way there; that of rows in memory has another start, where cells are missing.
+    assert_same_model(found, PPCA(**settings).fit(open_source(np.array_split(rows, 3))), 1e-9)
+    local = PPCA(**settings).fit(rows)
+    assert_same_model(found, local, 1e-7 if np.isnan(rows).any() else 1e-9)
+    return local, found
+
+
+def test_a_fold_equals_the_summary_of_one_block(source):
+    moments, whole = source.fold(Moments.of), Moments.of(Block(ROWS))
+    assert (moments.weight, moments.count) == (N, N)
+    assert_allclose(moments.mean, whole.mean, rtol=1e-7 if source.single_precision else 1e-12)
+    assert_allclose(moments.scatter, whole.scatter, rtol=1e-6 if source.single_precision else 1e-11)
+    assert_allclose(source.fold(Spread.of).squares, np.diag(whole.scatter), rtol=1e-6)
+    factor = source.fold(Root.of).factor
+    assert_allclose(factor.T @ factor, whole.scatter, atol=1e-9 * whole.scatter.max())
+
+
+def test_a_fold_keeps_the_order_of_the_rows(source):
+    stack = source.fold(Stack.of)
+    assert_array_equal(np.hstack([stack.panel(columns, np.float64).copy() for columns in stack.panels()]), ROWS)
+
+
+def test_a_fold_is_the_same_to_the_last_bit_each_time(source):
+    first = source.fold(partial(expect, MODEL))
+    for name in first.__slots__:
+        assert_array_equal(getattr(source.fold(partial(expect, MODEL)), name), getattr(first, name))
+
+
+def test_prepared_blocks_are_kept(source, tmp_path):
+    def prepare(block):
+        with (tmp_path / "calls").open("a") as file:
+            file.write("x")
+        return Block(block.values + 1.0)
+
+    kept = source.keep(prepare)
+    calls = (tmp_path / "calls").read_text()
+    for _ in range(3):
+        assert_allclose(kept.fold(Moments.of).mean, ROWS.mean(axis=0) + 1, rtol=1e-6)
+    assert (tmp_path / "calls").read_text() == calls
+    assert_array_equal(kept.keep(prepare).map(lambda block: block.values).compute(), ROWS + 2)
+
+
+def test_what_was_prepared_can_be_mapped(source):
+    observed = source.keep(partial(observe, centre=np.zeros(D), keep_empty=True))
+    assert observed.incomplete  # it is not known otherwise
+    counts = observed.map(lambda rows: np.concatenate([part.observed for part in rows.parts] or [np.zeros(0)]))
+    assert_array_equal(counts.compute(), np.full(N, D))
+
+
+def test_a_map_is_a_dask_array_in_the_order_of_the_rows(source):
+    scores = source.map(partial(log_likelihood, MODEL))
+    assert isinstance(scores, da.Array)
+    assert scores.ndim == 1
+    assert_allclose(scores.compute(), log_likelihood(MODEL, ROWS), rtol=1e-9)
+    latent = source.map(partial(posterior_mean, MODEL))
+    assert latent.shape[1] == Q
+    assert_allclose(latent.compute(), posterior_mean(MODEL, ROWS), atol=1e-6 if source.single_precision else 1e-9)
+
+
+def test_a_map_of_several_arrays_is_as_many_dask_arrays(source):
+    found, wanted = source.map(partial(outliers, MODEL)), outliers(MODEL, ROWS)
+    assert type(found) is type(wanted)
+    for mine, right in zip(dask.compute(*found), wanted, strict=True):
+        assert mine.dtype == right.dtype
+        assert_allclose(mine, right, rtol=1e-9, atol=1e-9)
+
+
+def test_lengths_are_known_where_dask_knows_them(source):
+    known = source.n_rows is not None
+    assert source.n_rows in (N, None)
+    assert source.n_stored == (N * D if known else None)
+    assert source.map(partial(log_likelihood, MODEL)).shape == pytest.approx((N if known else np.nan,), nan_ok=True)
+    by_part = source.map(lambda block: np.array([block.is_complete]))  # not an answer for each row
+    assert np.isnan(by_part.shape[0])
+    assert by_part.compute().tolist() == [True] * len(source.parts)
+    assert scaled(source, np.full(D, 2.0)).map(partial(log_likelihood, MODEL)).compute().shape == (N,)
+
+
+def test_a_source_says_what_it_is(source, collection, request):
+    assert is_dask(collection(ROWS))
+    assert source.n_features == D
+    assert source.repeatable
+    assert not source.in_memory
+    assert not source.incomplete
+    assert source.single_precision == ("float32" in request.node.callspec.id)
+    assert source.columns in (None, tuple(NAMES), tuple(map(str, range(D))))
+
+
+def test_what_dask_does_not_hold_is_left_to_others():
+    for rows in (ROWS, [ROWS], [], iter([ROWS]), pd.DataFrame(ROWS), "rows.npy", None):
+        assert not is_dask(rows)
+
+
+@pytest.mark.parametrize("rows", [ROWS, HOLEY], ids=["complete", "missing"])
+def test_a_fit_equals_that_of_the_array(collection, rows):
+    with dask.config.set(scheduler="threads"):
+        source = open_dask(collection(rows))
+        same_fit(rows.astype(np.float32) if source.single_precision else rows, source)
+
+
+@pytest.mark.parametrize("rows", [ROWS, HOLEY], ids=["complete", "missing"])
+@pytest.mark.parametrize("solver", ["auto", "px_em", "gradient"])
+@pytest.mark.usefixtures("engine")
+def test_any_solver_and_any_engine_lead_there(rows, solver):
+    same_fit(rows, open_dask(da.from_array(rows, chunks=(500, 3))), solver=solver)
+
+
+@pytest.mark.usefixtures("engine")
+def test_units_of_columns_do_not_matter_to_a_standardized_fit():
+    for rows in (ROWS, HOLEY):
+        same_fit(rows, open_dask(da.from_array(rows, chunks=(500, 3))), standardize=True)
+
+
+@pytest.mark.usefixtures("engine")
+def test_gaps_may_start_after_the_first_part():
+    rows = np.vstack([ROWS, HOLEY])
+    same_fit(rows, open_dask(da.from_array(rows, chunks=(1000, D))))
+
+
+@pytest.mark.usefixtures("engine")
+def test_integers_are_numbers():
+    same_fit(ROWS, open_dask(da.from_array(ROWS.astype(np.int32), chunks=(900, D))))
+
+
+@pytest.mark.usefixtures("engine")
+def test_questions_about_rows_are_answered_by_the_workers():
+    source = open_dask(da.from_array(HOLEY, chunks=(500, D)))
+    local, found = same_fit(HOLEY, source)
+    for method in ("transform", "score_samples", "reconstruct", "impute"):
+        answer = getattr(found, method)(source)
+        assert isinstance(answer, da.Array)
+        right = getattr(local, method)(HOLEY)
+        assert answer.shape == right.shape
+        assert_allclose(answer.compute(), right, rtol=1e-6, atol=1e-6)
+    std = found.impute(source, return_std=True)[1]
+    assert_allclose(std.compute(), local.impute(HOLEY, return_std=True)[1], rtol=1e-6)
+
+
+def test_jobs_are_the_threads_of_the_workers(client):
+    rows = da.from_array(ROWS, chunks=(500, D))
+    assert open_dask(rows).n_jobs == sum(client.nthreads().values()) == 2
+    assert open_dask(rows, n_jobs=5).n_jobs == 5
+
+
+def test_without_a_cluster_jobs_are_the_threads_of_this_process(monkeypatch):
+    monkeypatch.setattr("distributed.default_client", lambda: (_ for _ in ()).throw(ValueError))
+    assert open_dask(da.ones((9, 3))).n_jobs == resolve_jobs(None)
+
+
+@pytest.mark.usefixtures("engine")
+def test_workers_run_blas_in_one_thread():
+    def threads(_):
+        from threadpoolctl import threadpool_info  # noqa: PLC0415
+
+        return np.array([lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"])
+
+    assert (open_dask(da.from_array(ROWS, chunks=(500, D))).map(threads).compute() == 1).all()
+
+
+def test_columns_of_both_precisions_are_read_in_the_higher_one():
+    rows = ROWS / 3
+    frame = pd.DataFrame(rows, columns=NAMES).astype({"a": np.float32})
+    source = open_dask(dd.from_pandas(frame, npartitions=2))
+    assert not source.single_precision
+    assert_allclose(source.fold(Moments.of).mean[1:], rows.mean(axis=0)[1:], rtol=1e-12)
+
+
+def test_a_column_that_holds_no_numbers_is_named():
+    frame = dd.from_pandas(pd.DataFrame(ROWS, columns=NAMES).assign(e="text"), npartitions=2)
+    with pytest.raises(DataError, match="column 'e' has dtype"):
+        open_dask(frame)
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "words"),
+    [
+        (lambda: da.ones(5), ShapeError, r"matrix \(n, d\)"),
+        (lambda: da.ones((5, 2, 2)), ShapeError, r"matrix \(n, d\)"),
+        (lambda: da.ones((5, 2), dtype=complex), DataError, "complex128"),
+        (lambda: dd.from_pandas(pd.Series([1.0, 2.0]), npartitions=1), SourceError, "got Series"),
+        (lambda: dask.delayed(ROWS), SourceError, "list of delayed"),
+    ],
+)
+def test_what_is_no_table_of_numbers_is_refused(rows, error, words):
+    with pytest.raises(error, match=words):
+        open_dask(rows())
+
+
+@pytest.mark.usefixtures("engine")
+def test_blocks_of_different_widths_are_refused():
+    source = open_dask([dask.delayed(ROWS), dask.delayed(ROWS[:, :3])])
+    with pytest.raises(ShapeError, match="every block must have 7 columns, as the first one; got 3"):
+        source.fold(Moments.of)
+
+
+@pytest.mark.usefixtures("engine")
+def test_infinity_is_found_by_the_workers():
+    rows = ROWS.copy()
+    rows[1700, 2] = np.inf
+    with pytest.raises(DataError, match="infinity"):
+        PPCA(Q).fit(open_dask(da.from_array(rows, chunks=(500, D))))
+
+
+class Fatal:
+    """Rows of another source; the worker that reaches the last block of the k-th fold is killed, once."""
+
+    def __init__(self, source, flag, fold, count=None):
+        self._source, self._flag, self._fold, self._count = source, flag, fold, count or []
+
+    def __getattr__(self, name):
+        return getattr(self._source, name)
+
+    def map(self, function):
+        return self._source.map(function)
+
+    def keep(self, prepare):
+        return Fatal(self._source.keep(prepare), self._flag, self._fold, self._count)
+
+    def fold(self, summarise):
+        self._count.append(1)
+        if len(self._count) != self._fold:
+            return self._source.fold(summarise)
+        flag = self._flag
+
+        def deadly(block):
+            if not flag.exists():
+                flag.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return summarise(block)
+
+        return self._source.fold(deadly)
+
+
+@pytest.mark.parametrize("rows", [ROWS, HOLEY], ids=["complete", "missing"])
+def test_the_death_of_a_worker_changes_nothing(client, tmp_path, rows):
+    settings = {"n_components": Q, "random_state": 0, "tol": 1e-8}
+    array = da.from_array(rows, chunks=(250, D))
+    calm = PPCA(**settings).fit(open_dask(array))
+    before = client.run(os.getpid)
+    fatal = Fatal(open_dask(array), tmp_path / "killed", fold=1 if rows is ROWS else 3)
+    found = PPCA(**settings).fit(fatal)
+    client.wait_for_workers(2, timeout=60)
+    assert (tmp_path / "killed").exists()
+    assert set(client.run(os.getpid).values()) != set(before.values())
+    assert_allclose(found.loadings_, calm.loadings_, rtol=1e-12, atol=1e-12 * np.abs(calm.loadings_).max())
+    assert_allclose(found.noise_variance_, calm.noise_variance_, rtol=1e-12)
+    assert found.trace_ == pytest.approx(calm.trace_, rel=1e-12)

@@ -1,0 +1,257 @@
+"""Rows in Spark: the same answers, wherever they are computed and whoever dies meanwhile."""
+
+import os
+import signal
+from decimal import Decimal
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from probpca import PPCA, DataError, open_source, outliers
+from probpca.inference.likelihood import log_likelihood
+from probpca.inference.posterior import posterior_mean
+from probpca.learning.expectation import expect
+from probpca.models import LinearGaussian
+from probpca.rows import Block, observe
+from probpca.sources.spark import is_spark, open_spark
+from probpca.statistics import Moments
+
+pytest.importorskip("pyspark")
+pd = pytest.importorskip("pandas")
+
+pytestmark = pytest.mark.filterwarnings("default")  # Spark warns of what pandas and Python will do one day
+
+N, D, Q = 2000, 6, 2
+RNG = np.random.default_rng(5)
+LOADINGS = RNG.standard_normal((D, Q))
+# Halves: every type holds the same values.
+ROWS = np.round(8 * (RNG.standard_normal((N, Q)) @ LOADINGS.T + 0.4 * RNG.standard_normal((N, D)) + 1)) / 2
+HOLEY = np.where(RNG.random((N, D)) < 0.2, np.nan, ROWS)
+HOLEY[7] = np.nan  # nothing observed
+MODEL = LinearGaussian(ROWS.mean(axis=0), 4 * LOADINGS, 3.0)
+NAMES = [*"abcde", "f.1"]
+PARTS = 3
+
+
+def with_nulls(rows):
+    """Python rows with None for NaN."""
+    return [[None if np.isnan(cell) else float(cell) for cell in row] for row in rows]
+
+
+def columns(spark, rows, kind="double"):
+    schema = ", ".join(f"`{name}` {kind}" for name in NAMES)
+    convert = {"double": float, "float": float, "decimal(10,1)": Decimal}[kind]
+    table = [[None if cell is None else convert(cell) for cell in row] for row in with_nulls(rows)]
+    return spark.createDataFrame(table, schema).repartition(PARTS)
+
+
+def arrays(spark, rows):
+    table = [(None if all(cell is None for cell in row) else row,) for row in with_nulls(rows)]
+    return spark.createDataFrame(table, "x array<double>").repartition(PARTS)
+
+
+def vectors(spark, rows):
+    from pyspark.ml.functions import array_to_vector  # noqa: PLC0415
+
+    table = [([float(cell) for cell in row],) for row in rows]  # a vector has NaN and no nulls
+    return spark.createDataFrame(table, "x array<double>").select(array_to_vector("x").alias("features"))
+
+
+def some_parts_empty(spark, rows):
+    frame = columns(spark, rows)
+    return frame.repartition(8, frame.a > 4)
+
+
+KINDS = {
+    "columns": columns,
+    "columns of float": partial(columns, kind="float"),
+    "columns of decimal": partial(columns, kind="decimal(10,1)"),
+    "arrays": arrays,
+    "vectors": vectors,
+    "some parts empty": some_parts_empty,
+}
+
+
+@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def source(spark):
+    return open_spark(columns(spark, ROWS))
+
+
+def in_order(rows):
+    """Sorted rows: Spark keeps no order."""
+    rows = np.asarray(rows)
+    return rows[np.lexsort(np.nan_to_num(rows, nan=1e9).T)]
+
+
+def assert_same_model(found, wanted, tol):
+    assert_allclose(found.loadings, wanted.loadings, atol=tol * np.abs(wanted.loadings).max())
+    assert_allclose(found.mean, wanted.mean, rtol=tol)
+    assert_allclose(found.noise_variance, wanted.noise_variance, rtol=tol)
+
+
+def test_a_fold_equals_the_summary_of_one_block(spark, kind):
+    source, whole = open_spark(kind(spark, ROWS)), Moments.of(Block(ROWS))
+    assert not source.incomplete
+    assert source.n_features == D
+    assert source.columns == (None if kind in (arrays, vectors) else tuple(NAMES))
+    moments = source.fold(Moments.of)
+    assert (moments.weight, moments.count) == (N, N)
+    assert_allclose(moments.mean, whole.mean, rtol=1e-12)
+    assert_allclose(moments.scatter, whole.scatter, rtol=1e-11)
+
+
+def test_a_fold_is_the_same_to_the_last_bit_each_time(source):
+    first, second = (source.fold(partial(expect, MODEL)) for _ in range(2))
+    for name in first.__slots__:
+        assert_array_equal(getattr(second, name), getattr(first, name))
+
+
+def test_a_map_is_a_dataframe_with_a_column_for_each_number(source):
+    scores = source.map(partial(log_likelihood, MODEL))
+    assert is_spark(scores)
+    assert scores.columns == ["value"]
+    assert_allclose(np.sort(scores.toPandas().value), np.sort(log_likelihood(MODEL, ROWS)), rtol=1e-9)
+    rows = source.map(lambda block: np.hstack([block.values, posterior_mean(MODEL, block)]))
+    assert rows.columns == [f"value_{i}" for i in range(D + Q)]
+    wanted = np.hstack([ROWS, posterior_mean(MODEL, ROWS)])
+    assert_allclose(in_order(rows.toPandas()), in_order(wanted), rtol=1e-9, atol=1e-9)
+
+
+def test_a_map_of_several_arrays_has_columns_of_their_names(spark):
+    found = open_spark(columns(spark, ROWS[:50])).map(partial(outliers, MODEL)).toPandas()
+    wanted = outliers(MODEL, ROWS[:50])
+    assert_allclose(np.sort(found.distance), np.sort(wanted.distance), rtol=1e-9)
+    assert_allclose(np.sort(found.contributions_3), np.sort(wanted.contributions[:, 3]), rtol=1e-9, atol=1e-12)
+
+
+def test_prepared_blocks_are_kept(spark, tmp_path):
+    def prepare(block):
+        with (tmp_path / "calls").open("a") as file:
+            file.write("x" * bool(block.n_rows > 2))
+        return Block(block.values + 1.0)
+
+    kept = open_spark(columns(spark, ROWS)).keep(prepare)
+    for _ in range(3):
+        assert_allclose(kept.fold(Moments.of).mean, ROWS.mean(axis=0) + 1, rtol=1e-12)
+    assert (tmp_path / "calls").read_text() == "x" * PARTS
+    again = kept.keep(prepare).map(lambda block: block.values)
+    assert_array_equal(in_order(again.toPandas()), in_order(ROWS + 2))
+
+
+def test_what_was_prepared_can_be_mapped(spark):
+    observed = open_spark(columns(spark, HOLEY)).keep(partial(observe, centre=np.zeros(D), keep_empty=True))
+    counts = observed.map(lambda rows: np.concatenate([part.observed for part in rows.parts])).toPandas().value
+    assert_array_equal(np.sort(counts), np.sort((~np.isnan(HOLEY)).sum(axis=1)))
+
+
+def test_a_source_says_what_it_is(spark, source):
+    assert is_spark(columns(spark, ROWS))
+    assert source.repeatable
+    assert not source.in_memory
+    assert not source.incomplete
+    assert open_spark(columns(spark, HOLEY)).incomplete
+
+
+def test_what_spark_does_not_hold_is_left_to_others():
+    for rows in (ROWS, [ROWS], [], pd.DataFrame(ROWS), None):
+        assert not is_spark(rows)
+
+
+def test_a_fit_equals_that_of_the_array(source):
+    found = PPCA(Q).fit(source)
+    assert_same_model(found.model_, PPCA(Q).fit(ROWS).model_, 1e-9)
+
+
+def test_a_fit_to_missing_cells_equals_that_of_the_array(spark, kind):
+    settings = {"n_components": Q, "random_state": 0, "tol": 1e-9}
+    found = PPCA(**settings).fit(open_spark(kind(spark, HOLEY)))
+    # The same way there; that of rows in memory has another start.
+    assert_same_model(found.model_, PPCA(**settings).fit(open_source(np.array_split(HOLEY, 3))).model_, 1e-9)
+    assert_same_model(found.model_, PPCA(**settings).fit(HOLEY).model_, 1e-6)
+
+
+def test_what_is_cached_is_given_back(spark):
+    source = open_spark(columns(spark, HOLEY))
+    PPCA(Q, random_state=0).fit(source)
+    frame = source._cached
+    assert frame.storageLevel.useMemory
+    del source
+    assert not frame.storageLevel.useMemory
+
+
+def test_a_column_that_holds_no_numbers_is_named(spark):
+    frame = spark.createDataFrame([(1.0, "text")], "a double, b string")
+    with pytest.raises(DataError, match="column 'b' has type string"):
+        open_spark(frame)
+    with pytest.raises(DataError, match="column 'x' has type array<string>"):
+        open_spark(spark.createDataFrame([(["text"],)], "x array<string>"))
+    with pytest.raises(DataError, match="column 'x' has type array<double>"):
+        open_spark(spark.createDataFrame([([1.0], 1.0)], "x array<double>, y double"))
+
+
+def test_vectors_of_different_lengths_are_refused(spark):
+    from pyspark.errors import PythonException  # noqa: PLC0415
+
+    frame = spark.createDataFrame([([1.0, 2.0],), ([1.0],)], "x array<double>").coalesce(1)
+    with pytest.raises(PythonException, match="every vector must have 2 entries, as the first one; got 1"):
+        open_spark(frame).fold(Moments.of)
+
+
+def test_no_rows_are_too_few(spark):
+    with pytest.raises(DataError, match="2 rows"):
+        PPCA(1).fit(open_spark(spark.createDataFrame([], "a double, b double")))
+    with pytest.raises(DataError, match="2 rows"):
+        PPCA(1).fit(open_spark(columns(spark, ROWS).where("a > 1e9")))
+
+
+class Fatal:
+    """Rows of another source; the executor that reaches a block of the k-th fold is killed, once."""
+
+    def __init__(self, source, flag, fold, count=None):
+        self._source, self._flag, self._fold, self._count = source, flag, fold, [] if count is None else count
+
+    def __getattr__(self, name):
+        return getattr(self._source, name)
+
+    def map(self, function):
+        return self._source.map(function)
+
+    def keep(self, prepare):
+        return Fatal(self._source.keep(prepare), self._flag, self._fold, self._count)
+
+    def fold(self, summarise):
+        self._count.append(1)
+        if len(self._count) != self._fold:
+            return self._source.fold(summarise)
+        flag = self._flag
+
+        def deadly(block):
+            if not flag.exists():
+                daemon = os.getppid()
+                with open(f"/proc/{daemon}/stat") as stat:  # noqa: PTH123
+                    executor = int(stat.read().rsplit(")", 1)[1].split()[1])
+                flag.write_text(str(executor))
+                os.kill(executor, signal.SIGKILL)
+            return summarise(block)
+
+        return self._source.fold(deadly)
+
+
+@pytest.mark.parametrize("rows", [ROWS, HOLEY], ids=["complete", "missing"])
+def test_the_death_of_an_executor_changes_nothing(spark, tmp_path, rows):
+    settings = {"n_components": Q, "random_state": 0, "tol": 1e-8}
+    frame = columns(spark, rows)
+    calm = PPCA(**settings).fit(open_spark(frame))
+    found = PPCA(**settings).fit(Fatal(open_spark(frame), tmp_path / "killed", fold=1 if rows is ROWS else 3))
+    executor = int((tmp_path / "killed").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(executor, 0)
+    assert_same_model(found.model_, calm.model_, 1e-12)
+    assert found.trace_ == pytest.approx(calm.trace_, rel=1e-12)
