@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from probpca.rows import Block
     from probpca.sources import Source
 
-SAMPLE_CELLS = 2**22
+SAMPLE_CELLS = 2**20
 SAMPLE_ROWS = 1000
 """How much of rows that are not at hand is fitted first: a good start costs no pass then."""
 

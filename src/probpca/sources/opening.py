@@ -49,12 +49,12 @@ def open_source(  # noqa: PLR0913
     how often each row counts: 2 is the row twice, 0 a row that is not there. ``cell_weight`` are
     relative precisions of cells, shaped like the rows: noise variance over weight, 0 a missing cell.
     """
+    if is_dask(rows) or is_spark(rows):  # before anything is asked of them: what is delayed has every attribute
+        _no_weight(weight, cell_weight, "a cluster")
+        return open_dask(rows, n_jobs) if is_dask(rows) else open_spark(rows, n_jobs)
     if is_source(rows):
         _no_weight(weight, cell_weight, "a source")
         return rows
-    if is_dask(rows) or is_spark(rows):
-        _no_weight(weight, cell_weight, "a cluster")
-        return open_dask(rows, n_jobs) if is_dask(rows) else open_spark(rows, n_jobs)
     if is_path(rows):
         _no_weight(weight, cell_weight, "a file")
         return open_file(rows, Opening(columns, n_jobs, watch))

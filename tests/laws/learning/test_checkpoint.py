@@ -22,6 +22,7 @@ from probpca.learning import missing
 from probpca.learning.checkpoint import Checkpoint, Saved, Saver
 from probpca.learning.standardize import fit_standardized
 from probpca.models.files import read_record
+from probpca.sources import memory
 from probpca.sources.local import one_blas_thread
 from probpca.statistics import Columns
 
@@ -191,7 +192,8 @@ def test_a_standardized_fit_goes_on_too(x, path):
     x = x * np.geomspace(0.01, 100, D)
     wanted = fit(x, start=fit_standardized)
     interrupted(x, path, 4, start=fit_standardized)
-    found = fit(x, path, start=fit_standardized)
+    found, further = counted(x, path, start=fit_standardized)
+    assert further == len(found.trace) - 5
     assert_allclose(found.log_likelihood, wanted.log_likelihood, atol=1e-5)
     assert_allclose(found.model.noise_variance, wanted.model.noise_variance, rtol=1e-4)
 
@@ -200,12 +202,17 @@ def test_a_weighted_fit_goes_on_too(x, path, rng):
     w = rng.integers(1, 4, N).astype(float)
     wanted = fit(x, weight=w)
     interrupted(x, path, 4, weight=w)
-    assert_allclose(fit(x, path, weight=w).log_likelihood, wanted.log_likelihood, atol=1e-5)
+    found, further = counted(x, path, weight=w)
+    assert further == len(found.trace) - 5
+    assert_allclose(found.log_likelihood, wanted.log_likelihood, atol=1e-5)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_more_threads_may_go_on(x, path, jobs):
-    x = np.tile(x, (8, 1))
+def test_more_threads_may_go_on(x, path, jobs, monkeypatch):
+    monkeypatch.setattr(memory, "PIECE_BYTES", 8)
+    monkeypatch.setattr(memory, "FEW_ROWS", 1)  # so that rows are cut, and summed, in another way
+    before, after = (open_source(x, n_jobs=n).fold(Columns.of).mean for n in (3 - jobs, jobs))
+    assert (before != after).any()
     interrupted(x, path, 4, n_jobs=3 - jobs)
     found = fit(x, path, n_jobs=jobs)
     assert_allclose(found.log_likelihood, fit(x).log_likelihood, atol=1e-5)
