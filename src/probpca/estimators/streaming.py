@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from probpca.errors import DataError, ProbpcaError
@@ -12,6 +14,7 @@ from probpca.estimators.fitted import FITTED
 from probpca.estimators.queries import generator
 from probpca.learning.online import Gathered
 from probpca.learning.results import Settings
+from probpca.learning.selection import check_count
 from probpca.learning.streams import Sketched, Stream, Summed, begin
 from probpca.rows import Block
 from probpca.sources.opening import check_weight
@@ -46,8 +49,14 @@ class StreamQueries:
             ensure_all_finite=False,
             ensure_min_features=1 + first,
         )
+        if sample_weight is not None and not np.any(sample_weight):
+            return self  # rows that are not there
         weight = None if sample_weight is None else check_weight(sample_weight, rows.shape[0])
-        block = Block(rows, weight)
+        thin = sparse.issparse(rows)
+        if np.isinf(rows.data if thin else rows).any():
+            msg = "rows must be finite; the batch contains infinity, and was left out.\nHint: NaN is a missing cell."
+            raise DataError(msg)
+        block = Block(rows, weight, unstored_missing=thin and self.missing == "unstored")
         stream = self._stream(block)
         self._set_stream(stream.absorb(block, self.half_life))
         return self
@@ -78,6 +87,8 @@ class StreamQueries:
         parameters: Any = self
         stream = self.__dict__.get("stream_")
         if stream is None:
+            if isinstance(parameters.n_components, Integral):
+                check_count(int(parameters.n_components), block.n_features)
             stream = begin(block.n_features, parameters.n_components, standardize=parameters.standardize)
         if block.is_complete or not isinstance(stream, Summed | Sketched):
             return stream
@@ -85,7 +96,7 @@ class StreamQueries:
             msg = "missing cells in batches go with standardize=False, and with up to 2,000 columns.\nHint: use fit."
             raise DataError(msg)
         seed = int(generator(parameters.random_state).integers(2**63))
-        earlier = (stream.rows(),) if isinstance(stream, Summed) and stream.weight else ()
+        earlier = (stream.rows(stream.moments.mean),) if isinstance(stream, Summed) and stream.weight else ()
         return Gathered(earlier, parameters.n_components, self._settings(), seed)
 
     def _settings(self) -> Settings:
@@ -93,7 +104,7 @@ class StreamQueries:
         return Settings(parameters.solver, parameters.tol, parameters.max_iter)
 
     def _set_stream(self, stream: Stream) -> None:
-        for name in FITTED:
+        for name in (*FITTED, "source_", "parameter_draws_"):
             self.__dict__.pop(name, None)
         self.stream_ = stream
 

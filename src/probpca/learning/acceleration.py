@@ -42,6 +42,8 @@ def iterate_accelerated(
     lowest = float(np.log(floor) - 2 * np.log(coordinates.unit))
     state, plain, fallback = start, True, start
     history = _History(coordinates.pack)
+    if len(monitor.trace) > monitor.max_iter:  # an earlier process has used them up
+        monitor.record(step(state)[1])
     while len(monitor.trace) <= monitor.max_iter:
         following, value = step(state)
         if not plain and not value >= monitor.trace[-1]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, final
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from probpca.models import LinearGaussian
     from probpca.statistics import Columns
+    from probpca.typing import Array
 
     Step: TypeAlias = Callable[[LinearGaussian], tuple[LinearGaussian, float]]
 
@@ -38,6 +40,7 @@ class Checkpoint:
 
     path: Path
     columns: Columns  # of the rows, by which they are known again
+    asked: str = ""  # the number of components, or the rule, that was asked for
 
     def read(self) -> Saved | None:
         """What an earlier process left; None if there is nothing."""
@@ -49,22 +52,42 @@ class Checkpoint:
                 f"{self.path} is not a checkpoint but a {header.get('kind')}.\nHint: give the checkpoint another name."
             )
             raise DataError(msg)
-        mean = arrays["column_mean"]
-        same = header["cells"] == float(self.columns.observed.sum()) and mean.shape == self.columns.mean.shape
-        if not (same and np.allclose(mean, self.columns.mean, rtol=1e-9, atol=0)):
+        if header["asked"] != self.asked:
+            msg = (
+                f"{self.path} belongs to a fit with n_components={header['asked']}; this one has {self.asked}.\n"
+                "Hint: delete it, or give the checkpoint another name."
+            )
+            raise DataError(msg)
+        if not self._are_the_same(header["cells"], arrays["column_mean"], arrays["column_squares"]):
             msg = f"{self.path} belongs to a fit to other rows.\nHint: delete it, or give the checkpoint another name."
             raise DataError(msg)
         return Saved(model_from_arrays(self.path, arrays), header["rule"], tuple(arrays["trace"].tolist()))
 
+    def _are_the_same(self, cells: float, mean: Array, squares: Array) -> bool:
+        """Do rows with this summary look like these?"""
+        columns = self.columns
+        if cells != float(columns.observed.sum()) or mean.shape != columns.mean.shape:
+            return False
+        rounding = 1e-9 * (np.sqrt(columns.variance) + np.abs(columns.mean))
+        return bool(
+            (np.abs(mean - columns.mean) <= rounding).all() and np.allclose(squares, columns.squares, rtol=1e-6)
+        )
+
     def write(self, saved: Saved) -> None:
         """Replace what was there."""
-        header = {"kind": KIND, "rule": saved.rule, "cells": float(self.columns.observed.sum())}
-        arrays = {"trace": np.array(saved.trace), "column_mean": self.columns.mean}
+        cells = float(self.columns.observed.sum())
+        header = {"kind": KIND, "rule": saved.rule, "asked": self.asked, "cells": cells}
+        arrays = {
+            "trace": np.array(saved.trace),
+            "column_mean": self.columns.mean,
+            "column_squares": self.columns.squares,
+        }
         write_record(self.path, header, {**model_arrays(saved.model), **arrays})
 
     def remove(self) -> None:
-        """The fit is done."""
-        self.path.unlink(missing_ok=True)
+        """The fit is done; what processes that were killed while they wrote have left goes too."""
+        for left in (self.path, *self.path.parent.glob(f"{glob.escape(self.path.name)}.*.part")):
+            left.unlink(missing_ok=True)
 
 
 @final

@@ -74,6 +74,16 @@ def theta_of(model: LinearGaussian) -> Array:
     return np.vstack([model.loadings.T, model.mean])
 
 
+def whitening_basis(latent: Gaussian) -> Array:
+    """B with B' [z; 1] = [L^{-1} (z - m); 1], for latents N(m, L L'): the axes of ``LinearGaussian.whiten``."""
+    q = latent.mean.size
+    inverse = np.linalg.solve(np.linalg.cholesky(latent.covariance), np.eye(q))
+    basis = np.eye(q + 1)
+    basis[:q, :q] = inverse.T
+    basis[q, :q] = -inverse @ latent.mean
+    return basis
+
+
 def latent_moments(sums: Regression) -> Gaussian:
     """Mean and covariance of the latents over rows: N(0, I) at the optimum."""
     second = unpack(sums.latent) / sums.weight

@@ -9,7 +9,7 @@ import numpy as np
 
 from probpca.errors import SourceError
 from probpca.inference.likelihood import LOG_2PI
-from probpca.learning.em import latent_moments, maximise, theta_of
+from probpca.learning.em import latent_moments, maximise, theta_of, whitening_basis
 from probpca.learning.loop import Iterated
 from probpca.learning.results import Status
 from probpca.rows import Block, Observed
@@ -61,7 +61,7 @@ class Incremental:
     ) -> Iterated[LinearGaussian]:
         """Pass after pass; the trace has the objective after each."""
         walk = _Walk(self, start)
-        walk.over(rows)
+        walk.over(rows, eager=not monitor.trace)
         while not monitor.record(walk.objective()) and len(monitor.trace) <= monitor.max_iter:
             if saver is not None:
                 saver.save(walk.model, monitor.trace[-1])
@@ -80,8 +80,8 @@ class _Walk:
         self.total: Regression | None = None
         self.entropy = 0.0
 
-    def over(self, rows: Source) -> None:
-        """One pass."""
+    def over(self, rows: Source, *, eager: bool = True) -> None:
+        """One pass; who goes on from a good model is not ``eager`` to step before all rows have been read."""
         first = not self.known
         for number, piece in enumerate(_pieces(rows)):
             sums = self.method.expect(self.model, piece)
@@ -90,8 +90,13 @@ class _Walk:
             else:
                 self._leave(self.known[number])
                 self.known[number] = self._enter(sums)
-            self._step()
+            if eager and (not first or self._has_enough()):
+                self._step()
         self._sum_afresh()
+
+    def _has_enough(self) -> bool:
+        """Have enough rows been read to learn from them alone?"""
+        return self.total is not None and self.total.cells >= ENOUGH * theta_of(self.model).size
 
     def objective(self) -> float:
         """Free energy at the model, or what takes its place without noise."""
@@ -137,14 +142,12 @@ class _Walk:
         """M-step, then the parameter expansion: latents with moments 0 and I."""
         sums, before = self.total, self.model
         assert sums is not None  # noqa: S101
-        if sums.cells < ENOUGH * theta_of(before).size:
-            return
         after = maximise(before, sums, self.method.floor)
         sums = sums.moved(theta_of(after) - theta_of(before))
         if not self.method.noise_free:
             moments = latent_moments(sums)
             model = after.whiten(moments)
-            basis = _basis(np.asarray(np.linalg.cholesky(moments.covariance), np.float64), moments.mean)
+            basis = whitening_basis(moments)
             sums = sums.turned(basis)
             self.axes = self.axes @ basis
             self.entropy += sums.weight * _log_scale(basis)
@@ -178,16 +181,6 @@ def _energy(sums: Regression, noise: float) -> float:
     diagonal = np.cumsum(np.arange(1, q + 1)) - 1
     prior = float(sums.latent[diagonal].sum())
     return sums.cells * (LOG_2PI + float(np.log(noise))) + float(sums.squares.sum()) / noise + prior
-
-
-def _basis(root: Array, mean: Array) -> Array:
-    """B with B' [z; 1] = [L^{-1} (z - nu); 1]."""
-    q = len(mean)
-    inverse = np.linalg.solve(root, np.eye(q))
-    basis = np.eye(q + 1)
-    basis[:q, :q] = inverse.T
-    basis[q, :q] = -inverse @ mean
-    return basis
 
 
 def _log_scale(basis: Array) -> float:

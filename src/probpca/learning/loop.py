@@ -99,7 +99,7 @@ class Monitor:
 
 def iterate(step: Callable[[S], tuple[S, float]], state: S, monitor: Monitor) -> Iterated[S]:
     """Repeat ``step``, which returns the next state and the objective at the one it was given."""
-    for _ in range(monitor.max_iter):
+    while len(monitor.trace) < monitor.max_iter:
         following, objective = step(state)
         if monitor.record(objective):
             return Iterated(state, Status.CONVERGED, tuple(monitor.trace))

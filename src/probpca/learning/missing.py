@@ -20,7 +20,6 @@ from probpca.statistics import Both, Columns, Sample
 
 if TYPE_CHECKING:
     from probpca.learning.closed_form import Components
-    from probpca.models import LinearGaussian
     from probpca.rows import Block
     from probpca.sources import Source
 
@@ -45,10 +44,15 @@ def fit_missing(source: Source, n_components: Components, settings: Settings, rn
         source = source.keep(_as_it_is)
     with one_blas_thread():
         problem, sample = _open(source, settings, rng)
-        fitted = _resumed(problem) or _searched(problem, sample, n_components)
+        checkpoint = None
+        if settings.checkpoint is not None:
+            checkpoint = Checkpoint(settings.checkpoint, problem.columns, repr(n_components))
+        fitted = _resumed(problem, checkpoint) or _searched(problem, sample, n_components, checkpoint)
         state = fitted.ended.state
         model = state.principal()
         information = turned_information(problem.steps.gram_at(state), state.principal_rotation)
+    if checkpoint is not None:
+        checkpoint.remove()
     collapsed = float(model.noise_variance) <= 2 * problem.floor
     status = Status.NOISE_COLLAPSED if collapsed else fitted.ended.status
     trace, columns = fitted.ended.trace, problem.columns
@@ -69,39 +73,30 @@ def _open(source: Source, settings: Settings, rng: np.random.Generator) -> tuple
     return Problem.of(source, both.first, settings, rng), open_source(both.second.rows, n_jobs=source.n_jobs)
 
 
-def _resumed(problem: Problem) -> Fitted | None:
+def _resumed(problem: Problem, checkpoint: Checkpoint | None) -> Fitted | None:
     """Go on where an earlier process stopped."""
-    checkpoint = _checkpoint(problem)
     saved = None if checkpoint is None else checkpoint.read()
-    return None if saved is None else _to_the_end(problem, saved.model, saved.rule, saved.trace)
+    if checkpoint is None or saved is None:
+        return None
+    return Fitted(problem.run(saved.model, Saver(checkpoint, saved.rule, saved.trace)), saved.rule)
 
 
-def _searched(problem: Problem, sample: Source | None, n_components: Components) -> Fitted:
+def _searched(
+    problem: Problem, sample: Source | None, n_components: Components, checkpoint: Checkpoint | None
+) -> Fitted:
     """Fit rows that are at hand; of others some, then all of them."""
     if sample is None:
-        once = problem.settings.checkpoint is not None and problem.settings.n_init == 1
-        if once and isinstance(n_components, int | np.integer) and not isinstance(n_components, bool):
-            return _to_the_end(problem, first_model(problem, int(n_components)), "as given")
-        return search(problem, n_components)
-    settings = replace(problem.settings, watch=None)
-    small = search(Problem.of(sample, sample.fold(Columns.of), settings, problem.rng), n_components)
-    rule = small.rule if small.rule == "as given" else f"{small.rule}, in a sample of {sample.n_rows:,} rows"
-    return _to_the_end(problem, small.ended.state, rule)
-
-
-def _to_the_end(problem: Problem, start: LinearGaussian, rule: str, trace: tuple[float, ...] = ()) -> Fitted:
-    """Fit from a given start, leaving a checkpoint after each step if one was asked for."""
-    checkpoint = _checkpoint(problem)
-    if checkpoint is None:
-        return Fitted(problem.run(start), rule)
-    ended = problem.run(start, Saver(checkpoint, rule, trace))
-    checkpoint.remove()
-    return Fitted(ended, rule)
-
-
-def _checkpoint(problem: Problem) -> Checkpoint | None:
-    path = problem.settings.checkpoint
-    return None if path is None else Checkpoint(path, problem.columns)
+        once = checkpoint is not None and problem.settings.n_init == 1
+        if not (once and isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)):
+            return search(problem, n_components)
+        start, rule = first_model(problem, int(n_components)), "as given"
+    else:
+        settings = replace(problem.settings, watch=None)
+        small = search(Problem.of(sample, sample.fold(Columns.of), settings, problem.rng), n_components)
+        start, rule = small.ended.state, small.rule
+        if rule != "as given":
+            rule = f"{rule}, in a sample of {sample.n_rows:,} rows"
+    return Fitted(problem.run(start, None if checkpoint is None else Saver(checkpoint, rule)), rule)
 
 
 def _as_it_is(block: Block) -> Block:

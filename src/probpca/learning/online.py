@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import numpy as np
 
 from probpca.errors import DataError
-from probpca.learning.em import maximise, theta_of
+from probpca.learning.em import latent_moments, maximise, theta_of, whitening_basis
 from probpca.learning.expectation import expect
 from probpca.learning.missing import fit_missing
 from probpca.learning.results import FitResult, Status
 from probpca.learning.spectrum import NOISE_FLOOR
+from probpca.learning.streams import fade, weights_of
 from probpca.learning.uncertainty import turned_information
 from probpca.models import LinearGaussian
 from probpca.rows import Block, observe
@@ -70,12 +71,16 @@ class Gathered:
 
     def absorb(self, block: Block, half_life: float | None) -> Gathered | Online:
         """Gather; when there are enough rows, fit them and begin."""
-        blocks = (*self.blocks, Block(dense_values(block), block.weight))
+        new, share = fade(Block(dense_values(block), block.weight), half_life)
+        blocks = (*(replace(old, weight=share * weights_of(old)) for old in self.blocks), new)
         gathered = replace(self, blocks=blocks)
         enough = np.clip(FIRST_CELLS // block.n_features, *FIRST_ROWS)
         if sum(part.n_rows for part in blocks) < enough:
             return gathered
-        result = gathered.fit(self.n_components, self.settings, np.random.default_rng(self.seed))
+        try:
+            result = gathered.fit(self.n_components, self.settings, np.random.default_rng(self.seed))
+        except DataError:  # nothing that varies has been observed yet
+            return gathered
         return Online.after(result, blocks, half_life)
 
     def merge(self, other: Gathered) -> Gathered:
@@ -84,7 +89,7 @@ class Gathered:
 
     def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
         """Fit the rows so far as a table."""
-        weight = np.concatenate([block.weight_of(slice(0, block.n_rows)) for block in self.blocks])
+        weight = np.concatenate([weights_of(block) for block in self.blocks])
         rows = np.vstack([block.values for block in self.blocks])
         return fit_missing(open_source(rows, weight=weight), n_components, settings, rng)
 
@@ -97,6 +102,7 @@ class Online:
     .. math:: s \leftarrow (1 - \gamma_t) s + \gamma_t \bar s(x_t; \theta), \qquad \gamma_t = t^{-0.6}
 
     and the parameters are averaged over the second half of the rows (Polyak), unless rows are to be forgotten.
+    Latents are brought back to moments 0 and I after each step, as in expanded EM, so that the mean follows a jump.
     """
 
     model: LinearGaussian
@@ -129,6 +135,7 @@ class Online:
         state, start = replace(self, half_life=half_life), 0
         while start < block.n_rows:
             size = int(np.clip(state.rows / CHUNKS, *CHUNK_ROWS))
+            size = size if half_life is None else max(min(size, int(half_life / 4)), 1)
             chunk = block.take(slice(start, min(start + size, block.n_rows)))
             state, start = state.step(observe(chunk, state.model.mean)), start + chunk.n_rows
         return state
@@ -142,7 +149,11 @@ class Online:
         sums = self.sums.scaled(1 - gain).merge(new.scaled(gain / new.weight))
         model = maximise(self.model, sums, self.floor)
         sums = sums.moved(theta_of(model) - theta_of(self.model))
+        moments = latent_moments(sums)
+        model, sums = model.whiten(moments), sums.turned(whitening_basis(moments))
         rows = self.rows + new.weight
+        if self.half_life is not None:  # as many as count
+            rows = (1 - gain) * self.rows - gain / np.expm1(-np.log(2) / self.half_life)
         return replace(
             self, model=model, sums=sums, rows=rows, average=self.average.add(rows, new.weight, _packed(model))
         )

@@ -21,6 +21,7 @@ from probpca.statistics import Moments, Sketch
 if TYPE_CHECKING:
     from probpca.learning.closed_form import Components
     from probpca.learning.results import FitResult, Settings
+    from probpca.typing import Array
 
 LARGEST_SCATTER = 2000
 """Features up to which a scatter matrix is kept; beyond, a sketch of it."""
@@ -51,10 +52,15 @@ def fade(block: Block, half_life: float | None) -> tuple[Block, float]:
     """Rows with weights that halve every ``half_life`` rows before the last; and the share that older rows keep."""
     if half_life is None:
         return block, 1.0
-    w = block.weight_of(slice(0, block.n_rows))
+    w = weights_of(block)
     later = w.sum() - np.cumsum(w)  # how many rows have come since
     faded = w * np.exp2(-later / half_life)
     return replace(block, weight=faded), float(np.exp2(-w.sum() / half_life))
+
+
+def weights_of(block: Block) -> Array:
+    """How often each row counts: (b,)."""
+    return block.weight_of(slice(0, block.n_rows))
 
 
 @final
@@ -79,21 +85,21 @@ class Summed:
         """Add the moments of another stream."""
         return replace(self, moments=self.moments.merge(other.moments))
 
-    def rows(self) -> Block:
-        """A few rows with these moments: complete data are worth no more than them to any solver."""
+    def rows(self, mean: Array) -> Block:
+        """A few rows with this scatter about a mean: complete data are worth no more than them to any solver."""
         values, axes = np.linalg.eigh(self.moments.covariance)
         kept = values > 1e-15 * max(values[-1], 0.0)
         spread = (np.sqrt(values[kept] * kept.sum()) * axes[:, kept]).T
-        mean = self.moments.mean
         rows = np.vstack([mean + spread, mean - spread]) if kept.any() else np.vstack([mean, mean])
         return Block(rows, np.full(len(rows), self.weight / len(rows)))
 
     def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
-        """Fit these few rows."""
-        block = self.rows()
+        """Fit these few rows, about zero, where they have all their digits."""
+        block = self.rows(np.zeros_like(self.moments.mean))
         fit = fit_standardized if self.standardize else fit_ppca
         result = fit(open_source(block.values, weight=block.weight), n_components, settings, rng)
-        return result._replace(weight=self.weight)
+        model = replace(result.model, mean=result.model.mean + self.moments.mean)
+        return result._replace(weight=self.weight, model=model)
 
 
 @final

@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from oracles import dense_regression, punched, spiked_rows, spiked_rows_with_holes
-from probpca import PPCA, DataError, Settings, Status, fit_ppca, open_source, sample
+from probpca import PPCA, DataError, Gaussian, LinearGaussian, Settings, Status, fit_ppca, open_source, sample
 from probpca.learning import online
-from probpca.learning.em import maximise
+from probpca.learning.em import latent_moments, maximise, theta_of
 from probpca.learning.expectation import expect
 from probpca.learning.online import Gathered, Online, _Average
 from probpca.rows import Block, observe
@@ -297,11 +297,17 @@ def test_a_step_is_a_weighted_mean_of_sums_and_the_regression_on_it(x, half_life
         A = A + np.tril(A, -1).T
         theta[:, j] = np.linalg.solve(A, mixed["score"][:, j])
         squares += mixed["squares"][j] - mixed["score"][:, j] @ theta[:, j]
-    assert_allclose(after.model.loadings, state.model.loadings + theta[:-1].T, rtol=1e-7, atol=1e-9)
-    assert_allclose(after.model.mean, state.model.mean + theta[-1], rtol=1e-7, atol=1e-9)
+    latent = np.zeros((Q + 1, Q + 1))
+    latent[lower] = mixed["latent"]
+    nu = latent[-1, :-1]
+    covariance = latent[:-1, :-1] + np.tril(latent[:-1, :-1], -1).T - np.outer(nu, nu)
+    stepped = LinearGaussian(state.model.mean + theta[-1], state.model.loadings + theta[:-1].T, 1.0)
+    wanted = stepped.whiten(Gaussian(nu, covariance))
+    assert_allclose(after.model.loadings, wanted.loadings, rtol=1e-7, atol=1e-9)
+    assert_allclose(after.model.mean, wanted.mean, rtol=1e-7, atol=1e-9)
     assert_allclose(after.model.noise_variance, squares / mixed["cells"], rtol=1e-8)
     assert_allclose(after.sums.score, 0.0, atol=1e-9 * np.abs(mixed["squares"]).max())  # it is a minimum of them
-    assert after.rows == 350
+    assert_allclose(after.rows, (1 - gain) * 300 + gain / (1 - 2 ** (-1 / 70)) if half_life else 350, rtol=1e-12)
 
 
 @pytest.mark.parametrize("half_life", [None, 40.0])
@@ -415,8 +421,12 @@ def test_columns_scaled_to_unit_variance_must_be_complete(x):
 def test_sums_after_a_step_are_those_at_the_new_parameters(x):
     state = begun(x[:300])
     after = state.step(observe(Block(x[300:350]), state.model.mean))
-    change = np.vstack([(after.model.loadings - state.model.loadings).T, after.model.mean - state.model.mean])
     gain = state._gain(50)
     new = expect(state.model, observe(Block(x[300:350]), state.model.mean)).scaled(1 / 50)
+    stepped = maximise(state.model, state.sums.scaled(1 - gain).merge(new.scaled(gain)), state.floor)
+    change = theta_of(stepped) - theta_of(state.model)
     wanted = state.sums.scaled(1 - gain).squares_after(change) + new.scaled(gain).squares_after(change)
     assert_allclose(after.sums.squares, wanted, rtol=1e-9)
+    moments = latent_moments(after.sums)
+    assert_allclose(moments.mean, 0.0, atol=1e-12)
+    assert_allclose(moments.covariance, np.eye(Q), atol=1e-12)
