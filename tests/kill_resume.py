@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 
@@ -71,10 +72,11 @@ def write_rows(folder, kind):
 
 def fit_file(path, checkpoint=None, pause=0.0):
     """Plain EM, part by part, with a little rest after each."""
-    npy.PIECE_BYTES, npy.PART_BLOCKS = ROWS_READ_AT_ONCE * 8 * D, 1
-    missing.SAMPLE_CELLS, missing.SAMPLE_ROWS = 0, ROWS_TO_BEGIN_WITH  # a start from which there is far to go
-    source = open_source(path, n_jobs=1, watch=lambda *_: time.sleep(pause))
-    return fit_ppca(source, Q, Settings("em", 1e-6, 5000, None, 1, checkpoint), np.random.default_rng(0))
+    small = patch.multiple(npy, PIECE_BYTES=ROWS_READ_AT_ONCE * 8 * D, PART_BLOCKS=1)
+    poor = patch.multiple(missing, SAMPLE_CELLS=0, SAMPLE_ROWS=ROWS_TO_BEGIN_WITH)  # from here there is far to go
+    with small, poor:
+        source = open_source(path, n_jobs=1, watch=lambda *_: time.sleep(pause))
+        return fit_ppca(source, Q, Settings("em", 1e-6, 5000, None, 1, checkpoint), np.random.default_rng(0))
 
 
 def child(path, checkpoint, out, line):
