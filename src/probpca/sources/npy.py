@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from probpca.sources.protocol import Source, Watch
 
-PART_BLOCKS = 16
+BLOCK_BYTES, PART_BLOCKS = 4 * PIECE_BYTES, 4
 
 
 class _Table(NamedTuple):
@@ -73,7 +73,7 @@ def _look(place: Path) -> tuple[_Table, bool]:
 
 
 def _block_rows(table: _Table) -> int:
-    return max(PIECE_BYTES // (8 * max(table.n_features, 1)), 64)
+    return max(BLOCK_BYTES // (8 * max(table.n_features, 1)), 64)
 
 
 def _target(dtype: np.dtype[Any]) -> type[np.floating[Any]]:

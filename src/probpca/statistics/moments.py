@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SAMPLE_ROWS = 64, 1024
 TINY = 1e-300
+NEAR = 3.0
+"""Distance of zero from the mean, in standard deviations, up to which rows are summed as they are."""
 
 
 @final
@@ -136,13 +138,16 @@ def _centre(block: Block) -> Array:
     The mean of up to a thousand rows spread over the block: what the sums about it must be corrected by
     is at most n over their number times what is left: a thousand rows lose at most a digit, a million
     three, in contrived cases only.
-    With weights anything may happen to such a sample, and the mean itself is taken.
+    With weights anything may happen to such a sample, and the mean itself is taken. Where zero is as
+    near as makes no difference to the digits, it is zero, and nothing need be subtracted.
     """
     n, d = block.n_rows, block.n_features
     if block.weight is None:
         size = int(np.clip(n // 16, *SAMPLE_ROWS))
         sample = block.values[:: -(-n // size)] if n else np.zeros((1, d))
         centre = np.asarray(sample.mean(axis=0, dtype=np.float64)).reshape(d)
+        if not block.is_sparse and (np.abs(centre) <= NEAR * sample.std(axis=0)).all():
+            return np.zeros(d)
     else:
         sums = sum((block.weight[rows] @ block.raw(rows) for rows in block.pieces()), np.zeros(d))
         centre = sums / max(block.total_weight, TINY)
@@ -153,8 +158,9 @@ def _deviations(
     block: Block, centre: Array, dtype: type[np.floating[Any]], min_rows: int = MIN_PIECE_ROWS
 ) -> Iterator[tuple[Array, Floats]]:
     """Pieces of rows minus ``centre`` times the roots of their weights, in scratch, and their weighted sums."""
+    as_they_are = block.weight is None and block.values.dtype == dtype and not block.is_sparse and not centre.any()
     for rows in block.pieces(min_rows=min_rows):
-        centred = block.centred(rows, centre, dtype)
+        centred = block.raw(rows) if as_they_are else block.centred(rows, centre, dtype)
         w = block.weight_of(rows).astype(dtype, copy=False)
         weighted = (w @ centred).astype(np.float64, copy=False)
         if block.weight is not None:
