@@ -450,7 +450,7 @@ def goals(store):
 
 
 def times_as_fast(record, rivals, gap):
-    """How many times as fast as the fastest of these peers; "> " if none came within the gap before the limit.
+    """How many times as fast as the fastest of these peers; "> " if none came within the gap in the longest run.
 
     An infinite gap takes each peer at its best, however good that is.
     """
@@ -462,7 +462,8 @@ def times_as_fast(record, rivals, gap):
         return None
     points = [at_its_best(trail) if gap == np.inf else fastest(trail, best - gap) for trail in trails]
     theirs = [point["seconds"] for point in points if point]
-    return ("", min(theirs) / min(mine)) if theirs else ("> ", LIMIT / min(mine))
+    longest = max((point["seconds"] for trail in trails for point in trail), default=0.0)
+    return ("", min(theirs) / min(mine)) if theirs else ("> ", longest / min(mine))
 
 
 def draw(store, path):
