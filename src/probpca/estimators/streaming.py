@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from probpca.estimators.fitted import FITTED
 from probpca.estimators.queries import generator
 from probpca.learning.online import Gathered
 from probpca.learning.results import Settings
-from probpca.learning.selection import check_count
+from probpca.learning.selection import check_count, given_count
 from probpca.learning.streams import Sketched, Stream, Summed, begin
 from probpca.rows import Block
 from probpca.sources.opening import check_weight
@@ -87,8 +86,7 @@ class StreamQueries:
         parameters: Any = self
         stream = self.__dict__.get("stream_")
         if stream is None:
-            if isinstance(parameters.n_components, Integral):
-                check_count(int(parameters.n_components), block.n_features)
+            check_count(given_count(parameters.n_components) or 1, block.n_features)
             stream = begin(block.n_features, parameters.n_components, standardize=parameters.standardize)
         if block.is_complete or not isinstance(stream, Summed | Sketched):
             return stream
@@ -113,7 +111,7 @@ class StreamQueries:
         if name in FITTED and "stream_" in self.__dict__:
             parameters: Any = self
             rng = generator(parameters.random_state)
-            needed = 2 + (parameters.n_components if isinstance(parameters.n_components, int) else 1)
+            needed = 2 + (given_count(parameters.n_components) or 1)
             if self.stream_.weight < needed:
                 msg = f"{needed} rows are needed before there is a model; {self.stream_.weight:g} have come so far."
                 raise AttributeError(msg)

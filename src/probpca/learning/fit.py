@@ -17,7 +17,7 @@ from probpca.learning.loop import Iterated, Monitor, iterate
 from probpca.learning.missing import fit_missing
 from probpca.learning.products import covariance_product, outside_energy
 from probpca.learning.results import ZERO_NOISE, FitResult, Iterative, Settings, Status
-from probpca.learning.selection import check_count
+from probpca.learning.selection import check_count, given_count
 from probpca.learning.spectrum import NOISE_FLOOR, Spectrum, log_likelihood_of, model_of, noise_of, resolution_of_rows
 from probpca.linalg.rotations import orthonormal
 from probpca.models import LinearGaussian
@@ -110,9 +110,10 @@ def _boiled_down(source: Source) -> Source:
 
 def _count(rows: Source, n_components: Components, settings: Settings, rng: np.random.Generator) -> tuple[int, str]:
     """The number of components, by the spectrum if it has to be chosen."""
-    if isinstance(n_components, int | np.integer) and not isinstance(n_components, bool):
-        check_count(int(n_components), rows.n_features)
-        return int(n_components), "as given"
+    q = given_count(n_components)
+    if q is not None:
+        check_count(q, rows.n_features)
+        return q, "as given"
     chosen = choose_components(rows, n_components, settings, rng)
     return chosen.n_components, chosen.rule
 

@@ -13,6 +13,7 @@ from probpca.learning.checkpoint import Checkpoint, Saver
 from probpca.learning.problem import Problem
 from probpca.learning.results import ZERO_NOISE, FitResult, Regime, Settings, Status
 from probpca.learning.search import Fitted, first_model, search
+from probpca.learning.selection import given_count
 from probpca.learning.uncertainty import turned_information
 from probpca.sources import open_source
 from probpca.sources.local import one_blas_thread
@@ -86,10 +87,10 @@ def _searched(
 ) -> Fitted:
     """Fit rows that are at hand; of others some, then all of them."""
     if sample is None:
-        once = checkpoint is not None and problem.settings.n_init == 1
-        if not (once and isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)):
+        q = given_count(n_components)
+        if q is None or checkpoint is None or problem.settings.n_init > 1:
             return search(problem, n_components)
-        start, rule = first_model(problem, int(n_components)), "as given"
+        start, rule = first_model(problem, q), "as given"
     else:
         settings = replace(problem.settings, watch=None)
         small = search(Problem.of(sample, sample.fold(Columns.of), settings, problem.rng), n_components)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple, cast, final
 
 import numpy as np
 
@@ -13,12 +13,13 @@ from probpca.learning.expectation import expect
 from probpca.learning.missing import fit_missing
 from probpca.learning.results import FitResult, Status
 from probpca.learning.spectrum import NOISE_FLOOR
-from probpca.learning.streams import fade, weights_of
+from probpca.learning.streams import fade
 from probpca.learning.uncertainty import turned_information
 from probpca.models import LinearGaussian
 from probpca.rows import Block, observe
 from probpca.rows.block import dense_values
 from probpca.sources import open_source
+from probpca.sources.local import merged
 
 if TYPE_CHECKING:
     from probpca.learning.closed_form import Components
@@ -72,7 +73,7 @@ class Gathered:
     def absorb(self, block: Block, half_life: float | None) -> Gathered | Online:
         """Gather; when there are enough rows, fit them and begin."""
         new, share = fade(Block(dense_values(block), block.weight), half_life)
-        blocks = (*(replace(old, weight=share * weights_of(old)) for old in self.blocks), new)
+        blocks = (*(replace(old, weight=share * old.weights) for old in self.blocks), new)
         gathered = replace(self, blocks=blocks)
         enough = np.clip(FIRST_CELLS // block.n_features, *FIRST_ROWS)
         if sum(part.n_rows for part in blocks) < enough:
@@ -89,7 +90,7 @@ class Gathered:
 
     def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
         """Fit the rows so far as a table."""
-        weight = np.concatenate([weights_of(block) for block in self.blocks])
+        weight = np.concatenate([block.weights for block in self.blocks])
         rows = np.vstack([block.values for block in self.blocks])
         return fit_missing(open_source(rows, weight=weight), n_components, settings, rng)
 
@@ -117,10 +118,7 @@ class Online:
     def after(cls, result: FitResult, blocks: tuple[Block, ...], half_life: float | None) -> Online:
         """Begin where the fit to the first rows ended."""
         model = result.model
-        sums = [expect(model, observe(block, model.mean)) for block in blocks]
-        total = sums[0]
-        for other in sums[1:]:
-            total = total.merge(other)
+        total = cast("Regression", merged(expect(model, observe(block, model.mean)) for block in blocks))
         floor = NOISE_FLOOR * float(model.covariance.trace()) / model.n_features
         average = _Average(edge=total.weight).add(total.weight, 1.0, _packed(model))
         return cls(model, total.scaled(1 / total.weight), total.weight, floor, average, result.rule, half_life)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -96,6 +96,12 @@ def share_of_variance(spectrum: Spectrum, share: float) -> int | None:
     held = np.cumsum(spectrum.values) / spectrum.total
     enough = np.flatnonzero(held >= share * (1 - 1e-12))
     return int(enough[0]) + 1 if enough.size else None
+
+
+def given_count(n_components: Any) -> int | None:
+    """The number of components, if it is one and not a rule that has to find it."""
+    given = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
+    return int(n_components) if given else None
 
 
 def check_count(q: int, d: int) -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, final
 import numpy as np
 
 from probpca.errors import DataError
-from probpca.learning.closed_form import from_spectrum
+from probpca.learning.closed_form import LARGEST_BY_BIC, from_spectrum
 from probpca.learning.direct import top_of_factor
 from probpca.learning.fit import fit_ppca
 from probpca.learning.results import Status
+from probpca.learning.selection import given_count
 from probpca.learning.spectrum import Spectrum, resolution_of_squares
 from probpca.learning.standardize import fit_standardized
 from probpca.rows import Block
@@ -52,15 +53,10 @@ def fade(block: Block, half_life: float | None) -> tuple[Block, float]:
     """Rows with weights that halve every ``half_life`` rows before the last; and the share that older rows keep."""
     if half_life is None:
         return block, 1.0
-    w = weights_of(block)
+    w = block.weights
     later = w.sum() - np.cumsum(w)  # how many rows have come since
     faded = w * np.exp2(-later / half_life)
     return replace(block, weight=faded), float(np.exp2(-w.sum() / half_life))
-
-
-def weights_of(block: Block) -> Array:
-    """How often each row counts: (b,)."""
-    return block.weight_of(slice(0, block.n_rows))
 
 
 @final
@@ -146,5 +142,5 @@ def begin(d: int, n_components: Any, *, standardize: bool) -> Stream:
     if standardize:
         msg = f"standardize=True takes batches of up to {LARGEST_SCATTER} columns; got {d}.\nHint: scale the batches."
         raise DataError(msg)
-    q = n_components if isinstance(n_components, int) else 50
+    q = given_count(n_components) or LARGEST_BY_BIC
     return Sketched(Sketch(4 * q + 56, 0.0, np.zeros(d), np.empty((0, d)), 0.0, 0.0, 0))

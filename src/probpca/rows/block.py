@@ -62,6 +62,11 @@ class Block:
         """How many rows have a positive weight."""
         return self.n_rows if self.weight is None else int(np.count_nonzero(self.weight))
 
+    @property
+    def weights(self) -> Array:
+        """How often each row counts: (b,)."""
+        return self.weight_of(slice(0, self.n_rows))
+
     def weight_of(self, rows: slice) -> Array:
         """Weights of some rows: (rows,)."""
         if self.weight is None:

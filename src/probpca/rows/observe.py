@@ -84,7 +84,7 @@ def observe(block: Block, centre: Array, *, keep_empty: bool = False, form: str 
 
     ``form`` imposes one of ``FORMS`` on all rows; by default each row goes where it costs least.
     """
-    weight = block.weight_of(slice(0, block.n_rows))
+    weight = block.weights
     if block.is_sparse and block.unstored_missing and (form or "stored") == "stored" and _is_thin(block):
         parts = _stored_parts(block, centre, keep_empty=keep_empty)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from importlib import import_module
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, final
@@ -12,7 +12,7 @@ import numpy as np
 
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.rows import Block, as_block
-from probpca.sources.local import one_blas_thread, quietly, resolve_jobs
+from probpca.sources.local import merged, one_blas_thread, quietly, resolve_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ class DaskRows:
         """Summarise each part where it is and merge the summaries in order, as a tree."""
         level = self._each(summarise)
         while len(level) > 1:
-            level = [_later(_merged)(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
+            level = [_later(merged)(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
         return level[0].compute()
 
     def map(self, function: Callable[[Any], Any]) -> Any:
@@ -138,10 +138,6 @@ def _work(function: Callable[[Any], Any], d: int | None, part: Any) -> Any:
         raise ShapeError(msg)
     with one_blas_thread():  # workers run side by side already
         return quietly(function, block)
-
-
-def _merged(summaries: list[Any]) -> Any:
-    return reduce(lambda left, right: left.merge(right), summaries)
 
 
 def _is_complete(block: Any) -> bool:

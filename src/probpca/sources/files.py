@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from probpca.errors import SourceError
 from probpca.sources.batches import Batches
@@ -29,34 +29,28 @@ FORMATS = {
 }
 
 
-class Opening(NamedTuple):
-    """How a file is to be read."""
-
-    columns: Sequence[str] | None = None  # all by default
-    n_jobs: int | None = None
-    watch: Watch | None = None
-
-
 def is_path(rows: Any) -> bool:
     """Is this the name of a file?"""
     return isinstance(rows, str | os.PathLike)
 
 
-def open_file(path: str | os.PathLike[str], opening: Opening) -> Source:
-    """Open a file of rows, or a folder of Parquet files."""
+def open_file(
+    path: str | os.PathLike[str], columns: Sequence[str] | None, n_jobs: int | None, watch: Watch | None
+) -> Source:
+    """Open a file of rows, or a folder of Parquet files, and read some columns, or all."""
     place = Path(path)
     if not place.exists():
         msg = f"there is no file {place}."
         raise SourceError(msg)
     kind = "parquet" if place.is_dir() else format_of(place)
-    jobs = resolve_jobs(opening.n_jobs)
+    jobs = resolve_jobs(n_jobs)
     if kind == "npy":
-        return open_npy(place, opening.columns, jobs, opening.watch)
+        return open_npy(place, columns, jobs, watch)
     arrow = arrow_module("probpca.sources.arrow")
     if kind == "csv":
-        return Batches(arrow.Csv.of(place, opening.columns), opening.n_jobs)
+        return Batches(arrow.Csv.of(place, columns), n_jobs)
     open_parts = arrow.open_parquet if kind == "parquet" else arrow.open_feather
-    source: Source = open_parts(place, opening.columns, jobs, opening.watch)
+    source: Source = open_parts(place, columns, jobs, watch)
     return source
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cache, reduce
 from itertools import islice
 from threading import Lock, local
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import scipy.linalg  # noqa: F401
@@ -119,7 +119,14 @@ def map_blocks(function: Callable[[Item], T], blocks: Iterable[Item], n_jobs: in
 
 def fold_blocks(summarise: Callable[[Block], M], blocks: Iterable[Block], n_jobs: int) -> M:
     """Summarise blocks in threads and merge the summaries from left to right."""
-    return reduce(lambda left, right: left.merge(right), map_blocks(summarise, blocks, n_jobs))
+    return cast("M", merged(map_blocks(summarise, blocks, n_jobs)))
+
+
+def merged(summaries: Iterable[M]) -> M | None:
+    """All summaries in one, from left to right; None if there are none."""
+    summaries = iter(summaries)
+    first = next(summaries, None)
+    return None if first is None else reduce(lambda left, right: left.merge(right), summaries, first)
 
 
 def _work(function: Callable[[Item], T], block: Item) -> T:

@@ -45,7 +45,7 @@ def open_npy(place: Path, columns: Sequence[str] | None, n_jobs: int, watch: Wat
         return in_memory(Block(np.load(place, mmap_mode="r").astype(_target(table.dtype), copy=False)), n_jobs)
     step = PART_BLOCKS * _block_rows(table)
     parts = [range(start, min(start + step, table.n_rows)) for start in range(0, table.n_rows, step)]
-    single = table.dtype.itemsize <= np.dtype(np.float32).itemsize and table.dtype.kind == "f"
+    single = _target(table.dtype) is np.float32
     return Parts(parts, partial(_read, table), table.n_features, table.n_rows, n_jobs, single, watch=watch)
 
 

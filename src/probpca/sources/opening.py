@@ -14,7 +14,7 @@ from probpca.rows import Block, as_block
 from probpca.rows.block import row_of_cell
 from probpca.sources.batches import Batches
 from probpca.sources.dask import is_dask, open_dask
-from probpca.sources.files import Opening, is_path, open_file
+from probpca.sources.files import is_path, open_file
 from probpca.sources.frames import frame_values, is_frame
 from probpca.sources.memory import in_memory
 from probpca.sources.spark import is_spark, open_spark
@@ -57,7 +57,7 @@ def open_source(  # noqa: PLR0913
         return rows
     if is_path(rows):
         _no_weight(weight, cell_weight, "a file")
-        return open_file(rows, Opening(columns, n_jobs, watch))
+        return open_file(rows, columns, n_jobs, watch)
     if columns is not None:
         msg = "columns are chosen of a file; these rows are at hand.\nHint: pass only the columns that are wanted."
         raise SourceError(msg)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, final
 
 from probpca.errors import SourceError
-from probpca.sources.local import map_blocks
+from probpca.sources.local import map_blocks, merged
 from probpca.sources.memory import join
 from probpca.sources.prepared import Prepared
 
@@ -56,11 +56,11 @@ class Parts:
     def fold(self, summarise: Callable[[Block], M]) -> M:
         """Summarise parts in threads and merge the summaries, in order."""
         found = self._in_order(partial(_summarised, self.read, summarise))
-        first = next((summary for summary in found if summary is not None), None)
-        if first is None:
+        total = merged(summary for summary in found if summary is not None)
+        if total is None:
             msg = "there are no rows to read."
             raise SourceError(msg)
-        return reduce(lambda left, right: left if right is None else left.merge(right), found, first)
+        return total
 
     def map(self, function: Callable[[Block], Any]) -> Any:
         """Apply a row-wise function in threads; arrays come back as one array."""
@@ -89,9 +89,7 @@ class Parts:
 
 
 def _summarised(read: Callable[[Any], Iterator[Block]], summarise: Callable[[Block], M], part: Any) -> M | None:
-    summaries = (summarise(block) for block in read(part) if block.n_rows)
-    first = next(summaries, None)
-    return None if first is None else reduce(lambda left, right: left.merge(right), summaries, first)
+    return merged(summarise(block) for block in read(part) if block.n_rows)
 
 
 def _answered(read: Callable[[Any], Iterator[Block]], function: Callable[[Block], Any], part: Any) -> list[Any]:

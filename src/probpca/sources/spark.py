@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, final
 from weakref import finalize
@@ -14,7 +14,7 @@ import numpy as np
 
 from probpca.errors import DataError, ShapeError
 from probpca.rows import Block
-from probpca.sources.local import one_blas_thread, quietly, resolve_jobs
+from probpca.sources.local import merged, one_blas_thread, quietly, resolve_jobs
 from probpca.statistics import Sum
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ class SparkRows:
     def fold(self, summarise: Callable[[Any], M]) -> M:
         """Summarise each partition where it is, and merge the summaries in order."""
         found = self._cached.mapInArrow(partial(_summary, summarise), "part long, summary binary").collect()
-        if not found:
+        total: M | None = merged(pickle.loads(row.summary) for row in sorted(found))  # noqa: S301  our own
+        if total is None:
             msg = "at least 2 rows are needed to learn a distribution; the DataFrame has none."
             raise DataError(msg)
-        summaries = (pickle.loads(row.summary) for row in sorted(found))  # noqa: S301  our own
-        return reduce(lambda left, right: left.merge(right), summaries)
+        return total
 
     def map(self, function: Callable[[Any], Any]) -> Any:
         """Apply a row-wise function when Spark is asked to: a DataFrame with a column for each number of a row."""
@@ -123,9 +123,9 @@ def _each(function: Callable[[Any], Any], batches: Iterable[Any]) -> Iterator[An
 
 
 def _summary(summarise: Callable[[Any], Any], batches: Iterable[Any]) -> Iterator[Any]:
-    part, summaries = import_module("pyspark").TaskContext.get().partitionId(), _each(summarise, batches)
-    for first in summaries:  # once, or never if the partition is empty
-        yield _record(part=[part], summary=[pickle.dumps(reduce(lambda a, b: a.merge(b), summaries, first))])
+    part, total = import_module("pyspark").TaskContext.get().partitionId(), merged(_each(summarise, batches))
+    if total is not None:
+        yield _record(part=[part], summary=[pickle.dumps(total)])
 
 
 def _answers(function: Callable[[Any], Any], batches: Iterable[Any]) -> Iterator[Any]:

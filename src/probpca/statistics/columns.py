@@ -59,7 +59,7 @@ class Columns:
         if block.precision is not None:
             seen &= block.precision > 0
             omega = np.where(seen, block.precision, 0.0)
-        w = block.weight_of(slice(0, block.n_rows))
+        w = block.weights
         return cls._of_cells(np.where(seen, block.values, 0.0), seen, omega, w)
 
     @classmethod
@@ -78,7 +78,7 @@ class Columns:
     def _of_sparse(cls, block: Block) -> Columns:
         """From the stored cells; the others are missing, or zeros as far from the mean as the mean from zero."""
         values, d = block.values, block.n_features
-        w = block.weight_of(slice(0, block.n_rows))
+        w = block.weights
         of_cell = np.repeat(w, np.diff(values.indptr))
         seen = ~np.isnan(values.data)
         omega = seen.astype(np.float64) if block.precision is None else np.where(seen, block.precision, 0.0)

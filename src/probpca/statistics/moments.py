@@ -56,7 +56,7 @@ class Spread:
     def _of_sparse(block: Block) -> Spread:
         """From the stored cells; the others are zeros, each as far from the mean as the mean is from zero."""
         d, values = block.n_features, block.values
-        w = block.weight_of(slice(0, block.n_rows))
+        w = block.weights
         weight = block.total_weight
         cell_weight = np.repeat(w, np.diff(values.indptr))
         stored = np.bincount(values.indices, cell_weight, minlength=d)

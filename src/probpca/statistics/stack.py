@@ -48,7 +48,7 @@ class Stack:
     @property
     def weight(self) -> Array:
         """Row weights: (n,)."""
-        return np.concatenate([block.weight_of(slice(0, block.n_rows)) for block in self.blocks])
+        return np.concatenate([block.weights for block in self.blocks])
 
     @property
     def is_weighted(self) -> bool:
