@@ -49,7 +49,7 @@ benchstreams: $(VENV)/bench  ## measure files larger than memory; takes minutes,
 	$(BIN)/python benchmarks/streams.py
 
 coverage: $(VENV)/bench  ## count how often intervals hold the truth; takes minutes
-	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/intervals.py
 
 clean:  ## forget the environment and everything that was built
 	rm -rf $(VENV) $(CLUSTER) docs/_build docs/_figures docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

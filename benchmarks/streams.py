@@ -2,8 +2,8 @@
 
 ``python benchmarks/streams.py`` writes 2,000,000 x 100 tables to a temporary folder (2 GB), measures and writes a
 table and the raw numbers to docs/benchmarks. ``--huge`` is 20,000,000 x 100 with missing cells (16 GB of Parquet);
-``--dask`` 5,000,000 x 50 on two Dask workers (needs dask[distributed]); ``--incremental`` counts passes;
-``--folder`` says where tables go and stay; ``--report`` only writes the page. Numbers are the best of several rounds.
+``--incremental`` counts passes; ``--folder`` says where tables go and stay; ``--report`` only writes the page.
+Numbers are the best of several rounds.
 """
 
 from __future__ import annotations
@@ -86,8 +86,11 @@ def measure_npy(folder, rounds):
     path = as_npy(folder / "complete.npy", N, D)
     fitted = []
     memory = peak_memory(lambda: fitted.append(PPCA(Q).fit(path)))
-    ours = best_of(lambda: PPCA(Q).fit(path), rounds)
-    product = product_of(np.load(path), rounds)
+    x = np.load(path)
+    ours, product = np.inf, np.inf
+    for _ in range(rounds):  # in turns: other guests of the machine come and go
+        ours = min(ours, best_of(lambda: PPCA(Q).fit(path), 2))
+        product = min(product, product_of(x, 2))
     mapped = np.load(path, mmap_mode="r")
     peer = IncrementalPCA(Q, batch_size=10_000)
     theirs = seconds(lambda: peer.fit(mapped))
@@ -196,26 +199,6 @@ def measure_incremental(n=20_000, d=50):
     return lines
 
 
-def rows_of(path, start, stop):
-    """Some rows of a .npy file."""
-    return np.array(np.load(path, mmap_mode="r")[start:stop])
-
-
-def measure_dask(folder, n=5_000_000, d=50, step=250_000):
-    """Two Dask workers of one thread beside two local threads, on the same .npy file."""
-    from dask import array as da, delayed  # noqa: PLC0415
-
-    from distributed import Client, LocalCluster  # noqa: PLC0415
-
-    path = as_npy(folder / "dask.npy", n, d)
-    local = best_of(lambda: PPCA(Q).fit(path), 3)
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True) as cluster, Client(cluster):
-        parts = [delayed(rows_of)(str(path), start, start + step) for start in range(0, n, step)]
-        table = da.concatenate([da.from_delayed(part, (step, d), float) for part in parts])
-        dask = best_of(lambda: PPCA(Q).fit(table), 3)
-    return {"local": local, "dask": dask}
-
-
 def report(store):
     """The page of the docs."""
     lines = ["| what | measured | goal | reached |", "|---|---|---|---|"]
@@ -280,15 +263,12 @@ def goals(store):
                 over <= 1.5,
             ),
         ]
-    if "dask" in store:
-        over = store["dask"]["dask"] / store["dask"]["local"] - 1
-        found.append(("5,000,000 x 50 on two Dask workers", f"{over:.0%} more than local", "30 %", over < 0.3))
     return found
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("huge", "dask", "incremental", "report"):
+    for name in ("huge", "incremental", "report"):
         parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
@@ -298,8 +278,6 @@ def main():
         folder = options.folder or Path(temporary)
         if options.huge:
             store["huge"] = measure_huge(folder)
-        elif options.dask:
-            store["dask"] = measure_dask(folder)
         elif options.incremental:
             store["incremental"] = measure_incremental()
         elif not options.report:

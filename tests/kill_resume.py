@@ -72,7 +72,7 @@ def write_rows(folder, kind):
 
 def fit_file(path, checkpoint=None, pause=0.0):
     """Plain EM, part by part, with a little rest after each."""
-    small = patch.multiple(npy, BLOCK_BYTES=ROWS_READ_AT_ONCE * 8 * D, PART_BLOCKS=1)
+    small = patch.multiple(npy, SMALL_BLOCK=ROWS_READ_AT_ONCE * 8 * D, PART_BLOCKS=1)
     poor = patch.multiple(missing, SAMPLE_CELLS=0, SAMPLE_ROWS=ROWS_TO_BEGIN_WITH)  # from here there is far to go
     with small, poor:
         source = open_source(path, n_jobs=1, watch=lambda *_: time.sleep(pause))

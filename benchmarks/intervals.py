@@ -1,6 +1,6 @@
 """Do intervals hold what they promise? Simulated tables, so that the truth is known.
 
-``python benchmarks/coverage.py`` (some ten minutes on two cores) measures how often 95 % intervals cover
+``python benchmarks/intervals.py`` (some ten minutes on two cores) measures how often 95 % intervals cover
 
 - cells that were held out: 20 features, 3 components, 20 % missing, tables of 40 to 2,000 rows, with the
   intervals of ``impute_interval``, with plug-in intervals that take the parameters for known, and with the
