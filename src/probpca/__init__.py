@@ -14,12 +14,16 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "probpca.errors": ["DataError", "FileFormatError", "ProbpcaError", "ShapeError", "SourceError"],
-    "probpca.models": ["Gaussian", "LinearGaussian", "load_model", "save_model"],
+    "probpca.models": ["Gaussian", "LinearGaussian", "StateSpace", "load_model", "save_model"],
     "probpca.inference": [
+        "FilteredStates",
+        "Forecast",
         "Imputed",
+        "Innovations",
         "Outliers",
         "Pooled",
         "Predictive",
+        "Smoothed",
         "condition",
         "decode",
         "dual_log_likelihood",
@@ -27,8 +31,12 @@ _HOMES = {
         "explained_variance",
         "explained_variance_ratio",
         "explore",
+        "filter_states",
+        "forecast",
         "free_energy",
         "impute",
+        "impute_series",
+        "innovations",
         "joint",
         "log_likelihood",
         "marginal",
@@ -39,6 +47,10 @@ _HOMES = {
         "reconstruct",
         "sample",
         "sample_latent",
+        "sample_series",
+        "sample_trajectories",
+        "series_log_likelihood",
+        "smooth",
     ],
     "probpca.sources": ["open_source"],
     "probpca.learning": [
@@ -74,10 +86,14 @@ if TYPE_CHECKING:
         PPCAImputer as PPCAImputer,
     )
     from probpca.inference import (
+        FilteredStates as FilteredStates,
+        Forecast as Forecast,
         Imputed as Imputed,
+        Innovations as Innovations,
         Outliers as Outliers,
         Pooled as Pooled,
         Predictive as Predictive,
+        Smoothed as Smoothed,
         condition as condition,
         decode as decode,
         dual_log_likelihood as dual_log_likelihood,
@@ -85,8 +101,12 @@ if TYPE_CHECKING:
         explained_variance as explained_variance,
         explained_variance_ratio as explained_variance_ratio,
         explore as explore,
+        filter_states as filter_states,
+        forecast as forecast,
         free_energy as free_energy,
         impute as impute,
+        impute_series as impute_series,
+        innovations as innovations,
         joint as joint,
         log_likelihood as log_likelihood,
         marginal as marginal,
@@ -97,6 +117,10 @@ if TYPE_CHECKING:
         reconstruct as reconstruct,
         sample as sample,
         sample_latent as sample_latent,
+        sample_series as sample_series,
+        sample_trajectories as sample_trajectories,
+        series_log_likelihood as series_log_likelihood,
+        smooth as smooth,
     )
     from probpca.learning import (
         FitResult as FitResult,
@@ -111,6 +135,7 @@ if TYPE_CHECKING:
     from probpca.models import (
         Gaussian as Gaussian,
         LinearGaussian as LinearGaussian,
+        StateSpace as StateSpace,
         load_model as load_model,
         save_model as save_model,
     )

@@ -12,17 +12,30 @@ from probpca.inference.conditioning import Predictive, condition, joint, margina
 from probpca.inference.dual import dual_log_likelihood
 from probpca.inference.free_energy import free_energy
 from probpca.inference.imputation import Imputed, impute
+from probpca.inference.kalman import (
+    FilteredStates,
+    Smoothed,
+    filter_states,
+    sample_trajectories,
+    series_log_likelihood,
+    smooth,
+)
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.outliers import Outliers, outliers
 from probpca.inference.pooling import Pooled, pool
 from probpca.inference.posterior import posterior, posterior_covariance
 from probpca.inference.sampling import explore, sample, sample_latent
+from probpca.inference.series import Forecast, Innovations, forecast, impute_series, innovations, sample_series
 
 __all__ = [
+    "FilteredStates",
+    "Forecast",
     "Imputed",
+    "Innovations",
     "Outliers",
     "Pooled",
     "Predictive",
+    "Smoothed",
     "condition",
     "decode",
     "dual_log_likelihood",
@@ -30,8 +43,12 @@ __all__ = [
     "explained_variance",
     "explained_variance_ratio",
     "explore",
+    "filter_states",
+    "forecast",
     "free_energy",
     "impute",
+    "impute_series",
+    "innovations",
     "joint",
     "log_likelihood",
     "marginal",
@@ -43,4 +60,8 @@ __all__ = [
     "reconstruct",
     "sample",
     "sample_latent",
+    "sample_series",
+    "sample_trajectories",
+    "series_log_likelihood",
+    "smooth",
 ]

@@ -145,7 +145,7 @@ def chunks(b: int, q: int) -> list[slice]:
 def factor(bordered: Array, q: int, add: float = 0.0) -> Factored:
     """Cholesky factors of M + ``add`` I, in this thread's scratch; ``bordered`` is overwritten."""
     L, inverse_pivots = _cholesky(bordered, q, add)
-    root = _inverse_root(L, inverse_pivots)
+    root = inverse_root(L, inverse_pivots)
     return Factored(root, L[q], -2.0 * np.log(inverse_pivots).sum(axis=0))
 
 
@@ -173,7 +173,7 @@ def _cholesky(bordered: Array, q: int, add: float = 0.0) -> tuple[Array, Array]:
     return L, inverse_pivots
 
 
-def _inverse_root(L: Array, inverse_pivots: Array) -> Array:
+def inverse_root(L: Array, inverse_pivots: Array) -> Array:
     """L^{-1}, and below it the solution of L' x = u, u being the last row of L."""
     q, b = inverse_pivots.shape
     G = scratch("inverse root", (q + 1, q, b), np.float64)

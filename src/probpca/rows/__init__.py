@@ -2,5 +2,6 @@
 
 from probpca.rows.block import Block, Rows, as_block
 from probpca.rows.observe import Observed, observe
+from probpca.rows.sequences import Sequences, as_sequences
 
-__all__ = ["Block", "Observed", "Rows", "as_block", "observe"]
+__all__ = ["Block", "Observed", "Rows", "Sequences", "as_block", "as_sequences", "observe"]

@@ -1,0 +1,215 @@
+"""The Kalman filter in square-root form, step by step: for any noise, however small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from probpca.inference.collapsed import collapse_roots
+from probpca.linalg.tridiagonal import accumulated, solve_bidiagonal
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from probpca.linalg.tridiagonal import InverseBlocks
+    from probpca.models import StateSpace
+    from probpca.rows.sequences import Sequences
+    from probpca.typing import Array, Index
+
+CONVERGED = 1e-13
+"""Relative change of a covariance in one step from which on it is the steady state's."""
+LONG = 16
+"""Steps with the same cells observed that are worth looking for a steady state."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Filtered:
+    """The state given what came before each step, and given the step too. A root L stands for L L'."""
+
+    predicted: Array  # (n, q)
+    predicted_root: Array  # (n, q, q)
+    mean: Array  # (n, q)
+    root: Array  # (n, q, q)
+    logdet: Array  # log |I + L' J L|, L the predicted root: (n,)
+    surprise: Array  # squared length of the change of mean, in units of the predicted root: (n,)
+
+    @classmethod
+    def empty(cls, n: int, q: int) -> Filtered:
+        """Room for n steps."""
+        square = (n, q, q)
+        return cls(*map(np.empty, ((n, q), square, (n, q), square, (n,), (n,))))
+
+
+def filter_rows(model: StateSpace, rows: Sequences) -> Filtered:
+    r"""Walk through time, all sequences side by side.
+
+    .. math::
+        L^- = \operatorname{qr}[A L, Q^{1/2}]^\top, \quad G = \operatorname{qr}[H L^-; I], \quad
+        L = L^- G^{-1}, \quad m = m^- + L G^{-\top} (H L^-)^\top (z - H m^-)
+
+    with H a square root of what the observed cells say about the state, :math:`H^\top H = J`. Covariances are kept
+    as square roots, so that none loses its symmetry or a digit to another's size; as soon as they have stopped to
+    change they are not computed again until other cells are observed.
+    """
+    walk = _Walk(model, rows)
+    t = 0
+    while t < walk.steps:
+        walk.step(t)
+        t = walk.skip(t) if walk.is_steady(t) else t + 1
+    return walk.found
+
+
+class _Walk:
+    """Where the filter is, in every sequence that is not over. Sequences are sorted, the longest first."""
+
+    def __init__(self, model: StateSpace, rows: Sequences) -> None:
+        self.model = model
+        self.H, self.z = collapse_roots(model.emission, rows)
+        order = np.argsort(-rows.lengths, kind="stable")
+        self.starts, self.lengths = rows.starts[order], rows.lengths[order]
+        self.steps = int(self.lengths[0])
+        self.pushes = None if rows.inputs is None else rows.inputs @ model.input_loadings.T  # type: ignore[union-attr]
+        self.noise_root = symmetric_root(model.process_noise)
+        self.found = Filtered.empty(rows.n_steps, model.n_components)
+        self.same_until = _same_until(np.isnan(rows.values), rows.starts)
+
+    def active(self, t: int) -> Index:
+        """Positions of step t in the sequences that have one."""
+        return self.starts[: np.searchsorted(-self.lengths, -t)] + t
+
+    def step(self, t: int) -> None:
+        """Predict step t and take in what was observed."""
+        now, found, q = self.active(t), self.found, self.model.n_components
+        if t == 0:
+            mean = np.broadcast_to(self.model.initial.mean, (len(now), q))
+            root = np.broadcast_to(symmetric_root(self.model.initial.covariance), (len(now), q, q))
+        else:
+            mean = self._moved(now)
+            root = self._spread(now)
+        H = self.H[now]
+        seen = H @ root
+        identity = np.broadcast_to(np.eye(q), root.shape)
+        G = np.linalg.qr(np.concatenate([seen, identity], axis=1), mode="r")  # G'G = I + L'J L
+        error = self.z[now] - (H @ mean[:, :, None])[:, :, 0]
+        u = np.linalg.solve(np.swapaxes(G, 1, 2), np.swapaxes(seen, 1, 2) @ error[:, :, None])
+        step = np.linalg.solve(G, u)  # of the mean, in units of L
+        found.predicted[now], found.predicted_root[now] = mean, root
+        found.root[now] = np.swapaxes(np.linalg.solve(np.swapaxes(G, 1, 2), np.swapaxes(root, 1, 2)), 1, 2)
+        found.mean[now] = mean + (root @ step)[:, :, 0]
+        found.logdet[now] = 2.0 * np.log(np.abs(np.diagonal(G, axis1=1, axis2=2))).sum(axis=1)
+        found.surprise[now] = np.square(step).sum(axis=(1, 2))
+
+    def _moved(self, now: Index) -> Array:
+        mean = self.found.mean[now - 1] @ self.model.transition.T
+        return mean if self.pushes is None else mean + self.pushes[now - 1]
+
+    def _spread(self, now: Index) -> Array:
+        """A root of A P A' + Q: (k, q, q)."""
+        moved = np.swapaxes(self.model.transition @ self.found.root[now - 1], 1, 2)
+        noise = np.broadcast_to(self.noise_root.T, moved.shape)
+        return np.swapaxes(np.linalg.qr(np.concatenate([moved, noise], axis=1), mode="r"), 1, 2)
+
+    def is_steady(self, t: int) -> bool:
+        """Will the next steps have the covariances of this one?"""
+        now = self.active(t)
+        if t == 0 or (self.same_until[now] - now < LONG).any():
+            return False
+        before, after = (x @ np.swapaxes(x, 1, 2) for x in (self.found.root[now - 1], self.found.root[now]))
+        return bool((np.abs(after - before).max(axis=(1, 2)) <= CONVERGED * np.abs(after).max(axis=(1, 2))).all())
+
+    def skip(self, t: int) -> int:
+        """Fill in steps with the covariances of step t; the first step after them."""
+        now = self.active(t)
+        until = int((self.same_until[now] - now).min()) + t
+        for at in now:
+            self._fill(int(at), until - t)
+        return until
+
+    def _fill(self, at: int, count: int) -> None:
+        """The steps ``at + 1 .. at + count - 1``, by one triangular solve."""
+        found, some = self.found, slice(at + 1, at + count)
+        if count < 2:
+            return
+        for name in ("predicted_root", "root", "logdet"):
+            getattr(found, name)[some] = getattr(found, name)[at]
+        root, H = found.root[at], self.H[at]
+        gain = root @ (H @ root).T  # of z: (q, q)
+        keep = np.eye(len(H)) - gain @ H
+        right = self.z[some] @ gain.T
+        if self.pushes is not None:
+            right += self.pushes[at : at + count - 1] @ keep.T
+        F = keep @ self.model.transition
+        right[0] += F @ found.mean[at]
+        found.mean[some] = solve_bidiagonal(np.broadcast_to(F, (count - 1, *F.shape)), right)
+        found.predicted[some] = self._moved(np.arange(at + 1, at + count))
+        change = found.mean[some] - found.predicted[some]
+        found.surprise[some] = np.square(np.linalg.lstsq(found.predicted_root[at], change.T)[0]).sum(axis=0)
+
+
+def smooth_filtered(model: StateSpace, rows: Sequences, found: Filtered) -> tuple[Array, InverseBlocks]:
+    r"""Smoothed means, and covariances, from filtered ones, without the inverse of any noise.
+
+    With :math:`\operatorname{qr} [[L^\top A^\top, L^\top], [Q^{1/2 \top}, 0]]` upper triangular, blocks R11, R12, R22:
+    the gain is :math:`G = R_{12}^\top R_{11}^{-\top}` and :math:`R_{22}^\top R_{22}` is what is left of the covariance.
+    """
+    gain, rest = backward_kernel(model, rows, found)
+    own = np.einsum("nci,ncj->ijn", rest, rest)
+    blocks = accumulated(np.ascontiguousarray(np.moveaxis(gain, 0, -1)), own)
+    return _backwards(gain, _drift(gain, found)), blocks
+
+
+def sample_filtered(model: StateSpace, rows: Sequences, found: Filtered, noise: Array) -> Array:
+    """Whole trajectories given all rows, from standard normal ``noise`` (k, n, q): (k, n, q)."""
+    gain, rest = backward_kernel(model, rows, found)
+    drift = _drift(gain, found)
+    return np.array([_backwards(gain, drift + np.einsum("nci,nc->ni", rest, e)) for e in noise])
+
+
+def backward_kernel(model: StateSpace, rows: Sequences, found: Filtered) -> tuple[Array, Array]:
+    """x_t given x_{t+1} and the rows up to t: the gain G and the root R22; at the last step the filter's own."""
+    n, q = found.mean.shape
+    root = np.swapaxes(found.root, 1, 2)
+    stacked = np.zeros((n, 2 * q, 2 * q))
+    stacked[:, :q, :q], stacked[:, :q, q:] = root @ model.transition.T, root
+    stacked[:, q:, :q] = symmetric_root(model.process_noise).T
+    upper = np.asarray(np.linalg.qr(stacked, mode="r"))
+    R11, R12, rest = upper[:, :q, :q], upper[:, :q, q:], upper[:, q:, q:].copy()
+    scale = np.abs(np.diagonal(R11, axis1=1, axis2=2)).max(axis=1)
+    smallest = np.abs(np.diagonal(R11, axis1=1, axis2=2)).min(axis=1)
+    if (smallest > 1e-12 * scale).all():
+        gain = np.swapaxes(np.linalg.solve(R11, R12), 1, 2)
+    else:  # some directions of the next state are known for certain
+        gain = np.swapaxes(np.linalg.pinv(R11, rcond=1e-12) @ R12, 1, 2)
+    ends = rows.starts + rows.lengths - 1
+    gain[ends], rest[ends] = 0.0, root[ends]
+    return gain, rest
+
+
+def _drift(gain: Array, found: Filtered) -> Array:
+    drift = found.mean.copy()
+    drift[:-1] -= (gain[:-1] @ found.predicted[1:, :, None])[:, :, 0]
+    return drift
+
+
+def _backwards(gain: Array, right: Array) -> Array:
+    """Solve x_t = G_t x_{t+1} + r_t, from the last t."""
+    return solve_bidiagonal(gain[::-1], right[::-1])[::-1]
+
+
+def symmetric_root(covariance: Array) -> Array:
+    """A root of a covariance that may be singular: (q, q)."""
+    values, axes = np.linalg.eigh(covariance)
+    return np.asarray(axes * np.sqrt(np.maximum(values, 0.0)))
+
+
+def _same_until(missing: npt.NDArray[np.bool_], starts: Index) -> npt.NDArray[np.intp]:
+    """For each row, the first row after it where other cells are missing or a sequence starts: (n,)."""
+    n = len(missing)
+    changes = np.ones(n, dtype=bool)
+    changes[1:] = (missing[1:] != missing[:-1]).any(axis=1)
+    changes[starts] = True
+    places = np.append(np.flatnonzero(changes), n)
+    return places[np.searchsorted(places, np.arange(n), side="right")]

@@ -1,0 +1,157 @@
+"""The posterior of whole trajectories by one banded factorisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from probpca.inference.collapsed import collapse, noise_constants, squared_residuals
+from probpca.linalg.packed import pack, unpack
+from probpca.linalg.tridiagonal import BlockTridiagonal
+
+if TYPE_CHECKING:
+    from probpca.inference.collapsed import Collapsed
+    from probpca.linalg.tridiagonal import InverseBlocks
+    from probpca.models import StateSpace
+    from probpca.rows.sequences import Sequences
+    from probpca.typing import Array
+
+WORST_CONDITION = 1e6
+"""Ratio of precisions up to which the banded form keeps ten digits."""
+
+
+class IllConditionedError(ArithmeticError):
+    """The precision of the trajectory is too uneven for this form: recursions do better."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    r"""All states of all sequences, given all rows.
+
+    Their precision is block-tridiagonal,
+
+    .. math:: J_t + Q^{-1} + A^\top Q^{-1} A \quad\text{on, and}\quad -Q^{-1} A \quad\text{below the diagonal,}
+
+    with :math:`P_1^{-1}` for :math:`Q^{-1}` at the first step and no :math:`A^\top Q^{-1} A` at the last. One
+    banded Cholesky factorisation gives means, covariances and the log-likelihood without a loop over time.
+    """
+
+    model: StateSpace
+    rows: Sequences
+    data: Collapsed
+    prior: Prior
+    precision: BlockTridiagonal
+
+    @classmethod
+    def of(cls, model: StateSpace, rows: Sequences) -> Trajectory:
+        """Factor the precision; raises IllConditionedError where that would cost digits."""
+        prior = Prior.of(model)
+        data = collapse(model.emission, rows.observed)
+        if prior.condition(model, data.information[:, rows.starts]) > WORST_CONDITION:
+            raise IllConditionedError
+        diagonal = data.information + prior.diagonal
+        diagonal[:, rows.starts] += prior.first
+        ends = rows.starts + rows.lengths - 1
+        diagonal[:, ends] -= prior.last
+        try:
+            factored = BlockTridiagonal.factor(diagonal, prior.below, rows.linked)
+        except np.linalg.LinAlgError as error:
+            raise IllConditionedError from error
+        unit = np.diagonal(model.process_noise)
+        largest = (diagonal[np.cumsum(np.arange(1, unit.size + 1)) - 1].max(axis=1) * unit).max()
+        if largest > WORST_CONDITION * (np.square(factored.pivots).min(axis=0) * unit).min():
+            raise IllConditionedError
+        return cls(model, rows, data, prior, factored)
+
+    @cached_property
+    def right(self) -> Array:
+        """What the rows, the start and the inputs ask of the mean: (n, q)."""
+        right = self.data.score.T.copy()
+        right[self.rows.starts] += self.prior.start
+        if self.rows.inputs is not None:
+            drive = np.where(np.append(self.rows.linked, False)[:, None], self._pushes, 0.0)
+            right -= drive @ (self.prior.whiten.T @ self.prior.whiten @ self.model.transition)
+            right[1:] += drive[:-1] @ (self.prior.whiten.T @ self.prior.whiten)
+        return right
+
+    @cached_property
+    def mean(self) -> Array:
+        """Smoothed means: (n, q)."""
+        return self.precision.solve(self.right)
+
+    @cached_property
+    def covariances(self) -> InverseBlocks:
+        """Smoothed covariances, and those of each state with the next."""
+        return self.precision.inverse_blocks()
+
+    @property
+    def _pushes(self) -> Array:
+        """B u_t: (n, q)."""
+        return self.rows.inputs @ self.model.input_loadings.T  # type: ignore[operator, union-attr]
+
+    def log_likelihood(self) -> float:
+        """Of all rows: at the mean, what is left of everything is a sum of squares."""
+        model, rows, x = self.model, self.rows, self.mean
+        squares = squared_residuals(model.emission, rows.observed, x.T)
+        distance = float((squares / model.emission.noise_variance).sum())
+        first = self.prior.whiten_initial @ (x[rows.starts] - model.initial.mean).T
+        moves = x[1:] - x[:-1] @ model.transition.T
+        if rows.inputs is not None:
+            moves -= self._pushes[:-1]
+        moves = (moves if len(rows.lengths) == 1 else moves[rows.linked]) @ self.prior.whiten.T
+        distance += float(np.square(first).sum() + np.square(moves).sum())
+        k = len(rows.lengths)
+        logdet = k * self.prior.logdet_initial + (rows.n_steps - k) * self.prior.logdet + self.precision.logdet
+        return -0.5 * (float(noise_constants(model.emission, rows.observed).sum()) + distance + logdet)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Prior:
+    """What the dynamics contribute to the precision of a trajectory."""
+
+    diagonal: Array  # Q^{-1} + A' Q^{-1} A, packed: (entries, 1)
+    first: Array  # P1^{-1} - Q^{-1}, packed: (entries, 1)
+    last: Array  # A' Q^{-1} A, packed: (entries, 1)
+    below: Array  # -Q^{-1} A: (q, q)
+    start: Array  # P1^{-1} p1: (q,)
+    whiten: Array  # K with K'K = Q^{-1}: (q, q)
+    whiten_initial: Array  # K with K'K = P1^{-1}: (q, q)
+    logdet: float  # log |Q|
+    logdet_initial: float  # log |P1|
+
+    @classmethod
+    def of(cls, model: StateSpace) -> Prior:
+        """Invert what must be positive; raises IllConditionedError if it is not."""
+        K, logdet = _whitening(model.process_noise)
+        K1, logdet_initial = _whitening(model.initial.covariance)
+        KA = K @ model.transition
+        own, moved, first = K.T @ K, KA.T @ KA, K1.T @ K1
+        packed = [pack(matrix)[:, None] for matrix in (own + moved, first - own, moved)]
+        start = first @ model.initial.mean
+        return cls(packed[0], packed[1], packed[2], -K.T @ KA, start, K, K1, logdet, logdet_initial)
+
+    def condition(self, model: StateSpace, first: Array) -> float:
+        """How much surer the dynamics are of a step than anybody is of where it starts, J being ``first`` there.
+
+        In units in which Q = I, so that it does not depend on those of the state.
+        """
+        back = np.linalg.inv(self.whiten)
+        moved = self.whiten @ model.transition @ back
+        known = unpack(np.unique(first, axis=1)) + self.whiten_initial.T @ self.whiten_initial
+        least = float(np.linalg.eigvalsh(back.T @ known @ back).min())
+        return float(1.0 + np.linalg.norm(moved, 2) ** 2) / min(1.0, least) if least > 0 else np.inf
+
+
+def _whitening(covariance: Array) -> tuple[Array, float]:
+    try:
+        root = np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError as error:
+        raise IllConditionedError from error
+    inverse = solve_triangular(root, np.eye(len(root)), lower=True)
+    return inverse, 2.0 * float(np.log(np.diagonal(root)).sum())

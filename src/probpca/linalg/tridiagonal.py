@@ -1,0 +1,186 @@
+"""Positive matrices made of small blocks, of which only neighbours touch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, final
+
+import numpy as np
+from scipy.linalg.lapack import dpbtrf, dpbtrs, dtbtrs
+
+from probpca.linalg.packed import inverse_root, row_order
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from probpca.typing import Array, Index
+
+LANE_STEPS = 64
+FORGOTTEN = 1e-10
+"""Size of a product of gains whose square is nothing beside what it would be added to."""
+
+
+class InverseBlocks(NamedTuple):
+    """The blocks of the inverse on the diagonal and beside it, the batch last."""
+
+    diagonal: Array  # (q, q, n)
+    beside: Array  # block (t, t + 1); zero where t and t + 1 do not touch: (q, q, n)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class BlockTridiagonal:
+    """M = L L' with n blocks of size q on its diagonal and n - 1 below it, factored in O(n q^3)."""
+
+    band: Array  # L, column by column, each from the diagonal down: (n, q, 2 q)
+
+    @classmethod
+    def factor(cls, diagonal: Array, below: Array, touching: npt.NDArray[np.bool_]) -> BlockTridiagonal:
+        """From diagonal blocks, packed by rows: (entries, n), and the one block below each that touches the next.
+
+        Raises LinAlgError if the matrix is not positive.
+        """
+        n, q = diagonal.shape[1], len(below)
+        band = np.zeros((n, q, 2 * q))
+        for entry, i, j in zip(diagonal, *row_order(q), strict=True):
+            band[:, j, i - j] = entry
+        link = np.append(touching, False)[:n]
+        for j in range(q):
+            band[:, j, q - j : 2 * q - j] = np.where(link[:, None], below[:, j], 0.0)
+        factored, failed = dpbtrf(band.reshape(n * q, 2 * q).T, lower=1, overwrite_ab=1)
+        if failed:
+            msg = f"column {failed} of a block-tridiagonal matrix is not positive"
+            raise np.linalg.LinAlgError(msg)
+        return cls(factored.T.reshape(n, q, 2 * q))
+
+    @property
+    def pivots(self) -> Array:
+        """The diagonal of L: (n, q)."""
+        return self.band[:, :, 0]
+
+    @property
+    def logdet(self) -> float:
+        """Log |M|."""
+        return 2.0 * float(np.log(self.pivots).sum())
+
+    @property
+    def _columns(self) -> Array:
+        n, q, width = self.band.shape
+        return self.band.reshape(n * q, width).T
+
+    def solve(self, right: Array) -> Array:
+        """M^{-1} h: (n, q)."""
+        found, _ = dpbtrs(self._columns, np.reshape(right, (-1, 1)), lower=1)
+        return found.reshape(right.shape)
+
+    def forward(self, right: Array) -> Array:
+        """L^{-1} h: (n, q)."""
+        found, _ = dtbtrs(self._columns, np.reshape(right, (-1, 1)), uplo="L", trans="N")
+        return found.reshape(right.shape)
+
+    def backward(self, right: Array) -> Array:
+        """L'^{-1} h, of several h at a time: (k, n, q)."""
+        k = len(right)
+        found, _ = dtbtrs(self._columns, right.reshape(k, -1).T, uplo="L", trans="T")
+        return np.ascontiguousarray(found.T).reshape(right.shape)
+
+    @cached_property
+    def diagonal_roots(self) -> Array:
+        """The diagonal blocks of L: (q, q, n)."""
+        n, q, _ = self.band.shape
+        out = np.zeros((q, q, n))
+        for j in range(q):
+            out[j:, j] = self.band[:, j, : q - j].T
+        return out
+
+    def last_roots(self, ends: Index) -> Array:
+        """Roots of the diagonal blocks of the inverse at blocks that touch none after them: (k, q, q)."""
+        roots = np.moveaxis(self.diagonal_roots[:, :, ends], -1, 0)
+        return np.swapaxes(np.linalg.inv(roots), 1, 2)
+
+    def inverse_blocks(self) -> InverseBlocks:
+        r"""The blocks of the inverse that touch the diagonal.
+
+        .. math::
+            \Sigma_t = (L_{tt} L_{tt}^\top)^{-1} + G_t \Sigma_{t+1} G_t^\top, \qquad
+            G_t = -L_{tt}^{-\top} L_{t+1,t}^\top, \qquad \Sigma_{t,t+1} = G_t \Sigma_{t+1}
+
+        A sum of squares throughout: the blocks stay symmetric and positive.
+        """
+        n, q, _ = self.band.shape
+        below = np.empty((q, q, n))
+        for j in range(q):
+            below[:, j] = self.band[:, j, q - j : 2 * q - j].T
+        bordered = np.concatenate([self.diagonal_roots, np.zeros((1, q, n))])
+        root = inverse_root(bordered, 1.0 / self.pivots.T)[:q]  # L_tt^{-1}
+        gain = -np.einsum("cin,jcn->ijn", root, below)
+        return accumulated(gain, np.einsum("cin,cjn->ijn", root, root))
+
+
+def solve_bidiagonal(gain: Array, right: Array) -> Array:
+    """Solve x_t = G_t x_{t-1} + r_t from the first t on; of the gains (n, q, q) the first does not count: (n, q)."""
+    n, q = right.shape
+    band = np.zeros((n, q, 2 * q))
+    for j in range(q):
+        band[:-1, j, q - j : 2 * q - j] = -gain[1:, :, j]
+    found, _ = dtbtrs(band.reshape(n * q, 2 * q).T, right.reshape(-1, 1), uplo="L", diag="U")
+    return found.reshape(n, q)
+
+
+def accumulated(gain: Array, own: Array) -> InverseBlocks:
+    """The blocks that satisfy Sigma_t = S_t + G_t Sigma_{t+1} G_t', and G_t Sigma_{t+1}."""
+    diagonal = accumulate(gain, own)
+    following = np.zeros_like(diagonal)
+    following[:, :, :-1] = diagonal[:, :, 1:]
+    return InverseBlocks(diagonal, times(gain, following))
+
+
+def times(a: Array, b: Array) -> Array:
+    """A B of every pair, the batch last."""
+    return np.einsum("icn,cjn->ijn", a, b)
+
+
+def _turned(a: Array, b: Array) -> Array:
+    """A B A' of every pair, for symmetric B."""
+    return np.einsum("icn,jcn->ijn", times(a, b), a)
+
+
+def accumulate(gain: Array, own: Array) -> Array:
+    r"""Solve :math:`\Sigma_t = S_t + G_t \Sigma_{t+1} G_t'` from the last t to the first.
+
+    Time is cut into lanes that are walked through side by side, from the end of each to its start. What
+    enters a lane from the next one is found by walking through that one first, for as many steps as it takes
+    until nothing of its far end is left.
+    """
+    q, _, n = gain.shape
+    lanes = max(n // LANE_STEPS, 1)
+    steps = -(-n // lanes)
+    shape = (q, q, lanes, steps)
+    G, S = np.zeros((q, q, lanes * steps)), np.zeros((q, q, lanes * steps))
+    G[:, :, :n], S[:, :, :n] = gain, own
+    # The step comes first, so that one step of all lanes is one piece of memory: (steps, q, q, lanes)
+    G, S = (np.ascontiguousarray(x.reshape(shape).transpose(3, 0, 1, 2)) for x in (G, S))
+    state = _entering(G, S) if lanes > 1 else np.zeros((q, q, lanes))
+    for t in range(steps - 1, -1, -1):
+        S[t] += _turned(G[t], state)
+        state = S[t]
+    return np.ascontiguousarray(S.transpose(1, 2, 3, 0)).reshape(q, q, -1)[:, :, :n]
+
+
+def _entering(G: Array, S: Array) -> Array:
+    """The Sigma at the start of the lane after each one: (q, q, lanes)."""
+    steps, q, _, lanes = G.shape
+    gain = np.broadcast_to(np.eye(q)[:, :, None], (q, q, lanes)).copy()
+    total = np.zeros((q, q, lanes))  # of the first steps of each lane
+    for t in range(steps):
+        total += _turned(gain, S[t])
+        gain = times(gain, G[t])
+        if t % 8 == 7 and np.abs(gain).max() < FORGOTTEN:
+            break
+    else:  # a lane remembers what enters it: lane after lane
+        for k in range(lanes - 2, -1, -1):
+            total[:, :, k] += gain[:, :, k] @ total[:, :, k + 1] @ gain[:, :, k].T
+    following = np.zeros_like(total)
+    following[:, :, :-1] = total[:, :, 1:]
+    return following

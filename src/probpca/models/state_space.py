@@ -1,0 +1,193 @@
+"""A linear-Gaussian state that moves in time and is seen through a ``LinearGaussian``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from scipy.linalg import solve_discrete_are, solve_discrete_lyapunov
+
+from probpca.errors import DataError, ShapeError, require_finite, require_shape
+from probpca.models.gaussian import Gaussian, standard_normal
+from probpca.models.linear_gaussian import LinearGaussian
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from probpca.typing import Array
+
+ASYMMETRY, NEGATIVE = 1e-8, 1e-10
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class StateSpace:
+    r"""A linear dynamical system.
+
+    .. math::
+        x_1 \sim N(p_1, P_1), \qquad x_{t+1} = A x_t + B u_t + w_t, \quad w_t \sim N(0, Q), \qquad
+        y_t = C x_t + c + v_t, \quad v_t \sim N(0, R)
+
+    with R diagonal: one variance for all features or one for each. The emission (C, c, R) is a
+    :class:`LinearGaussian`; with A = 0 and Q = P_1 = I the system has no memory and *is* that model.
+    Roweis & Ghahramani (1999).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca import Gaussian, LinearGaussian, StateSpace
+    >>> emission = LinearGaussian(np.zeros(2), [[1.0], [0.5]], 0.1)
+    >>> system = StateSpace(Gaussian([0.0], [[1.0]]), [[0.9]], [[0.19]], emission)
+    >>> system.time_constants.round(2), system.stationary().covariance.round(3)
+    (array([9.49]), array([[1.]]))
+    """
+
+    initial: Gaussian  # of x_1: p1 (q,), P1 (q, q)
+    transition: Array  # A: (q, q)
+    process_noise: Array  # Q: (q, q)
+    emission: LinearGaussian  # C: (d, q), c: (d,), R
+    input_loadings: Array | None = None  # B: (q, u); None: there are no inputs
+
+    def __post_init__(self) -> None:
+        """Check shapes and values once; formulas trust them afterwards."""
+        q = self.emission.n_components
+        for name in ("transition", "process_noise", "input_loadings"):
+            value = getattr(self, name)
+            if value is not None:
+                array = np.array(value, dtype=np.float64)
+                array.setflags(write=False)
+                require_finite(name, array)
+                object.__setattr__(self, name, array)
+        require_shape("transition", self.transition, (q, q))
+        require_shape("process_noise", self.process_noise, (q, q))
+        require_shape("initial mean", self.initial.mean, (q,))
+        B = self.input_loadings
+        if B is not None and (B.ndim != 2 or len(B) != q or B.shape[1] < 1):
+            msg = f"input_loadings must be a matrix ({q}, u), u >= 1; got shape {B.shape}."
+            raise ShapeError(msg)
+        _require_covariance("process_noise", self.process_noise)
+        _require_covariance("initial covariance", self.initial.covariance)
+
+    @property
+    def n_features(self) -> int:
+        """Number of observed dimensions d."""
+        return self.emission.n_features
+
+    @property
+    def n_components(self) -> int:
+        """Dimension q of the state."""
+        return self.emission.n_components
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs u."""
+        return 0 if self.input_loadings is None else self.input_loadings.shape[1]
+
+    @classmethod
+    def memoryless(cls, model: LinearGaussian) -> StateSpace:
+        """PPCA or factor analysis as a dynamical system: A = 0, Q = P1 = I."""
+        q = model.n_components
+        return cls(standard_normal(q), np.zeros((q, q)), np.eye(q), model)
+
+    @cached_property
+    def eigenvalues(self) -> npt.NDArray[np.complex128]:
+        """Of A, the slowest first."""
+        values = np.linalg.eigvals(self.transition).astype(np.complex128)
+        return values[np.lexsort((-values.imag, -values.real, -np.abs(values).round(12)))]
+
+    @property
+    def spectral_radius(self) -> float:
+        """The largest modulus of an eigenvalue of A."""
+        return float(np.abs(self.eigenvalues).max())
+
+    @property
+    def is_stationary(self) -> bool:
+        """Does the state forget where it came from?"""
+        return self.spectral_radius < 1
+
+    @property
+    def time_constants(self) -> Array:
+        """Steps in which each mode decays to 1/e of its size: -1 / log |eigenvalue|; infinite if it does not decay."""
+        modulus = np.abs(self.eigenvalues)
+        with np.errstate(divide="ignore"):
+            rate = -np.log(modulus)
+        return np.divide(1.0, rate, out=np.full(rate.shape, np.inf), where=rate > 0)
+
+    def stationary(self) -> Gaussian:
+        """The distribution of the state after a long time without inputs: N(0, P), P = A P A' + Q."""
+        if not self.is_stationary:
+            msg = f"no stationary distribution exists: an eigenvalue of A has modulus {self.spectral_radius:.6g}."
+            raise DataError(msg)
+        P = solve_discrete_lyapunov(self.transition, self.process_noise)
+        return Gaussian(np.zeros(self.n_components), (P + P.T) / 2)
+
+    def steady_state(self) -> Array:
+        """Covariance of x_t given all complete rows before it, after a long time: (q, q).
+
+        Solves P = A P A' - A P H' (I + H P H')^{-1} H P A' + Q with H'H = C' R^{-1} C (a Riccati equation
+        of size q, whatever d is).
+        """
+        C, noise = self.emission.loadings, self.emission.noise_variance
+        scaled = C / np.sqrt(noise if noise.ndim == 0 else noise[:, None])
+        H = np.asarray(np.linalg.qr(scaled, mode="r"))
+        P = solve_discrete_are(self.transition.T, H.T, self.process_noise, np.eye(len(H)))
+        return np.asarray((P + P.T) / 2)
+
+    def change_basis(self, basis: Array) -> StateSpace:
+        """Tell the same system with the state T x. No observable changes.
+
+        A becomes T A T^{-1}, C becomes C T^{-1}, Q becomes T Q T', B becomes T B.
+        """
+        T = np.asarray(basis, dtype=np.float64)
+        require_shape("basis", T, self.transition.shape)
+        inverse = np.linalg.inv(T)
+        P1 = T @ self.initial.covariance @ T.T
+        Q = T @ self.process_noise @ T.T
+        return StateSpace(
+            Gaussian(T @ self.initial.mean, (P1 + P1.T) / 2),
+            T @ self.transition @ inverse,
+            (Q + Q.T) / 2,
+            replace(self.emission, loadings=self.emission.loadings @ inverse),
+            None if self.input_loadings is None else T @ self.input_loadings,
+        )
+
+    def whiten(self) -> StateSpace:
+        r"""The same system with Q = I.
+
+        With :math:`Q = E \Lambda E^\top` the state is :math:`\Lambda^{-1/2} E^\top x`, so that C becomes
+        :math:`C E \Lambda^{1/2}`.
+        """
+        values, axes = np.linalg.eigh(self.process_noise)
+        if values[0] <= NEGATIVE * values[-1]:
+            msg = "process_noise is singular: the state cannot be scaled so that it becomes the identity."
+            raise DataError(msg)
+        whitened = self.change_basis((axes / np.sqrt(values)).T)
+        return replace(whitened, process_noise=np.eye(self.n_components))
+
+    def canonical(self) -> StateSpace:
+        """Q = I, and C' R^{-1} C diagonal, descending; signs fixed by the largest loadings."""
+        system = self.whiten()
+        C, noise = system.emission.loadings, system.emission.noise_variance
+        scaled = LinearGaussian(
+            np.zeros(len(C)), C / np.sqrt(noise if noise.ndim == 0 else noise[:, None]), np.asarray(1.0)
+        )
+        turned = system.change_basis(scaled.principal_rotation.T)
+        return replace(turned, process_noise=np.eye(self.n_components))
+
+    def marginal(self) -> LinearGaussian:
+        """The distribution of one row of a stationary series, its past unknown."""
+        return self.emission.whiten(self.stationary())
+
+
+def _require_covariance(name: str, value: Array) -> None:
+    """Symmetric, and no variance below zero but for rounding; singular is allowed."""
+    size = float(np.abs(value).max(initial=0.0))
+    if np.abs(value - value.T).max(initial=0.0) > ASYMMETRY * size:
+        msg = f"{name} must be symmetric."
+        raise DataError(msg)
+    least = float(np.linalg.eigvalsh(value)[0])
+    if least < -NEGATIVE * size:
+        msg = f"{name} must not have negative variances; its smallest eigenvalue is {least:.3g}."
+        raise DataError(msg)
