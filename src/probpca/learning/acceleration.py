@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from probpca.models import LinearGaussian
     from probpca.typing import Array
 
+S = TypeVar("S")
 MEMORY = 5
 FARTHEST = 5.0
 """Change of the logarithm of the noise variance that no extrapolation is believed."""
@@ -31,17 +32,34 @@ def iterate_accelerated(
     monitor: Monitor,
     floor: float,
 ) -> Iterated[LinearGaussian]:
+    """Repeat ``step`` and extrapolate in W, mu and log s2, which stays above that of ``floor``."""
+    coordinates = Coordinates.around(start)
+    lowest = float(np.log(floor) - 2 * np.log(coordinates.unit))
+
+    def place(jump: Array) -> LinearGaussian:
+        jump[-1] = max(jump[-1], lowest)
+        return coordinates.unpack(jump)
+
+    return accelerate(step, start, monitor, coordinates.pack, place)
+
+
+def accelerate(
+    step: Callable[[S], tuple[S, float]],
+    start: S,
+    monitor: Monitor,
+    pack: Callable[[S], Array],
+    place: Callable[[Array], S | None],
+) -> Iterated[S]:
     r"""Repeat ``step``; while it is slow, extrapolate from the last steps (Anderson 1965).
 
     With :math:`f_k = g(x_k) - x_k` what a step changes, the next point is the combination of the last
     :math:`g(x_k)` whose combined :math:`f_k` is shortest. A point at which the log-likelihood is
     lower than at the one before is given up for the plain step, so that the trace rises always.
-    Plain steps, and only they, say when to stop.
+    Plain steps, and only they, say when to stop. ``pack`` makes vectors, the logarithm of a noise variance
+    last, and ``place`` makes states of them, or None of a vector that is no state.
     """
-    coordinates = Coordinates.around(start)
-    lowest = float(np.log(floor) - 2 * np.log(coordinates.unit))
     state, plain, fallback = start, True, start
-    history = _History(coordinates.pack)
+    history = _History(pack)
     if len(monitor.trace) > monitor.max_iter:  # an earlier process has used them up
         monitor.record(step(state)[1])
     while len(monitor.trace) <= monitor.max_iter:
@@ -56,12 +74,9 @@ def iterate_accelerated(
             break  # the state is the one whose value was recorded last
         history.append(state, following)
         jump = history.extrapolated() if _is_slow(monitor) else None
-        fallback, plain = following, jump is None
-        if jump is None:
-            state = following
-        else:
-            jump[-1] = max(jump[-1], lowest)
-            state = coordinates.unpack(jump)
+        placed = None if jump is None else place(jump)
+        fallback, plain = following, placed is None
+        state = following if placed is None else placed
     return Iterated(state, Status.MAX_ITER, tuple(monitor.trace))
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from probpca.models import LinearGaussian
     from probpca.rows import Observed
     from probpca.rows.observe import Part
+    from probpca.rows.protocol import Cells
     from probpca.typing import Array, Index
 
 CLEAR = 1e-4
@@ -39,7 +40,7 @@ class _Sums:
 
     def __init__(self, tables: Tables) -> None:
         q, d = tables.q, tables.centre.size
-        self.noise = float(tables.noise)
+        self.noise = float(tables.noise) if tables.noise.ndim == 0 else np.nan
         self.weight, self.cells, self.constant, self.distance = 0.0, 0.0, 0.0, 0.0
         self.latent = np.zeros(packed_size(q + 1))
         self.gram = np.zeros((packed_size(q + 1), d))
@@ -83,30 +84,68 @@ def _from_sums(tables: Tables, parts: tuple[Part, ...]) -> Regression:
 
 def _from_residuals(tables: Tables, parts: tuple[Part, ...]) -> Regression:
     """Residuals at the posterior mean and the doubt about it, each summed by itself."""
-    q, theta = tables.q, tables.loadings
-    sums, uncertain = _Sums(tables), np.zeros((packed_size(q + 1), theta.shape[1]))
-    rows, columns = row_order(q + 1)
+    sums = _Residuals(tables)
+    k = packed_size(tables.q)
     for part in parts:
         cells, w = part.cells.ready(), part.weight
         found = latents(tables, cells)
-        rest = found.residual(tables, cells)
-        m = np.vstack([found.mean, np.ones(found.mean.shape[1])])
-        known = m[rows] * m[columns] * w  # w m m': (p, b)
-        known = known if found.pattern is None else _by_pattern(known, found.pattern)
         doubt = found.covariance
-        doubt[packed_size(q) :] = 0.0
+        doubt[k:] = 0.0
         doubt *= w if found.pattern is None else np.bincount(found.pattern, w)
-        cells.mask.add_sums(doubt, uncertain)  # sum w omega P: (p, d)
-        cells.mask.add_sums(known, sums.gram)
-        sums.right += rest.sums(w * m)
-        sums.latent += known.sum(axis=1) + doubt.sum(axis=1)
-        sums.squares += rest.column_squares(w)
+        sums.add(part, cells, found.mean, doubt)
         sums.distance += float(w @ np.square(found.mean).sum(axis=0))
         sums.count(part, found)
     sums.distance += float(sums.squares.sum()) / sums.noise
-    sums.gram += uncertain
-    shrink = multiply(uncertain, theta)
-    return sums.regression(sums.right - shrink, sums.squares + np.einsum("kd,kd->d", theta, shrink))
+    return sums.shrunk()
+
+
+def regress_on(model: LinearGaussian, block: Observed, mean: Array, covariance: Array) -> Regression:
+    """Summarise rows whose latents are known from elsewhere: means (q, n) and covariances, packed: (., n).
+
+    The log-likelihood is not told: it depends on where they are known from.
+    """
+    sums = _Residuals(Tables.of(model, block.centre))
+    k = packed_size(model.n_components)
+    for part in block.parts:
+        cells, w = part.cells.ready(), part.weight
+        doubt = np.zeros((packed_size(model.n_components + 1), w.size))
+        doubt[:k] = covariance[:, part.rows] * w
+        if cells.pattern is not None:
+            doubt = _by_pattern(doubt, cells.pattern)
+        sums.add(part, cells, mean[:, part.rows], doubt)
+        sums.weight += float(w.sum())
+        sums.cells += float(w @ part.observed)
+    return sums.shrunk()
+
+
+class _Residuals(_Sums):
+    """Sums of residuals at the mean of the latents, and of their covariances."""
+
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(tables)
+        self.theta = tables.loadings
+        self.uncertain = np.zeros(self.gram.shape)
+
+    def add(self, part: Part, cells: Cells, mean: Array, doubt: Array) -> None:
+        """One part: ``doubt`` is w P of each row, or of each pattern the sum."""
+        w = part.weight
+        m = np.vstack([mean, np.ones(mean.shape[1])])
+        rest = cells.residual(self.theta, m)
+        rows, columns = row_order(len(m))
+        known = m[rows] * m[columns] * w  # w m m': (p, b)
+        known = known if cells.pattern is None else _by_pattern(known, cells.pattern)
+        cells.mask.add_sums(doubt, self.uncertain)  # sum w omega P: (p, d)
+        cells.mask.add_sums(known, self.gram)
+        self.right += rest.sums(w * m)
+        self.latent += known.sum(axis=1) + doubt.sum(axis=1)
+        self.squares += rest.column_squares(w)
+
+    def shrunk(self) -> Regression:
+        """The doubt counted in."""
+        self.gram += self.uncertain
+        shrink = multiply(self.uncertain, self.theta)
+        squares = self.squares + np.einsum("kd,kd->d", self.theta, shrink)
+        return self.regression(self.right - shrink, squares)
 
 
 def _moments(found: Latents, w: Array) -> tuple[Array, Array]:

@@ -1,0 +1,183 @@
+"""Expectation-maximisation for a state that moves in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from probpca.inference.kalman import believe
+from probpca.learning.observed import regress_on
+from probpca.linalg.packed import packed_size, row_order
+from probpca.models import Gaussian, LinearGaussian, StateSpace
+
+if TYPE_CHECKING:
+    from probpca.learning.dynamics.structure import Structure
+    from probpca.rows import Sequences
+    from probpca.statistics import Regression
+    from probpca.typing import Array
+
+LARGEST_RADIUS = 0.999
+"""Largest modulus of an eigenvalue where the system has to be stable."""
+THINNEST = 1e-12
+"""Smallest variance of the process noise, as a share of the largest."""
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SeriesSums:
+    """What one pass over time leaves for the M-step."""
+
+    emission: Regression  # of cells on [x; 1]
+    moves: Array  # sum over steps of E[v v'], v = [x_t; u_t; x_{t+1}]: (q + u + q, q + u + q)
+    n_moves: int
+    first: Array  # smoothed mean of the first state of each sequence: (k, q)
+    first_doubt: Array  # mean of its covariance: (q, q)
+    log_likelihood: float
+
+
+def expect_series(model: StateSpace, rows: Sequences) -> SeriesSums:
+    """The E-step: smooth, then sum."""
+    belief = believe(model, rows)
+    x, P, q = belief.mean, belief.covariance.diagonal, model.n_components
+    i, j = row_order(q)
+    emission = regress_on(model.emission, rows.observed, np.ascontiguousarray(x.T), P[i, j])
+    before = np.append(rows.linked, False)
+    after = np.append(False, rows.linked)
+    pieces = [x[before], x[after]] if rows.inputs is None else [x[before], rows.inputs[before], x[after]]
+    v = np.hstack(pieces)
+    moves = v.T @ v
+    moves[:q, :q] += P @ before
+    moves[-q:, -q:] += P @ after
+    cross = belief.covariance.beside.sum(axis=2)  # of x_t with x_{t+1}; zero between sequences
+    moves[:q, -q:] += cross
+    moves[-q:, :q] += cross.T
+    starts = rows.starts
+    return SeriesSums(emission, moves, len(v), x[starts], P[:, :, starts].mean(axis=2), belief.log_likelihood)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SeriesEM:
+    """The M-step for a given structure; no step lowers the objective."""
+
+    structure: Structure
+    floor: Array  # smallest noise variance of each feature: (d,)
+    learn_initial_covariance: bool
+
+    def step(self, model: StateSpace, rows: Sequences) -> tuple[StateSpace, float]:
+        """The next model, and the objective at the given one."""
+        sums = expect_series(model, rows)
+        return self.advance(model, sums), sums.log_likelihood + self.log_prior(model)
+
+    def log_prior(self, model: StateSpace) -> float:
+        """What the ridge says about A: -ridge tr(A' Q^{-1} A) / 2."""
+        if self.structure.ridge == 0:
+            return 0.0
+        return (
+            -0.5
+            * self.structure.ridge
+            * float(np.trace(model.transition.T @ np.linalg.solve(model.process_noise, model.transition)))
+        )
+
+    def advance(self, model: StateSpace, sums: SeriesSums) -> StateSpace:
+        """The next model, given the sums at this one."""
+        A, B, Q = self._dynamics(model, sums)
+        return StateSpace(self._initial(model, sums), A, Q, self._emission(model.emission, sums.emission), B)
+
+    def _dynamics(self, model: StateSpace, sums: SeriesSums) -> tuple[Array, Array | None, Array]:
+        """A, B and Q: each is the best given those before it."""
+        q, structure = model.n_components, self.structure
+        moves = sums.moves.copy()
+        moves[:q, :q] += structure.ridge * np.eye(q)
+        known, cross = moves[:-q, :-q], moves[-q:, :-q]
+        AB = _regress(known, cross)
+        A = AB[:, :q]
+        if structure.fixed("transition") is not None:
+            A = model.transition
+        elif structure.says("transition", "diagonal"):
+            A = _diagonal_transition(model, known, cross)
+        elif structure.says("transition", "stable"):
+            A = _stable(model.transition, A)
+        B = None
+        if model.input_loadings is not None:
+            B = _regress(known[q:, q:], cross[:, q:] - A @ known[:q, q:])
+        left = np.hstack([-A, np.eye(q)] if B is None else [-A, -B, np.eye(q)])
+        return A, B, self._process_noise(model, _turned(left, moves) / sums.n_moves)
+
+    def _process_noise(self, model: StateSpace, free: Array) -> Array:
+        if not self.structure.says("process_noise", "free", "diagonal"):
+            return model.process_noise
+        if self.structure.says("process_noise", "diagonal"):
+            free = np.diag(np.diagonal(free))
+        values, axes = np.linalg.eigh(free)
+        least = THINNEST * values[-1]
+        return free if values[0] > least else (axes * np.maximum(values, least)) @ axes.T
+
+    def _initial(self, model: StateSpace, sums: SeriesSums) -> Gaussian:
+        free = self.structure.says("initial_mean", "free")
+        mean = sums.first.mean(axis=0) if free else model.initial.mean
+        if not self.learn_initial_covariance:
+            return Gaussian(mean, model.initial.covariance)
+        spread = sums.first - mean
+        return Gaussian(mean, sums.first_doubt + spread.T @ spread / len(spread))
+
+    def _emission(self, model: LinearGaussian, sums: Regression) -> LinearGaussian:
+        structure, q = self.structure, model.n_components
+        counts = sums.gram[-1]
+        if structure.fixed("loadings") is None and structure.fixed("offset") is None:
+            change = sums.change()
+        else:
+            change = np.zeros_like(sums.score)
+            if structure.fixed("offset") is None:
+                change[-1] = np.divide(sums.score[-1], counts, out=np.zeros_like(counts), where=counts > 0)
+            elif structure.fixed("loadings") is None:
+                change[:q] = replace(sums, gram=sums.gram[: packed_size(q)], score=sums.score[:q]).change()
+        following = LinearGaussian(model.mean + change[-1], model.loadings + change[:-1].T, model.noise_variance)
+        if structure.fixed("noise") is not None:
+            return following
+        squares = sums.squares_after(change)
+        if structure.says("noise", "isotropic"):
+            noise = np.maximum(squares.sum() / sums.cells, self.floor.mean())
+        else:
+            noise = np.divide(squares, counts, out=np.array(model.noise_variance), where=counts > 0)
+            noise = np.maximum(noise, self.floor)
+        return replace(following, noise_variance=noise)
+
+
+def _regress(known: Array, cross: Array) -> Array:
+    """Solve X known = cross; the shortest of many solutions where there are many."""
+    return np.asarray(np.linalg.lstsq(known, cross.T, rcond=1e-13)[0].T)
+
+
+def _turned(left: Array, moments: Array) -> Array:
+    """D M D' as a sum of squares, so that it cannot lose its sign."""
+    values, axes = np.linalg.eigh(moments)
+    root = left @ (axes * np.sqrt(np.maximum(values, 0.0)))
+    return np.asarray(root @ root.T)
+
+
+def _diagonal_transition(model: StateSpace, known: Array, cross: Array) -> Array:
+    """The best diagonal A given Q and B: (Q^{-1} * S00) a = diag(Q^{-1} S10)."""
+    q = model.n_components
+    precision = np.linalg.inv(model.process_noise)
+    target = cross[:, :q]
+    if model.input_loadings is not None:
+        target = target - model.input_loadings @ known[q:, :q]
+    return np.diag(np.linalg.solve(precision * known[:q, :q], np.diagonal(precision @ target)))
+
+
+def _stable(old: Array, new: Array) -> Array:
+    """As far from a stable matrix towards the best one as eigenvalues allow: what is maximised is concave."""
+
+    def radius(share: float) -> float:
+        return float(np.abs(np.linalg.eigvals(old + share * (new - old))).max())
+
+    if radius(1.0) <= LARGEST_RADIUS:
+        return new
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if radius(middle) <= LARGEST_RADIUS else (low, middle)
+    return old + low * (new - old)

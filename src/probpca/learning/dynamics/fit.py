@@ -1,0 +1,169 @@
+"""Fit a dynamical system to sequences: start, iterate, tell the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, final
+
+import numpy as np
+
+from probpca.errors import DataError, ShapeError
+from probpca.inference.kalman import series_log_likelihood
+from probpca.learning.acceleration import accelerate
+from probpca.learning.dynamics.coordinates import SeriesCoordinates
+from probpca.learning.dynamics.em import SeriesEM
+from probpca.learning.dynamics.start import starts
+from probpca.learning.dynamics.structure import Structure
+from probpca.learning.loop import Monitor, iterate
+from probpca.learning.spectrum import NOISE_FLOOR
+from probpca.models import Gaussian, LinearGaussian, StateSpace
+
+if TYPE_CHECKING:
+    from probpca.learning.loop import Iterated
+    from probpca.learning.results import Settings, Status
+    from probpca.rows import Sequences
+    from probpca.typing import Array, Index
+
+MANY = 10
+"""Sequences for each component from which on the covariance of their first states is learned."""
+
+
+class SeriesResult(NamedTuple):
+    """A fitted system and how it came about."""
+
+    model: StateSpace
+    status: Status
+    log_likelihood: float  # total over all sequences, at the model
+    trace: tuple[float, ...]  # objective before each step
+    n_iter: int
+    n_observed: int  # cells
+    empty: Index  # features of which nothing was observed
+
+
+def fit_series(
+    rows: Sequences, q: int, settings: Settings, rng: np.random.Generator, structure: Structure | None = None
+) -> SeriesResult:
+    """Learn a system with q states by EM, from the best of several starts.
+
+    While EM runs the process noise is free, which is an expansion of the parameters; in the end, if no
+    parameter is constrained to coordinates of its own, the system is told in canonical form, with Q = I.
+    """
+    structure = structure or Structure()
+    _require_series(rows, q, structure)
+    problem = _Problem.of(rows, q, settings, rng, structure)
+    ended = problem.best()
+    model = ended.state
+    if structure.any_basis:
+        model = model.canonical()
+    empty = np.flatnonzero(np.isnan(rows.values).all(axis=0))
+    observed = int(np.count_nonzero(~np.isnan(rows.values)))
+    value = ended.trace[-1] - problem.em.log_prior(ended.state)
+    return SeriesResult(model, ended.status, value, ended.trace, len(ended.trace) - 1, observed, empty)
+
+
+def _require_series(rows: Sequences, q: int, structure: Structure) -> None:
+    if q < 1:
+        msg = f"n_components must be at least 1; got {q}."
+        raise ShapeError(msg)
+    structure.check(q, rows.n_features)
+    seen = ~np.isnan(rows.values)
+    if not seen.any():
+        msg = "no cell of any sequence was observed."
+        raise DataError(msg)
+    if rows.n_steps - len(rows.lengths) < 2:
+        msg = (
+            f"a dynamical system needs sequences with at least two steps after the first; got {len(rows.lengths)} "
+            f"sequences and {rows.n_steps} steps in all (n_samples = 1 step is not enough)."
+        )
+        raise DataError(msg)
+    first = np.nanmin(np.where(seen, rows.values, np.inf), axis=0)
+    if (np.where(seen, rows.values, first) == first).all():
+        msg = "all observed values of each column are identical: nothing moves."
+        raise DataError(msg)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    rows: Sequences
+    settings: Settings
+    rng: np.random.Generator
+    structure: Structure
+    em: SeriesEM
+    guesses: tuple[StateSpace, ...]  # the best first
+
+    @classmethod
+    def of(
+        cls, rows: Sequences, q: int, settings: Settings, rng: np.random.Generator, structure: Structure
+    ) -> _Problem:
+        variance = np.nan_to_num(np.square(rows.values - rows.centre)).sum(axis=0)
+        variance /= np.maximum((~np.isnan(rows.values)).sum(axis=0), 1)
+        floor = NOISE_FLOOR * np.where(variance > 0, variance, variance.mean())
+        many = len(rows.lengths) >= MANY * q
+        learn = structure.says("initial_covariance", "free") or (structure.says("initial_covariance", "auto") and many)
+        em = SeriesEM(structure, floor, learn)
+        fitting = partial(_impose, structure=structure, floor=floor, rows=rows)
+        guesses = [fitting(guess) for guess in starts(rows, q, rng)]
+        guesses.sort(key=lambda guess: -series_log_likelihood(guess, rows))
+        return cls(rows, settings, rng, structure, em, tuple(guesses))
+
+    def best(self) -> Iterated[StateSpace]:
+        """The best of ``n_init`` runs: the first from the best guess, the others from the next ones or around it."""
+        runs = [self.run(guess) for guess in self.guesses[: self.settings.n_init]]
+        while len(runs) < self.settings.n_init:
+            runs.append(self.run(self._moved(self.guesses[0])))
+        return max(runs, key=lambda ended: ended.trace[-1])
+
+    def run(self, start: StateSpace) -> Iterated[StateSpace]:
+        settings = self.settings
+        monitor = Monitor(settings.tol, settings.max_iter, settings.watch)
+        step = partial(self.em.step, rows=self.rows)
+        if settings.solver == "em":
+            return iterate(step, start, monitor)
+        coordinates = SeriesCoordinates.around(start, self.em)
+        return accelerate(step, start, monitor, coordinates.pack, coordinates.place)
+
+    def _moved(self, model: StateSpace) -> StateSpace:
+        C = model.emission.loadings
+        moved = C + np.sqrt(np.square(C).mean()) * self.rng.standard_normal(C.shape)
+        other = replace(model, emission=replace(model.emission, loadings=moved))
+        return _impose(other, structure=self.structure, floor=self.em.floor, rows=self.rows)
+
+
+def _impose(model: StateSpace, *, structure: Structure, floor: Array, rows: Sequences) -> StateSpace:
+    """A first guess that has the structure that is asked for."""
+    q = model.n_components
+    if structure.any_basis or structure.says("process_noise", "identity"):
+        model = model.whiten()
+    A, Q, emission = model.transition, model.process_noise, model.emission
+    if structure.says("transition", "diagonal"):
+        A = np.diag(np.clip(np.diagonal(A), -0.99, 0.99))
+    if structure.says("process_noise", "diagonal"):
+        Q = np.diag(np.diagonal(Q))
+    A = A if structure.fixed("transition") is None else structure.transition
+    Q = Q if structure.fixed("process_noise") is None else structure.process_noise
+    draft = replace(model, transition=A, process_noise=Q, emission=_emission(emission, structure, floor))
+    P = model.initial.covariance
+    if structure.says("initial_covariance", "identity"):
+        P = np.eye(q)
+    elif structure.fixed("initial_covariance") is not None:
+        P = structure.initial_covariance
+    elif draft.is_stationary:
+        P = draft.stationary().covariance
+    mean = np.zeros(q) if structure.fixed("initial_mean") is None else structure.initial_mean
+    B = None if rows.inputs is None else np.zeros((q, rows.inputs.shape[1]))
+    return replace(draft, initial=Gaussian(mean, P), input_loadings=B)
+
+
+def _emission(model: LinearGaussian, structure: Structure, floor: Array) -> LinearGaussian:
+    noise = np.broadcast_to(model.noise_variance, floor.shape)
+    if structure.says("noise", "isotropic"):
+        noise = np.asarray(max(float(noise.mean()), float(floor.mean())))
+    elif structure.fixed("noise") is not None:
+        noise = structure.noise
+    else:
+        noise = np.maximum(noise, floor)
+    loadings = model.loadings if structure.fixed("loadings") is None else structure.loadings
+    offset = model.mean if structure.fixed("offset") is None else structure.offset
+    return LinearGaussian(offset, loadings, noise)

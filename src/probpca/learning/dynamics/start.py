@@ -1,0 +1,149 @@
+"""Where learning of a dynamical system begins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from probpca.inference.posterior import posterior_mean
+from probpca.learning.fit import fit_ppca
+from probpca.learning.results import Settings
+from probpca.models import Gaussian, LinearGaussian, StateSpace
+from probpca.sources import open_source
+
+if TYPE_CHECKING:
+    from probpca.rows import Sequences
+    from probpca.typing import Array, Floats
+
+RADIUS = 0.995
+"""Largest modulus of an eigenvalue of a first guess."""
+LAGS = 5
+WIDTH = 3
+"""Principal axes to look for dynamics in, for each component."""
+LEAST_SHARE = 0.05
+"""Share of a feature's variance that a first guess leaves to its noise."""
+ROUGH = Settings(tol=1.0, max_iter=20)
+
+
+def starts(rows: Sequences, q: int, rng: np.random.Generator) -> list[StateSpace]:
+    """First guesses: by the covariances between times, and by regression of principal components in time."""
+    filled = interpolated(rows)
+    guesses = [by_subspace(rows, filled, q, lags) for lags in (LAGS, 2 * LAGS)]
+    if q < rows.n_features and rows.n_steps > q + 2:
+        guesses.append(by_components(rows, q, rng))
+    found = [guess for guess in guesses if guess is not None]
+    return found or [_from_states(filled, _padded(filled, q, rng), rows)]
+
+
+def interpolated(rows: Sequences) -> Array:
+    """Missing cells filled in along time, sequence by sequence; where there is nothing to go by, with the mean."""
+    values = rows.values
+    missing = np.isnan(values)
+    if not missing.any():
+        return values
+    out = values.copy()
+    for start, length in zip(rows.starts, rows.lengths, strict=True):
+        time = np.arange(length)
+        for j in np.flatnonzero(missing[start : start + length].any(axis=0)):
+            column = out[start : start + length, j]
+            seen = ~np.isnan(column)
+            column[:] = np.interp(time, time[seen], column[seen]) if seen.any() else rows.centre[j]
+    return out
+
+
+def by_subspace(rows: Sequences, filled: Array, q: int, lags: int) -> StateSpace | None:
+    r"""Stochastic subspace identification (Ho & Kalman) on leading principal components.
+
+    Covariances :math:`\Lambda_h = \operatorname{Cov}(s_{t+h}, s_t) = C A^{h-1} G` of neighbouring times, arranged as a
+    block Hankel matrix, have rank q; its left factor holds C, C A, C A^2, ..., from which A follows by a shift.
+    None if sequences are too short.
+    """
+    centred = filled - filled.mean(axis=0)
+    r = min(WIDTH * q, rows.n_features)
+    _, _, axes = np.linalg.svd(centred if len(centred) < 4 * r else _square_root(centred), full_matrices=False)
+    axes = axes[:r].T  # (d, r)
+    scores = centred @ axes
+    lags = max(lags, -(-(q + 1) // r) + 1)
+    longest = int(rows.lengths.max())
+    if longest <= 2 * lags + 1:
+        return None
+    covariances = [_lagged(scores, rows, h) for h in range(2 * lags)]
+    hankel = np.block([[covariances[i + j + 1] for j in range(lags)] for i in range(lags)])
+    left, singular, _ = np.linalg.svd(hankel)
+    if singular[min(q, len(singular)) - 1] <= 1e-12 * singular[0] or len(singular) < q:
+        return None
+    observability = left[:, :q] * np.sqrt(singular[:q])
+    A = _shrunk(np.linalg.lstsq(observability[:-r], observability[r:])[0])
+    C = observability[:r]
+    return _with_covariance(rows, centred, axes @ C, A, covariances[0], C)
+
+
+def by_components(rows: Sequences, q: int, rng: np.random.Generator) -> StateSpace:
+    """PPCA, then each state regressed on the one before it."""
+    seen = ~np.isnan(rows.values).all(axis=1)
+    model = fit_ppca(open_source(rows.values[seen]), q, ROUGH, rng).model
+    states = posterior_mean(model, rows.values)
+    return _from_states(None, states, rows, model)
+
+
+def _from_states(
+    filled: Array | None, states: Array, rows: Sequences, model: LinearGaussian | None = None
+) -> StateSpace:
+    q = states.shape[1]
+    before, after = states[:-1][rows.linked], states[1:][rows.linked]
+    A = _shrunk(np.asarray(np.linalg.lstsq(before, after)[0].T)) if len(before) else np.zeros((q, q))
+    rest = after - before @ A.T
+    scale = np.square(states).mean(axis=0) + 1e-12
+    Q = rest.T @ rest / max(len(rest), 1) + np.diag(0.1 * scale)
+    if model is None:
+        loadings, offset = np.zeros((rows.n_features, q)), rows.centre
+        loadings[: min(q, rows.n_features), : min(q, rows.n_features)] = np.eye(min(q, rows.n_features))
+        variance = np.square((rows.values if filled is None else filled) - offset).mean(axis=0)
+        model = LinearGaussian(offset, loadings, np.maximum(variance / 2, 1e-12 * variance.max() + 1e-300))
+    draft = StateSpace(Gaussian(np.zeros(q), np.diag(scale)), A, Q, model)
+    return StateSpace(Gaussian(np.zeros(q), draft.stationary().covariance), A, Q, model)
+
+
+def _padded(filled: Array, q: int, rng: np.random.Generator) -> Array:
+    """As many states as wanted, of centred features and small random ones."""
+    centred = filled - filled.mean(axis=0)
+    scale = np.sqrt(np.square(centred).mean()) + 1e-12
+    return np.hstack([centred, 0.1 * scale * rng.standard_normal((len(centred), q))])[:, :q]
+
+
+def _with_covariance(rows: Sequences, centred: Array, C: Array, A: Array, own: Array, inner: Array) -> StateSpace:
+    """Noises from what covariances between times leave of the covariance at one time."""
+    variance = np.square(centred).mean(axis=0)
+    back = np.linalg.pinv(inner)
+    P = _positive(back @ own @ back.T)
+    explained = np.einsum("dq,qr,dr->d", C, P, C)
+    share = np.clip(explained / np.maximum(variance, 1e-300), None, 1 - LEAST_SHARE)
+    noise = np.maximum(variance * (1 - share), 1e-12 * variance.max() + 1e-300)
+    Q = _positive(P - A @ P @ A.T)
+    draft = StateSpace(Gaussian(np.zeros(len(A)), P), A, Q, LinearGaussian(rows.centre, C, noise))
+    return StateSpace(Gaussian(np.zeros(len(A)), draft.stationary().covariance), A, Q, draft.emission)
+
+
+def _lagged(scores: Array, rows: Sequences, h: int) -> Array:
+    """Covariance of rows h steps apart, over all sequences."""
+    if h == 0:
+        return scores.T @ scores / len(scores)
+    sequences = [s for s in np.split(scores, rows.starts[1:]) if len(s) > h]
+    total: Array = np.sum([s[h:].T @ s[:-h] for s in sequences], axis=0)
+    return total / sum(len(s) - h for s in sequences)
+
+
+def _square_root(centred: Array) -> Array:
+    return np.asarray(np.linalg.qr(centred, mode="r")) if centred.shape[1] <= len(centred) else centred
+
+
+def _shrunk(A: Floats) -> Array:
+    """The same dynamics, made to decay."""
+    radius = float(np.abs(np.linalg.eigvals(A)).max())
+    return np.asarray(A * min(1.0, RADIUS / radius) if radius > 0 else A, dtype=np.float64)
+
+
+def _positive(covariance: Array) -> Array:
+    values, axes = np.linalg.eigh((covariance + covariance.T) / 2)
+    return np.asarray((axes * np.maximum(values, 0.01 * max(values[-1], 1e-300))) @ axes.T)
