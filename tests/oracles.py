@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 import mpmath
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.stats import multivariate_normal
 
-from probpca import Gaussian, LinearGaussian
+from probpca import Gaussian, LinearGaussian, StateSpace
 
 MONTE_CARLO = 6
 """Standard errors that a fair sample stays within, for all practical purposes."""
@@ -219,3 +220,83 @@ def dense_regression(model, x, weight=None, precision=None):
 def largest_fall(trace):
     """How far a trace of log-likelihoods falls in its worst step, as a share of the last value."""
     return float(np.max(-np.diff(trace), initial=0.0)) / abs(trace[-1])
+
+
+def random_system(rng, d=4, q=2, *, inputs=0, noise="diagonal", radius=0.8):
+    """A dynamical system without any structure, whose transition has the given spectral radius."""
+    transition = rng.standard_normal((q, q))
+    transition *= radius / np.abs(np.linalg.eigvals(transition)).max()
+    initial = Gaussian(rng.standard_normal(q), random_covariance(rng, q))
+    loadings = rng.standard_normal((q, inputs)) if inputs else None
+    emission = random_model(rng, d, q, noise=noise)
+    return StateSpace(initial, transition, random_covariance(rng, q), emission, loadings)
+
+
+class DenseSeries(NamedTuple):
+    """What the observed cells of one sequence say about all of its states at once."""
+
+    log_likelihood: float
+    mean: np.ndarray  # (T, q)
+    covariance: np.ndarray  # of every state with every other: (T, q, T, q)
+
+
+def dense_trajectory(model, steps, inputs=None):
+    """The Gaussian of all states and all rows of a sequence, (x_1 .. x_T, y_1 .. y_T), as full arrays."""
+    A, q = model.transition, model.n_components
+    reach = [
+        [np.linalg.matrix_power(A, t - s) if s <= t else np.zeros((q, q)) for s in range(steps)] for t in range(steps)
+    ]
+    reach = np.block(reach)  # what a push at step s is at step t
+    pushes = np.zeros((steps, q))
+    pushes[0] = model.initial.mean
+    if inputs is not None:
+        pushes[1:] = inputs[: steps - 1] @ model.input_loadings.T
+    sources = [model.initial.covariance, *[model.process_noise] * (steps - 1)]
+    states = reach @ block_diag(*sources) @ reach.T
+    C = np.kron(np.eye(steps), model.emission.loadings)
+    noise = np.tile(np.broadcast_to(model.emission.noise_variance, (model.n_features,)), steps)
+    mean = reach @ pushes.ravel()
+    rows = C @ mean + np.tile(model.emission.mean, steps)
+    covariance = np.block([[states, states @ C.T], [C @ states, C @ states @ C.T + np.diag(noise)]])
+    return Gaussian(np.concatenate([mean, rows]), covariance)
+
+
+def dense_series(model, y, inputs=None):
+    """Condition the Gaussian of a whole trajectory on the observed cells of one sequence (T, d)."""
+    steps, q = len(y), model.n_components
+    joint, values = dense_trajectory(model, steps, inputs), np.ravel(y)
+    states, seen = np.arange(steps * q), steps * q + np.flatnonzero(~np.isnan(values))
+    values = values[~np.isnan(values)]
+    if seen.size == 0:
+        mean, covariance, density = joint.mean[states], joint.covariance[np.ix_(states, states)], 0.0
+    else:
+        part = np.concatenate([states, seen])
+        known = Gaussian(joint.mean[part], joint.covariance[np.ix_(part, part)])
+        mean, covariance = dense_condition(known, np.arange(states.size, part.size), values)
+        density = multivariate_normal(joint.mean[seen], joint.covariance[np.ix_(seen, seen)]).logpdf(values)
+    return DenseSeries(float(density), mean.reshape(steps, q), covariance.reshape(steps, q, steps, q))
+
+
+def precise_series(model, y, *, digits=120):
+    """What ``dense_series`` says, in so many digits that no noise is too small."""
+    steps, exact = len(y), np.vectorize(mpmath.mpf, otypes=[object])
+    with mpmath.workdps(digits):
+        A, Q, C = map(exact, (model.transition, model.process_noise, model.emission.loadings))
+        means, P = [exact(model.initial.mean)], {(0, 0): exact(model.initial.covariance)}
+        for t in range(1, steps):
+            means.append(A @ means[-1])
+            for s in range(t):
+                P[s, t] = P[s, t - 1] @ A.T
+                P[t, s] = P[s, t].T
+            P[t, t] = A @ P[t - 1, t - 1] @ A.T + Q
+        mean, states = np.concatenate(means), np.block([[P[s, t] for t in range(steps)] for s in range(steps)])
+        seen = np.flatnonzero(~np.isnan(np.ravel(y)))
+        H = np.kron(np.eye(steps, dtype=int).astype(object), C)[seen]
+        noise = exact(np.tile(np.broadcast_to(model.emission.noise_variance, C.shape[:1]), steps)[seen])
+        error = exact(np.ravel(y)[seen]) - exact(np.tile(model.emission.mean, steps)[seen]) - H @ mean
+        V = mpmath.matrix((H @ states @ H.T + np.diag(noise)).tolist())
+        inverse = np.array(mpmath.inverse(V).tolist())
+        density = -(seen.size * mpmath.log(2 * mpmath.pi) + mpmath.log(mpmath.det(V)) + error @ inverse @ error) / 2
+        gain = states @ H.T @ inverse
+        mean, covariance = (mean + gain @ error).astype(float), (states - gain @ H @ states).astype(float)
+    return DenseSeries(float(density), mean.reshape(steps, -1), covariance.reshape(steps, -1, steps, len(A)))

@@ -8,11 +8,12 @@ import pytest
 import probpca
 
 ROOT = Path(probpca.__file__).parent
-GROUND = {"errors", "scratch", "typing"}
+GROUND = {"appearing", "errors", "scratch", "typing"}
 NUMBERS = GROUND | {"linalg", "rows"}
 ALLOWED = {
     "errors": {"typing"},
     "typing": set(),
+    "appearing": set(),
     "scratch": {"typing"},
     "data": GROUND,
     "linalg": GROUND,

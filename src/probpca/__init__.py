@@ -57,13 +57,16 @@ _HOMES = {
         "FitResult",
         "Gradient",
         "PrincipalCoordinates",
+        "SeriesResult",
         "Settings",
         "Status",
+        "Structure",
         "fit_ppca",
+        "fit_series",
         "principal_coordinates",
         "value_and_gradient",
     ],
-    "probpca.estimators": ["PPCA", "PPCAImputer"],
+    "probpca.estimators": ["PPCA", "LinearDynamicalSystem", "PPCAImputer"],
     "probpca.data": ["load_fertility"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -83,6 +86,7 @@ if TYPE_CHECKING:
     )
     from probpca.estimators import (
         PPCA as PPCA,
+        LinearDynamicalSystem as LinearDynamicalSystem,
         PPCAImputer as PPCAImputer,
     )
     from probpca.inference import (
@@ -126,9 +130,12 @@ if TYPE_CHECKING:
         FitResult as FitResult,
         Gradient as Gradient,
         PrincipalCoordinates as PrincipalCoordinates,
+        SeriesResult as SeriesResult,
         Settings as Settings,
         Status as Status,
+        Structure as Structure,
         fit_ppca as fit_ppca,
+        fit_series as fit_series,
         principal_coordinates as principal_coordinates,
         value_and_gradient as value_and_gradient,
     )

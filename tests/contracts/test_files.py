@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import parquet as pq
 
 from probpca import PPCA, DataError, ShapeError, SourceError, open_source
+from probpca.sources import arrow
 from probpca.statistics import Moments
 
 N, D = 4000, 5
@@ -237,6 +238,27 @@ def test_somebody_who_watches_is_told_of_every_part(tmp_path, x):
     path = as_parquet(tmp_path / "x.parquet", x)
     open_source(path, watch=lambda *progress: told.append(progress)).fold(Moments.of)
     assert told == [(k, 8) for k in range(1, 9)]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+def test_somebody_who_watches_is_told_how_much_of_a_text_is_read(tmp_path, x, suffix, monkeypatch):
+    monkeypatch.setattr(arrow, "CSV_BYTES", 2**14)
+    path, told = tmp_path / f"x{suffix}", []
+    pd.DataFrame(x, columns=NAMES).to_csv(path, index=False)
+    source = open_source(path, watch=lambda *progress: told.append(progress), n_jobs=1)
+    assert told == []
+    batches = sum(1 for _ in source.blocks)
+    for again in range(2):
+        if suffix == ".csv" or again:  # how long a compressed text is shows when it has been read
+            done, parts = zip(*told, strict=True)
+            assert set(parts) == {parts[0]}
+            assert abs(parts[0] - batches) <= 1
+            assert (np.diff(done) == 1).all()
+            assert (done[0], done[-1]) == (1, parts[0])
+        else:
+            assert told == []
+        told.clear()
+        assert source.fold(Moments.of).weight == N
 
 
 def test_rows_of_another_width_are_refused(tmp_path, x):

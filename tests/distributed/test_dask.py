@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 
 from probpca import PPCA, DataError, ShapeError, SourceError, open_source, outliers
 from probpca.inference.likelihood import log_likelihood
@@ -199,6 +200,22 @@ def test_a_fit_equals_that_of_the_array(collection, rows):
 @pytest.mark.usefixtures("engine")
 def test_any_solver_and_any_engine_lead_there(rows, solver):
     same_fit(rows, open_dask(da.from_array(rows, chunks=(500, 3))), solver=solver)
+
+
+def to_the_last_digit(rows):
+    """A fit that goes on for as many steps as it may: what gains in nats can tell ends it at half of the digits."""
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        return PPCA(Q, random_state=0, tol=0, max_iter=40).fit(rows)
+
+
+@pytest.mark.parametrize("chunk", [50, 700, N])
+@pytest.mark.usefixtures("engine")
+def test_the_maximum_is_that_of_rows_in_memory_where_cells_are_missing(chunk):
+    found, wanted = to_the_last_digit(open_dask(da.from_array(HOLEY, chunks=(chunk, D)))), to_the_last_digit(HOLEY)
+    scale = np.abs(wanted.get_covariance()).max()
+    assert_allclose(found.get_covariance(), wanted.get_covariance(), rtol=1e-9, atol=1e-9 * scale)
+    assert_allclose(found.mean_, wanted.mean_, rtol=1e-9)
+    assert_allclose(found.noise_variance_, wanted.noise_variance_, rtol=1e-9)
 
 
 @pytest.mark.usefixtures("engine")

@@ -8,8 +8,9 @@ from functools import partial
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 
-from probpca import PPCA, DataError, open_source, outliers
+from probpca import PPCA, DataError, ShapeError, open_source, outliers
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.posterior import posterior_mean
 from probpca.learning.expectation import expect
@@ -177,6 +178,16 @@ def test_a_fit_to_missing_cells_equals_that_of_the_array(spark, kind):
     assert_same_model(found.model_, PPCA(**settings).fit(HOLEY).model_, 1e-6)
 
 
+def test_the_maximum_is_that_of_rows_in_memory_where_cells_are_missing(spark):
+    settings = {"n_components": Q, "random_state": 0, "tol": 0, "max_iter": 30}  # what nats can tell ends it sooner
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        found, wanted = (PPCA(**settings).fit(rows) for rows in (open_spark(columns(spark, HOLEY)), HOLEY))
+    scale = np.abs(wanted.get_covariance()).max()
+    assert_allclose(found.get_covariance(), wanted.get_covariance(), rtol=1e-9, atol=1e-9 * scale)
+    assert_allclose(found.mean_, wanted.mean_, rtol=1e-9)
+    assert_allclose(found.noise_variance_, wanted.noise_variance_, rtol=1e-9)
+
+
 def test_what_is_cached_is_given_back(spark):
     source = open_spark(columns(spark, HOLEY))
     PPCA(Q, random_state=0).fit(source)
@@ -196,12 +207,34 @@ def test_a_column_that_holds_no_numbers_is_named(spark):
         open_spark(spark.createDataFrame([([1.0], 1.0)], "x array<double>, y double"))
 
 
-def test_vectors_of_different_lengths_are_refused(spark):
-    from pyspark.errors import PythonException  # noqa: PLC0415
+@pytest.mark.parametrize("kind", ["boolean", "date", "timestamp", "binary", "struct<a:double>", "map<string,double>"])
+def test_whatever_is_no_number_is_named(spark, kind):
+    frame = spark.createDataFrame([], f"a double, b {kind}")
+    with pytest.raises(DataError, match=rf"column 'b' has type {kind}(?s:.*)Hint: encode or drop it"):
+        PPCA(1).fit(frame)
 
-    frame = spark.createDataFrame([([1.0, 2.0],), ([1.0],)], "x array<double>").coalesce(1)
-    with pytest.raises(PythonException, match="every vector must have 2 entries, as the first one; got 1"):
-        open_spark(frame).fold(Moments.of)
+
+def test_arrays_of_decimals_are_numbers(spark):
+    table = [([Decimal(str(cell)) for cell in row],) for row in ROWS[:50]]
+    source = open_spark(spark.createDataFrame(table, "x array<decimal(10,1)>"))
+    assert_allclose(source.fold(Moments.of).mean, ROWS[:50].mean(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("make", [arrays, vectors])
+def test_vectors_of_different_lengths_are_refused(spark, make, parts):
+    frame = make(spark, [[1.0, 2.0, 3.0]] * 20 + [[1.0, 2.0]] * 20).repartition(parts)
+    with pytest.raises(ShapeError, match=r"every vector must have [23] entries, as the first one; got [23](?s:.*)Hint"):
+        PPCA(1).fit(frame)
+
+
+def test_what_goes_wrong_elsewhere_is_said_here(source):
+    def refuse(block):
+        msg = f"{block.n_features} columns are too many."
+        raise DataError(msg)
+
+    with pytest.raises(DataError, match="6 columns are too many"):
+        source.fold(refuse)
 
 
 def test_no_rows_are_too_few(spark):

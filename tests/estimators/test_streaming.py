@@ -200,6 +200,29 @@ def test_it_says_how_many_rows_are_needed(x):
         PPCA(2).partial_fit(x[:3]).model_  # noqa: B018
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["model_", "noise_variance_", "components_", "mean_", "loadings_", "converged_", "explained_variance_ratio_"],
+)
+def test_whatever_is_asked_for_says_how_many_rows_are_needed(x, name):
+    ppca = PPCA(2).partial_fit(x[:3])
+    with pytest.raises(AttributeError, match="4 rows are needed before there is a model; 3 have come so far"):
+        getattr(ppca, name)
+    assert not hasattr(ppca, name)
+    assert hasattr(ppca.partial_fit(x[3:4]), name)
+
+
+def test_what_no_estimator_has_is_still_said_to_be_missing(x):
+    for ppca in (PPCA(2), PPCA(2).partial_fit(x[:3]), PPCA(2).partial_fit(x)):
+        with pytest.raises(AttributeError, match="'PPCA' object has no attribute 'nonsense_'"):
+            ppca.nonsense_  # noqa: B018
+
+
+def test_an_unfitted_estimator_speaks_of_no_rows():
+    with pytest.raises(AttributeError, match="no attribute 'noise_variance_'"):
+        PPCA(2).noise_variance_  # noqa: B018
+
+
 def test_rows_that_are_all_the_same_are_no_model_yet(x):
     ppca = PPCA(Q).partial_fit(np.ones((10, D)))
     with pytest.raises(NotFittedError):
@@ -378,6 +401,56 @@ def test_the_number_of_rows_that_count_tends_to_the_half_life_over_log_two(rng, 
     ppca = read(PPCA(Q, half_life=half_life), np.array_split(spiked_rows(rng, 2000, D, Q), 13))
     assert_allclose(ppca.n_samples_, 1 / (1 - 2 ** (-1 / half_life)), rtol=1e-10)
     assert_allclose(ppca.n_samples_, half_life / np.log(2), rtol=0.02)
+
+
+def shortest(q):
+    """The half-life at which (sum w)^2 / sum w^2 of weights by age is q + 2, by bisection."""
+    low, high = 0.1, 100.0 * q
+    for _ in range(100):
+        middle = (low + high) / 2
+        w = aged(int(60 * middle) + 60, middle)
+        low, high = (middle, high) if w.sum() ** 2 / (w @ w) < q + 2 else (low, middle)
+    return high
+
+
+@pytest.mark.parametrize("q", [1, 2, 5])
+@pytest.mark.parametrize("times", [1.001, 1.3, 2.0])
+def test_a_short_half_life_gives_a_model_as_soon_as_there_are_rows_enough(x, q, times):
+    half_life = times * shortest(q)
+    ppca = PPCA(q, half_life=half_life)
+    for n in range(1, 40):
+        ppca.partial_fit(x[n - 1 : n])
+        assert hasattr(ppca, "model_") == (n >= q + 2)
+    assert_same_model(ppca, PPCA(q).fit(x[:39], sample_weight=aged(39, half_life)), 1e-7)
+
+
+def test_a_short_half_life_goes_with_missing_cells(rng):
+    x = spiked_rows_with_holes(rng, N, D, Q, share=0.1)
+    found = read(PPCA(Q, half_life=2.0, random_state=0), x[:50, None])
+    assert np.isfinite(found.score(x))
+    assert_allclose(found.n_samples_, 1 / (1 - 2 ** (-1 / 2.0)), rtol=1e-6)
+    found = read(PPCA(Q, half_life=2.0, random_state=0), np.tile(x, (2, 1))[:, None])
+    assert np.isfinite(found.score(x))
+
+
+@pytest.mark.parametrize("q", [1, 2, 5, None, 0.5])
+def test_a_half_life_in_which_too_few_rows_count_is_refused_and_the_shortest_is_named(x, q):
+    least = shortest(q if isinstance(q, int) else 1)
+    ppca = PPCA(q, half_life=0.99 * least)
+    with pytest.raises(DataError, match=r"half_life(?s:.*)Hint: half_life=[\d.]+ or longer") as caught:
+        ppca.partial_fit(x)
+    assert not hasattr(ppca, "stream_")
+    named = float(str(caught.value).split("Hint: half_life=")[1].split()[0])
+    assert least <= named * (1 + 1e-12) <= 1.01 * least
+    assert hasattr(PPCA(q, half_life=named).partial_fit(x), "model_")
+
+
+def test_rows_are_counted_not_their_weights(x):
+    for weight in (0.1, 5.0):
+        ppca = PPCA(Q).partial_fit(x[:3], sample_weight=[weight] * 3)
+        assert not hasattr(ppca, "model_")
+        ppca.partial_fit(x[3:4], sample_weight=[weight])
+        assert_allclose(ppca.noise_variance_, PPCA(Q).fit(x[:4]).noise_variance_, rtol=1e-9)
 
 
 def test_a_very_long_half_life_forgets_nothing(x):

@@ -1,6 +1,7 @@
 """scikit-learn's verbs around the library; no formula lives here."""
 
+from probpca.estimators.dynamics import LinearDynamicalSystem
 from probpca.estimators.imputer import PPCAImputer
 from probpca.estimators.ppca import PPCA
 
-__all__ = ["PPCA", "PPCAImputer"]
+__all__ = ["PPCA", "LinearDynamicalSystem", "PPCAImputer"]

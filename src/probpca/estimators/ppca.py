@@ -187,7 +187,8 @@ class PPCA(
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, cell_weight: Any = None) -> Self:
         """Fit the model to rows, of which cells may be missing (NaN).
 
-        ``X`` is an array, a sparse matrix, a dataframe, or an iterator of batches of rows.
+        ``X`` is an array, a sparse matrix, a dataframe, the name of a file, rows in Dask or Spark, or batches:
+        a list of matrices or dataframes, an object whose ``__iter__`` starts afresh, or an iterator.
         ``sample_weight`` are frequencies: 2 is the row twice, 0 a row that is not there.
         ``cell_weight`` are relative precisions, shaped like ``X``: a cell has noise variance s2 / weight,
         and one of weight 0 is missing.

@@ -12,7 +12,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probpca.errors import ShapeError, SourceError
-from probpca.estimators.reading import lives_elsewhere, open_rows, write_answers
+from probpca.estimators.reading import open_rows, write_answers
 from probpca.inference import coding, conditioning, sampling
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.outliers import Outliers, outliers
@@ -20,7 +20,7 @@ from probpca.inference.posterior import posterior, posterior_covariance, posteri
 from probpca.models import Gaussian, LinearGaussian
 from probpca.rows import Block, as_block
 from probpca.sources import open_source
-from probpca.sources.opening import check_weight
+from probpca.sources.opening import check_weight, is_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -194,7 +194,7 @@ class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
 
     def _validated(self, X: Any) -> Any:
         check_is_fitted(self)
-        if lives_elsewhere(X):
+        if not is_table(X):
             msg = "this method takes a matrix of rows, not a source.\nHint: pass some of its rows as an array."
             raise SourceError(msg)
         kinds = [np.float64, np.float32]
@@ -219,9 +219,9 @@ class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
         """Ask a row-wise question of rows wherever they are, blocks in parallel."""
         check_is_fitted(self)
         _ = self.model_.covariance.whitened  # once, before workers would each compute it
-        if lives_elsewhere(X):
-            source = open_rows(self, X)
-        else:
+        if is_table(X):
             source = open_source(self._validated(X), unstored_missing=self._unstored_missing, n_jobs=self.n_jobs)
+        else:
+            source = open_rows(self, X)
         question = partial(function, self.model_)
         return source.map(question) if out is None else write_answers(source, question, out, [*map(str, names())])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +11,10 @@ from sklearn.utils.validation import validate_data
 
 from probpca.errors import ShapeError, SourceError
 from probpca.sources import open_source
-from probpca.sources.dask import is_dask
-from probpca.sources.files import is_path
-from probpca.sources.opening import is_source
-from probpca.sources.spark import is_spark
+from probpca.sources.files import has_names, is_path
+from probpca.sources.frames import as_text, order_of
+from probpca.sources.opening import is_table
+from probpca.sources.prepared import arranged
 from probpca.sources.writing import write_rows
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def open_table(estimator: Any, X: Any, sample_weight: Any, cell_weight: Any, wat
         "unstored_missing": estimator.missing == "unstored",
         "n_jobs": estimator.n_jobs,
     }
-    if lives_elsewhere(X) or isinstance(X, Iterator):
+    if not is_table(X):
         source = open_source(X, watch=watch, **options)
         estimator.n_features_in_ = source.n_features
         estimator.__dict__.pop("feature_names_in_", None)  # of a table fitted before
@@ -55,13 +54,21 @@ def open_table(estimator: Any, X: Any, sample_weight: Any, cell_weight: Any, wat
 
 
 def open_rows(estimator: Any, X: Any) -> Source:
-    """Make a source of the rows of a question; a file is read by the names that the fit saw."""
-    names = getattr(estimator, "feature_names_in_", None)
-    columns = None if names is None or not is_path(X) else [str(name) for name in names]
-    source = open_source(X, columns=columns, n_jobs=estimator.n_jobs)
+    """Make a source of the rows of a question; columns that have names are those that the fit saw."""
+    names = as_text(getattr(estimator, "feature_names_in_", None))
+    chosen = names if names is not None and is_path(X) and has_names(X) else None
+    unstored = getattr(estimator, "missing", "nan") == "unstored"
+    source = open_source(X, columns=chosen, unstored_missing=unstored, n_jobs=estimator.n_jobs)
+    columns = getattr(source, "columns", None)
+    if names is not None and columns is not None:
+        order = order_of(columns, names)
+        return source if order is None else arranged(source, order)
     if source.n_features != estimator.model_.n_features:
         msg = f"rows must have {estimator.model_.n_features} features, as the fit had; got {source.n_features}."
         raise ShapeError(msg)
+    if names is not None and is_path(X):
+        msg = f"the columns of {X} have no names; they are taken to be those of the fit, in the same order."
+        warnings.warn(msg, UserWarning, stacklevel=4)
     return source
 
 
@@ -71,11 +78,6 @@ def write_answers(source: Source, function: Any, out: Any, names: Any) -> Path:
         msg = "out= is for rows that are read here.\nHint: leave it out, and write the answer as its engine does."
         raise SourceError(msg)
     return write_rows(out, source.answers(function), names)
-
-
-def lives_elsewhere(X: Any) -> bool:
-    """Rows that scikit-learn's checks could not look at: a file, a source, rows in a cluster."""
-    return is_path(X) or is_source(X) or is_dask(X) or is_spark(X)
 
 
 def warn_of_flaws(estimator: Any) -> None:

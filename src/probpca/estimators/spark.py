@@ -19,7 +19,8 @@ from probpca.learning import Settings, Status, fit_ppca
 from probpca.learning.standardize import fit_standardized
 from probpca.models import LinearGaussian
 from probpca.sources.local import one_blas_thread, quietly
-from probpca.sources.spark import as_list, open_spark
+from probpca.sources.spark import open_spark
+from probpca.sources.spark_columns import as_list
 
 if TYPE_CHECKING:
     from typing import Self

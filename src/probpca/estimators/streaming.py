@@ -14,7 +14,7 @@ from probpca.estimators.queries import generator
 from probpca.learning.online import Gathered
 from probpca.learning.results import Settings
 from probpca.learning.selection import check_count, given_count
-from probpca.learning.streams import Sketched, Stream, Summed, begin
+from probpca.learning.streams import Sketched, Stream, Summed, begin, check_half_life, needed_rows
 from probpca.rows import Block
 from probpca.sources.opening import check_weight
 
@@ -37,6 +37,7 @@ class StreamQueries:
         With ``half_life`` older rows count less and less. After ``fit``, which keeps no sums, a new stream begins.
         """
         self._validate_params()
+        check_half_life(self.half_life, self.n_components)
         first = "stream_" not in self.__dict__
         kinds = [np.float64, np.float32]
         rows = validate_data(
@@ -95,7 +96,7 @@ class StreamQueries:
             raise DataError(msg)
         seed = int(generator(parameters.random_state).integers(2**63))
         earlier = (stream.rows(stream.moments.mean),) if isinstance(stream, Summed) and stream.weight else ()
-        return Gathered(earlier, parameters.n_components, self._settings(), seed)
+        return Gathered(earlier, parameters.n_components, self._settings(), seed, stream.count)
 
     def _settings(self) -> Settings:
         parameters: Any = self
@@ -108,19 +109,24 @@ class StreamQueries:
 
     def __getattr__(self, name: str) -> Any:
         """What a fit has to say is worked out when it is asked for."""
-        if name in FITTED and "stream_" in self.__dict__:
-            parameters: Any = self
-            rng = generator(parameters.random_state)
-            needed = 2 + (given_count(parameters.n_components) or 1)
-            if self.stream_.weight < needed:
-                msg = f"{needed} rows are needed before there is a model; {self.stream_.weight:g} have come so far."
-                raise AttributeError(msg)
-            try:
-                result: FitResult = self.stream_.fit(parameters.n_components, self._settings(), rng)
-            except ProbpcaError as error:  # too few rows yet
-                raise AttributeError(str(error)) from error
-            parameters._keep(result)  # noqa: SLF001
-            self.draw_seed_ = int(rng.integers(2**63))
+        if "stream_" in self.__dict__ and name in FITTED:
+            self._work_out()
             return self.__dict__[name]
+        if "stream_" in self.__dict__ and hasattr(type(self), name):  # a property that found no model
+            self._work_out()
         msg = f"{type(self).__name__!r} object has no attribute {name!r}"
         raise AttributeError(msg)
+
+    def _work_out(self) -> None:
+        parameters: Any = self
+        needed, count = needed_rows(parameters.n_components), self.stream_.count
+        if count < needed:
+            msg = f"{needed} rows are needed before there is a model; {count} have come so far."
+            raise AttributeError(msg)
+        rng = generator(parameters.random_state)
+        try:
+            result: FitResult = self.stream_.fit(parameters.n_components, self._settings(), rng)
+        except ProbpcaError as error:  # too few rows yet
+            raise AttributeError(str(error)) from error
+        parameters._keep(result)  # noqa: SLF001
+        self.draw_seed_ = int(rng.integers(2**63))

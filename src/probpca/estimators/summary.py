@@ -33,6 +33,33 @@ def summary(estimator: Any, feature_names: Any = None) -> str:
     return "\n".join(lines)
 
 
+def dynamics_summary(estimator: Any, feature_names: Any = None) -> str:
+    """What moves, how fast, and how the fit ended."""
+    check_is_fitted(estimator)
+    names = _names(estimator, feature_names)
+    per_step = estimator.log_likelihood_ / estimator.n_steps_
+    steps = f"{estimator.n_steps_:,} steps x {estimator.n_features_in_:,} features"
+    lines = [
+        f"{type(estimator).__name__}: {steps}, {estimator.n_components_} states ({estimator.rule_})",
+        "",
+        "mode   modulus   time constant   period",
+    ]
+    for j, value in enumerate(estimator.eigenvalues_[:MOST_LINES]):
+        angle = abs(np.angle(value))
+        period = f"{2 * np.pi / angle:.4g} steps" if angle > 1e-9 else "none"
+        lines.append(f"{j + 1:>4}   {abs(value):<7.4f}   {estimator.time_constants_[j]:<8.4g} steps  {period}")
+    lines += ["", "state   largest loadings"]
+    for j in range(min(estimator.n_components_, MOST_LINES)):
+        lines.append(f"{j + 1:>5}   {_largest(names, estimator.loadings_[:, j])}")
+    lines += [
+        "",
+        f"{'noise variance':<18}{_noise(estimator.noise_variance_, 'one per feature')}",
+        f"{'log-likelihood':<18}{estimator.log_likelihood_:,.2f}  ({per_step:.4f} a step)",
+        f"{'status':<18}{estimator.status_.value}",
+    ]
+    return "\n".join(lines)
+
+
 def _components(estimator: Any, names: list[str]) -> list[str]:
     ratio = estimator.explained_variance_ratio_
     variance = estimator.explained_variance_
@@ -61,7 +88,7 @@ def _largest(names: list[str], axis: Array) -> str:
     return ", ".join(f"{names[j]} {axis[j]:+.2f}" for j in best)
 
 
-def _noise(noise: Any) -> str:
+def _noise(noise: Any, why: str = "one per feature (standardize=True)") -> str:
     if np.ndim(noise) == 0:
         return f"{noise:.6g}"
-    return f"{np.min(noise):.4g} .. {np.max(noise):.4g}, one per feature (standardize=True)"
+    return f"{np.min(noise):.4g} .. {np.max(noise):.4g}, {why}"

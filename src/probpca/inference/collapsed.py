@@ -52,10 +52,12 @@ def collapse(model: LinearGaussian, rows: Observed) -> Collapsed:
         h = cells.values.products(tables.encoder)
         J, shift = of_mask[by_rows], of_mask[border]
         patterns += of_mask.shape[1]
-        if cells.pattern is not None:
+        if cells.pattern is not None and of_mask.shape[1] > 1:  # one pattern is broadcast
             J, shift = J[:, cells.pattern], shift[:, cells.pattern]
-        information[:, part.rows] = J
-        score[:, part.rows] = h + shift
+        place = part.place
+        information[:, place] = J
+        np.add(h, shift, out=h)
+        score[:, place] = h
     return Collapsed(information, score, patterns == 1)
 
 
@@ -110,7 +112,7 @@ def _residuals(model: LinearGaussian, rows: Observed, state: Array) -> Iterator[
     tables = Tables.of(model, rows.centre)
     known = np.vstack([state, np.ones(state.shape[1])])
     for part in rows.parts:
-        yield part, part.cells.ready().residual(tables.loadings, known[:, part.rows])
+        yield part, part.cells.ready().residual(tables.loadings, known[:, part.place])
 
 
 def noise_constants(model: LinearGaussian, rows: Observed) -> Array:

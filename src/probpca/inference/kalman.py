@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from probpca.errors import ShapeError
+from probpca.inference.backward import sample_filtered, smooth_filtered
 from probpca.inference.collapsed import distances, noise_constants
-from probpca.inference.recursion import filter_rows, sample_filtered, smooth_filtered
+from probpca.inference.recursion import filter_rows
 from probpca.inference.trajectory import IllConditionedError, Trajectory
 from probpca.models import Gaussian
 from probpca.rows import Sequences, as_sequences
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from probpca.inference.recursion import Filtered
     from probpca.linalg.tridiagonal import InverseBlocks
     from probpca.models import StateSpace
@@ -29,7 +32,7 @@ class StateBelief(NamedTuple):
 
     mean: Array  # (n, q)
     covariance: InverseBlocks  # (q, q, n) each
-    log_likelihood: float
+    log_likelihood: Callable[[Array], float]  # given the squared residuals of each feature at the mean: (d,)
 
 
 class Smoothed(NamedTuple):
@@ -54,6 +57,9 @@ class FilteredStates:
 def rows_of(model: StateSpace, y: Any, inputs: Any = None) -> Sequences:
     """Sequences that the model can explain, or an error that says why not."""
     rows = as_sequences(y, model.n_features, inputs)
+    if rows.n_features != model.n_features:
+        msg = f"rows must have {model.n_features} features, as the model has; got {rows.n_features}."
+        raise ShapeError(msg)
     given = 0 if rows.inputs is None else rows.inputs.shape[1]
     if given != model.n_inputs:
         msg = f"the model has {model.n_inputs} inputs; got {given} with the rows."
@@ -68,8 +74,9 @@ def believe(model: StateSpace, rows: Sequences) -> StateBelief:
     except IllConditionedError:
         found = filter_rows(model, rows)
         mean, blocks = smooth_filtered(model, rows, found)
-        return StateBelief(mean, blocks, float(_row_likelihoods(model, rows, found).sum()))
-    return StateBelief(whole.mean, whole.covariances, whole.log_likelihood())
+        value = float(_row_likelihoods(model, rows, found).sum())
+        return StateBelief(mean, blocks, lambda _: value)
+    return StateBelief(whole.mean, whole.covariances, whole.log_likelihood)
 
 
 def smooth(model: StateSpace, y: Any, *, inputs: Any = None) -> Smoothed:
@@ -141,7 +148,7 @@ def last_states(model: StateSpace, rows: Sequences) -> list[Gaussian]:
     ends = rows.starts + rows.lengths - 1
     try:
         whole = Trajectory.of(model, rows)
-        mean, root = whole.mean[ends], whole.precision.last_roots(ends)
+        mean, root = whole.mean[ends], whole.last_roots()
     except IllConditionedError:
         found = filter_rows(model, rows)
         mean, root = found.mean[ends], found.root[ends]
@@ -165,4 +172,4 @@ def sample_trajectories(
         whole = Trajectory.of(model, rows)
     except IllConditionedError:
         return sample_filtered(model, rows, filter_rows(model, rows), noise)
-    return whole.mean + whole.precision.backward(noise)
+    return whole.sample(noise)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from probpca.inference.collapsed import collapse_roots
-from probpca.linalg.tridiagonal import accumulated, solve_bidiagonal
+from probpca.linalg.tridiagonal import solve_bidiagonal
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from probpca.linalg.tridiagonal import InverseBlocks
     from probpca.models import StateSpace
     from probpca.rows.sequences import Sequences
     from probpca.typing import Array, Index
@@ -91,11 +90,12 @@ class _Walk:
             root = self._spread(now)
         H = self.H[now]
         seen = H @ root
-        identity = np.broadcast_to(np.eye(q), root.shape)
-        G = np.linalg.qr(np.concatenate([seen, identity], axis=1), mode="r")  # G'G = I + L'J L
         error = self.z[now] - (H @ mean[:, :, None])[:, :, 0]
-        u = np.linalg.solve(np.swapaxes(G, 1, 2), np.swapaxes(seen, 1, 2) @ error[:, :, None])
-        step = np.linalg.solve(G, u)  # of the mean, in units of L
+        stacked = np.zeros((len(now), 2 * q, q + 1))
+        stacked[:, :q, :q], stacked[:, :q, q], stacked[:, q:, :q] = seen, error, np.eye(q)
+        upper = np.asarray(np.linalg.qr(stacked, mode="r"))
+        G, g = upper[:, :q, :q], upper[:, :q, q:]
+        step = np.linalg.solve(G, g)
         found.predicted[now], found.predicted_root[now] = mean, root
         found.root[now] = np.swapaxes(np.linalg.solve(np.swapaxes(G, 1, 2), np.swapaxes(root, 1, 2)), 1, 2)
         found.mean[now] = mean + (root @ step)[:, :, 0]
@@ -118,7 +118,8 @@ class _Walk:
         if t == 0 or (self.same_until[now] - now < LONG).any():
             return False
         before, after = (x @ np.swapaxes(x, 1, 2) for x in (self.found.root[now - 1], self.found.root[now]))
-        return bool((np.abs(after - before).max(axis=(1, 2)) <= CONVERGED * np.abs(after).max(axis=(1, 2))).all())
+        std = np.sqrt(np.diagonal(after, axis1=1, axis2=2))
+        return bool((np.abs(after - before) <= CONVERGED * std[:, :, None] * std[:, None]).all())
 
     def skip(self, t: int) -> int:
         """Fill in steps with the covariances of step t; the first step after them."""
@@ -135,8 +136,10 @@ class _Walk:
             return
         for name in ("predicted_root", "root", "logdet"):
             getattr(found, name)[some] = getattr(found, name)[at]
-        root, H = found.root[at], self.H[at]
-        gain = root @ (H @ root).T  # of z: (q, q)
+        root, H = found.predicted_root[at], self.H[at]
+        axes, G = np.linalg.qr(np.vstack([H @ root, np.eye(len(H))]))
+        units = np.linalg.solve(G, axes[: len(H)].T)  # of the change of mean, in units of L
+        gain = root @ units  # of z: (q, q)
         keep = np.eye(len(H)) - gain @ H
         right = self.z[some] @ gain.T
         if self.pushes is not None:
@@ -145,58 +148,8 @@ class _Walk:
         right[0] += F @ found.mean[at]
         found.mean[some] = solve_bidiagonal(np.broadcast_to(F, (count - 1, *F.shape)), right)
         found.predicted[some] = self._moved(np.arange(at + 1, at + count))
-        change = found.mean[some] - found.predicted[some]
-        found.surprise[some] = np.square(np.linalg.lstsq(found.predicted_root[at], change.T)[0]).sum(axis=0)
-
-
-def smooth_filtered(model: StateSpace, rows: Sequences, found: Filtered) -> tuple[Array, InverseBlocks]:
-    r"""Smoothed means, and covariances, from filtered ones, without the inverse of any noise.
-
-    With :math:`\operatorname{qr} [[L^\top A^\top, L^\top], [Q^{1/2 \top}, 0]]` upper triangular, blocks R11, R12, R22:
-    the gain is :math:`G = R_{12}^\top R_{11}^{-\top}` and :math:`R_{22}^\top R_{22}` is what is left of the covariance.
-    """
-    gain, rest = backward_kernel(model, rows, found)
-    own = np.einsum("nci,ncj->ijn", rest, rest)
-    blocks = accumulated(np.ascontiguousarray(np.moveaxis(gain, 0, -1)), own)
-    return _backwards(gain, _drift(gain, found)), blocks
-
-
-def sample_filtered(model: StateSpace, rows: Sequences, found: Filtered, noise: Array) -> Array:
-    """Whole trajectories given all rows, from standard normal ``noise`` (k, n, q): (k, n, q)."""
-    gain, rest = backward_kernel(model, rows, found)
-    drift = _drift(gain, found)
-    return np.array([_backwards(gain, drift + np.einsum("nci,nc->ni", rest, e)) for e in noise])
-
-
-def backward_kernel(model: StateSpace, rows: Sequences, found: Filtered) -> tuple[Array, Array]:
-    """x_t given x_{t+1} and the rows up to t: the gain G and the root R22; at the last step the filter's own."""
-    n, q = found.mean.shape
-    root = np.swapaxes(found.root, 1, 2)
-    stacked = np.zeros((n, 2 * q, 2 * q))
-    stacked[:, :q, :q], stacked[:, :q, q:] = root @ model.transition.T, root
-    stacked[:, q:, :q] = symmetric_root(model.process_noise).T
-    upper = np.asarray(np.linalg.qr(stacked, mode="r"))
-    R11, R12, rest = upper[:, :q, :q], upper[:, :q, q:], upper[:, q:, q:].copy()
-    scale = np.abs(np.diagonal(R11, axis1=1, axis2=2)).max(axis=1)
-    smallest = np.abs(np.diagonal(R11, axis1=1, axis2=2)).min(axis=1)
-    if (smallest > 1e-12 * scale).all():
-        gain = np.swapaxes(np.linalg.solve(R11, R12), 1, 2)
-    else:  # some directions of the next state are known for certain
-        gain = np.swapaxes(np.linalg.pinv(R11, rcond=1e-12) @ R12, 1, 2)
-    ends = rows.starts + rows.lengths - 1
-    gain[ends], rest[ends] = 0.0, root[ends]
-    return gain, rest
-
-
-def _drift(gain: Array, found: Filtered) -> Array:
-    drift = found.mean.copy()
-    drift[:-1] -= (gain[:-1] @ found.predicted[1:, :, None])[:, :, 0]
-    return drift
-
-
-def _backwards(gain: Array, right: Array) -> Array:
-    """Solve x_t = G_t x_{t+1} + r_t, from the last t."""
-    return solve_bidiagonal(gain[::-1], right[::-1])[::-1]
+        error = self.z[some] - found.predicted[some] @ H.T
+        found.surprise[some] = np.square(error @ units.T).sum(axis=1)
 
 
 def symmetric_root(covariance: Array) -> Array:

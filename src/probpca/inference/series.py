@@ -104,19 +104,26 @@ def forecast(model: StateSpace, y: Any, horizon: int, *, inputs: Any = None, fut
     The last input of a sequence enters its first forecast; ``future`` holds the inputs after it, one matrix
     of ``horizon - 1`` rows (or more) that all sequences share.
     """
+    rows = rows_of(model, y, inputs)
+    last = None if rows.inputs is None else rows.inputs[rows.starts + rows.lengths - 1]
+    return forecast_from(model, last_states(model, rows), horizon, last, future)
+
+
+def forecast_from(
+    model: StateSpace, states: list[Gaussian], horizon: int, inputs: Array | None = None, future: Any = None
+) -> list[Forecast]:
+    """The same from the last states of the sequences, and their last inputs: (k, u)."""
     if horizon < 1:
         msg = f"horizon must be at least 1; got {horizon}."
         raise ShapeError(msg)
-    rows = rows_of(model, y, inputs)
-    pushes = _pushes(model, rows.inputs, rows.starts + rows.lengths - 1, horizon, future)
-    ends = last_states(model, rows)
-    return [_ahead(model, state, push) for state, push in zip(ends, pushes, strict=True)]
+    pushes = _pushes(model, inputs, len(states), horizon, future)
+    return [_ahead(model, state, push) for state, push in zip(states, pushes, strict=True)]
 
 
-def _pushes(model: StateSpace, inputs: Any, ends: Any, horizon: int, future: Any) -> Array:
+def _pushes(model: StateSpace, inputs: Array | None, k: int, horizon: int, future: Any) -> Array:
     """B u of each sequence and step ahead: (k, horizon, q)."""
-    if model.input_loadings is None:
-        return np.zeros((len(ends), horizon, model.n_components))
+    if model.input_loadings is None or inputs is None:
+        return np.zeros((k, horizon, model.n_components))
     later = np.zeros((0, model.n_inputs)) if future is None else np.asarray(future, dtype=np.float64)
     if later.ndim != 2 or later.shape[1] != model.n_inputs or len(later) < horizon - 1:
         msg = (
@@ -124,7 +131,7 @@ def _pushes(model: StateSpace, inputs: Any, ends: Any, horizon: int, future: Any
             f"got {later.shape}."
         )
         raise ShapeError(msg)
-    each = [np.vstack([inputs[end], later[: horizon - 1]]) for end in ends]
+    each = [np.vstack([last, later[: horizon - 1]]) for last in inputs]
     return np.array(each) @ model.input_loadings.T
 
 

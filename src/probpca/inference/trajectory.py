@@ -7,20 +7,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, final
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from probpca.inference.collapsed import collapse, noise_constants, squared_residuals
+from probpca.inference.collapsed import collapse, squared_residuals
+from probpca.inference.likelihood import LOG_2PI
 from probpca.linalg.packed import pack, unpack
-from probpca.linalg.tridiagonal import BlockTridiagonal
+from probpca.linalg.tridiagonal import BlockTridiagonal, InverseBlocks
 
 if TYPE_CHECKING:
     from probpca.inference.collapsed import Collapsed
-    from probpca.linalg.tridiagonal import InverseBlocks
     from probpca.models import StateSpace
     from probpca.rows.sequences import Sequences
     from probpca.typing import Array
 
-WORST_CONDITION = 1e6
+WORST_CONDITION = 1e7
 """Ratio of precisions up to which the banded form keeps ten digits."""
 
 
@@ -45,7 +44,7 @@ class Trajectory:
     rows: Sequences
     data: Collapsed
     prior: Prior
-    precision: BlockTridiagonal
+    precision: BlockTridiagonal  # of all sequences; of one if all have the same length and every cell
 
     @classmethod
     def of(cls, model: StateSpace, rows: Sequences) -> Trajectory:
@@ -54,12 +53,14 @@ class Trajectory:
         data = collapse(model.emission, rows.observed)
         if prior.condition(model, data.information[:, rows.starts]) > WORST_CONDITION:
             raise IllConditionedError
-        diagonal = data.information + prior.diagonal
-        diagonal[:, rows.starts] += prior.first
-        ends = rows.starts + rows.lengths - 1
-        diagonal[:, ends] -= prior.last
+        alike = rows.missing is None and len(rows.lengths) > 1 and bool((rows.lengths == rows.lengths[0]).all())
+        starts, lengths = (rows.starts[:1], rows.lengths[:1]) if alike else (rows.starts, rows.lengths)
+        n = int(lengths.sum())
+        diagonal = data.information[:, :n] + prior.diagonal
+        diagonal[:, starts] += prior.first
+        diagonal[:, starts + lengths - 1] -= prior.last
         try:
-            factored = BlockTridiagonal.factor(diagonal, prior.below, rows.linked)
+            factored = BlockTridiagonal.factor(diagonal, prior.below, rows.linked[: n - 1])
         except np.linalg.LinAlgError as error:
             raise IllConditionedError from error
         unit = np.diagonal(model.process_noise)
@@ -82,22 +83,41 @@ class Trajectory:
     @cached_property
     def mean(self) -> Array:
         """Smoothed means: (n, q)."""
-        return self.precision.solve(self.right)
+        right = self.right.reshape(self.copies, -1, self.model.n_components)
+        return self.precision.solve(right).reshape(self.right.shape)
+
+    @property
+    def copies(self) -> int:
+        """For how many sequences the precision stands."""
+        return self.rows.n_steps // len(self.precision.band)
 
     @cached_property
     def covariances(self) -> InverseBlocks:
         """Smoothed covariances, and those of each state with the next."""
-        return self.precision.inverse_blocks()
+        blocks = self.precision.inverse_blocks()
+        return blocks if self.copies == 1 else InverseBlocks(*(np.tile(block, self.copies) for block in blocks))
+
+    def last_roots(self) -> Array:
+        """Roots of the covariance at the end of each sequence: (k, q, q)."""
+        if self.copies > 1:
+            return np.repeat(self.precision.last_roots(self.rows.lengths[:1] - 1), self.copies, axis=0)
+        return self.precision.last_roots(self.rows.starts + self.rows.lengths - 1)
+
+    def sample(self, noise: Array) -> Array:
+        """Trajectories from standard normal ``noise``: (draws, n, q)."""
+        shape = (len(noise) * self.copies, -1, noise.shape[2])
+        return self.mean + self.precision.backward(noise.reshape(shape)).reshape(noise.shape)
 
     @property
     def _pushes(self) -> Array:
         """B u_t: (n, q)."""
         return self.rows.inputs @ self.model.input_loadings.T  # type: ignore[operator, union-attr]
 
-    def log_likelihood(self) -> float:
-        """Of all rows: at the mean, what is left of everything is a sum of squares."""
+    def log_likelihood(self, squares: Array | None = None) -> float:
+        """Of all rows: at the mean, what is left of everything is a sum of squares; those of cells may be given."""
         model, rows, x = self.model, self.rows, self.mean
-        squares = squared_residuals(model.emission, rows.observed, x.T)
+        if squares is None:
+            squares = squared_residuals(model.emission, rows.observed, x.T)
         distance = float((squares / model.emission.noise_variance).sum())
         first = self.prior.whiten_initial @ (x[rows.starts] - model.initial.mean).T
         moves = x[1:] - x[:-1] @ model.transition.T
@@ -105,9 +125,12 @@ class Trajectory:
             moves -= self._pushes[:-1]
         moves = (moves if len(rows.lengths) == 1 else moves[rows.linked]) @ self.prior.whiten.T
         distance += float(np.square(first).sum() + np.square(moves).sum())
+        noise = np.broadcast_to(model.emission.noise_variance, rows.counts.shape)
+        constant = float(rows.counts @ (LOG_2PI + np.log(noise)))
         k = len(rows.lengths)
-        logdet = k * self.prior.logdet_initial + (rows.n_steps - k) * self.prior.logdet + self.precision.logdet
-        return -0.5 * (float(noise_constants(model.emission, rows.observed).sum()) + distance + logdet)
+        logdet = k * self.prior.logdet_initial + (rows.n_steps - k) * self.prior.logdet
+        logdet += self.copies * self.precision.logdet
+        return -0.5 * (constant + distance + logdet)
 
 
 @final
@@ -143,7 +166,10 @@ class Prior:
         """
         back = np.linalg.inv(self.whiten)
         moved = self.whiten @ model.transition @ back
-        known = unpack(np.unique(first, axis=1)) + self.whiten_initial.T @ self.whiten_initial
+        known = (
+            unpack(first if first.shape[1] == 1 else np.unique(first, axis=1))
+            + self.whiten_initial.T @ self.whiten_initial
+        )
         least = float(np.linalg.eigvalsh(back.T @ known @ back).min())
         return float(1.0 + np.linalg.norm(moved, 2) ** 2) / min(1.0, least) if least > 0 else np.inf
 
@@ -153,5 +179,4 @@ def _whitening(covariance: Array) -> tuple[Array, float]:
         root = np.linalg.cholesky(covariance)
     except np.linalg.LinAlgError as error:
         raise IllConditionedError from error
-    inverse = solve_triangular(root, np.eye(len(root)), lower=True)
-    return inverse, 2.0 * float(np.log(np.diagonal(root)).sum())
+    return np.linalg.inv(root), 2.0 * float(np.log(np.diagonal(root)).sum())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import glob
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
 from probpca.errors import DataError
+from probpca.learning.fingerprint import is_same
 from probpca.models.files import model_arrays, model_from_arrays, read_record, write_record
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Checkpoint:
     path: Path
     columns: Columns  # of the rows, by which they are known again
     asked: str = ""  # the number of components, or the rule, that was asked for
+    fingerprint: Array = field(default_factory=lambda: np.zeros(0))  # of the rows, too
 
     def read(self) -> Saved | None:
         """What an earlier process left; None if there is nothing."""
@@ -58,19 +60,21 @@ class Checkpoint:
                 "Hint: delete it, or give the checkpoint another name."
             )
             raise DataError(msg)
-        if not self._are_the_same(header["cells"], arrays["column_mean"], arrays["column_squares"]):
+        if not self._are_the_same(header["cells"], arrays):
             msg = f"{self.path} belongs to a fit to other rows.\nHint: delete it, or give the checkpoint another name."
             raise DataError(msg)
         return Saved(model_from_arrays(self.path, arrays), header["rule"], tuple(arrays["trace"].tolist()))
 
-    def _are_the_same(self, cells: float, mean: Array, squares: Array) -> bool:
+    def _are_the_same(self, cells: float, arrays: dict[str, Array]) -> bool:
         """Do rows with this summary look like these?"""
-        columns = self.columns
+        columns, mean, squares = self.columns, arrays["column_mean"], arrays["column_squares"]
         if cells != float(columns.observed.sum()) or mean.shape != columns.mean.shape:
             return False
         rounding = 1e-9 * (np.sqrt(columns.variance) + np.abs(columns.mean))
         return bool(
-            (np.abs(mean - columns.mean) <= rounding).all() and np.allclose(squares, columns.squares, rtol=1e-6)
+            (np.abs(mean - columns.mean) <= rounding).all()
+            and np.allclose(squares, columns.squares, rtol=1e-6)
+            and is_same(arrays.get("fingerprint", np.zeros(0)), self.fingerprint, columns)
         )
 
     def write(self, saved: Saved) -> None:
@@ -81,6 +85,7 @@ class Checkpoint:
             "trace": np.array(saved.trace),
             "column_mean": self.columns.mean,
             "column_squares": self.columns.squares,
+            "fingerprint": self.fingerprint,
         }
         write_record(self.path, header, {**model_arrays(saved.model), **arrays})
 

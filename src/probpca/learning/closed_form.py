@@ -45,8 +45,8 @@ def from_spectrum(spectrum: Spectrum, n_components: Components) -> FitResult:
             check_count(q, spectrum.n_features)
             return _result(Chosen(q, spectrum, "as given"))
         case float(share) if 0 < share < 1:
-            q = share_of_variance(spectrum, share) or spectrum.values.size
-            return _result(Chosen(q, spectrum, f"{share:.4g} of the variance"))
+            less = _holding_less(spectrum, spectrum.values.size, share, "the sketch has no more")
+            return _result(_holding(spectrum, share) or less)
     raise unknown_components(n_components, "'bic' or None")
 
 
@@ -95,10 +95,24 @@ def _by_share(source: Source, share: float, settings: Settings, rng: np.random.G
         k = most
     while True:
         spectrum = _spectrum(source, k, settings, rng)
-        q = share_of_variance(spectrum, share)
-        if q is not None or k == most:
-            return Chosen(q or most, spectrum, f"{share:.4g} of the variance")
+        chosen = _holding(spectrum, share)
+        if chosen is None and k == most:
+            chosen = _holding_less(spectrum, most, share, "the noise needs one axis")
+        if chosen is not None:
+            return chosen
         k = min(2 * k, most)
+
+
+def _holding(spectrum: Spectrum, share: float) -> Chosen | None:
+    """As few components as hold a share of the variance, if the spectrum has as many."""
+    q = share_of_variance(spectrum, share)
+    return None if q is None else Chosen(q, spectrum, f"{share:.4g} of the variance")
+
+
+def _holding_less(spectrum: Spectrum, q: int, share: float, why: str) -> Chosen:
+    """As many components as there may be."""
+    held = spectrum.values[:q].sum() / spectrum.total
+    return Chosen(q, spectrum, f"{held:.4g} of the variance, not {share:.4g}: {why}")
 
 
 def _most(source: Source, limit: int) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 
 from probpca.errors import DataError
 from probpca.learning.checkpoint import Checkpoint, Saver
+from probpca.learning.fingerprint import fingerprint
 from probpca.learning.problem import Problem
 from probpca.learning.results import ZERO_NOISE, FitResult, Regime, Settings, Status
 from probpca.learning.search import Fitted, first_model, search
@@ -17,7 +18,7 @@ from probpca.learning.selection import given_count
 from probpca.learning.uncertainty import turned_information
 from probpca.sources import open_source
 from probpca.sources.local import one_blas_thread
-from probpca.statistics import Both, Columns, Sample
+from probpca.statistics import Both, Columns, Distinct
 
 if TYPE_CHECKING:
     from probpca.learning.closed_form import Components
@@ -47,7 +48,8 @@ def fit_missing(source: Source, n_components: Components, settings: Settings, rn
         problem, sample = _open(source, settings, rng)
         checkpoint = None
         if settings.checkpoint is not None:
-            checkpoint = Checkpoint(settings.checkpoint, problem.columns, repr(n_components))
+            known = fingerprint(problem.rows, problem.columns)
+            checkpoint = Checkpoint(settings.checkpoint, problem.columns, repr(n_components), known)
         fitted = _resumed(problem, checkpoint) or _searched(problem, sample, n_components, checkpoint)
         state = fitted.ended.state
         model = state.principal()
@@ -69,9 +71,10 @@ def _open(source: Source, settings: Settings, rng: np.random.Generator) -> tuple
     if source.in_memory:
         return Problem.of(source, source.fold(Columns.of), settings, rng), None
     size = max(SAMPLE_CELLS // source.n_features, SAMPLE_ROWS)
-    draw = partial(Sample.of, size, int(rng.integers(2**63)), n_columns=source.n_features)
+    draw = partial(Distinct.of, size, int(rng.integers(2**63)))
     both = source.fold(partial(Both.of, Columns.of, draw))
-    return Problem.of(source, both.first, settings, rng), open_source(both.second.rows, n_jobs=source.n_jobs)
+    problem, drawn = Problem.of(source, both.first, settings, rng), both.second
+    return problem, open_source(drawn.rows, weight=drawn.weight, n_jobs=source.n_jobs)
 
 
 def _resumed(problem: Problem, checkpoint: Checkpoint | None) -> Fitted | None:
@@ -93,10 +96,11 @@ def _searched(
         start, rule = first_model(problem, q), "as given"
     else:
         settings = replace(problem.settings, watch=None)
-        small = search(Problem.of(sample, sample.fold(Columns.of), settings, problem.rng), n_components)
+        columns = sample.fold(Columns.of)
+        small = search(Problem.of(sample, columns, settings, problem.rng), n_components)
         start, rule = small.ended.state, small.rule
         if rule != "as given":
-            rule = f"{rule}, in a sample of {sample.n_rows:,} rows"
+            rule = f"{rule}, in a sample of {columns.rows:,.0f} rows"
     return Fitted(problem.run(start, None if checkpoint is None else Saver(checkpoint, rule)), rule)
 
 

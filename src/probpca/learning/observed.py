@@ -99,23 +99,24 @@ def _from_residuals(tables: Tables, parts: tuple[Part, ...]) -> Regression:
     return sums.shrunk()
 
 
-def regress_on(model: LinearGaussian, block: Observed, mean: Array, covariance: Array) -> Regression:
+def regress_on(model: LinearGaussian, block: Observed, mean: Array, covariance: Array) -> tuple[Regression, Array]:
     """Summarise rows whose latents are known from elsewhere: means (q, n) and covariances, packed: (., n).
 
-    The log-likelihood is not told: it depends on where they are known from.
+    The log-likelihood is not told: it depends on where they are known from. Beside the sums stand the squared
+    residuals of each feature at the means: (d,).
     """
     sums = _Residuals(Tables.of(model, block.centre))
     k = packed_size(model.n_components)
     for part in block.parts:
         cells, w = part.cells.ready(), part.weight
         doubt = np.zeros((packed_size(model.n_components + 1), w.size))
-        doubt[:k] = covariance[:, part.rows] * w
+        doubt[:k] = covariance[:, part.place] * w
         if cells.pattern is not None:
             doubt = _by_pattern(doubt, cells.pattern)
-        sums.add(part, cells, mean[:, part.rows], doubt)
+        sums.add(part, cells, mean[:, part.place], doubt)
         sums.weight += float(w.sum())
         sums.cells += float(w @ part.observed)
-    return sums.shrunk()
+    return sums.shrunk(), sums.squares
 
 
 class _Residuals(_Sums):

@@ -34,16 +34,17 @@ CHUNK_ROWS, CHUNKS = (256, 8192), 16
 """Rows of one step: a share of those that have come, so that steps get rarer as they matter less."""
 UNIT, POWER = 100.0, 0.6
 """A step that takes in ``UNIT`` rows, the t-th such, weighs t^-POWER."""
+TINY = 1e-300
 
 
 class _Average(NamedTuple):
     """Parameters averaged over the second half of the rows, or a little more."""
 
     edge: float = 1.0  # the window that counts began half as many rows ago
-    earlier: tuple[float, Array | float] = (0.0, 0.0)  # weight and weighted sum
-    later: tuple[float, Array | float] = (0.0, 0.0)
+    earlier: tuple[Array | float, Array | float] = (0.0, 0.0)  # weight and weighted sum
+    later: tuple[Array | float, Array | float] = (0.0, 0.0)
 
-    def add(self, rows: float, weight: float, value: Array) -> _Average:
+    def add(self, rows: float, weight: Array | float, value: Array) -> _Average:
         edge, earlier, later = self
         if rows >= 2 * edge:
             edge, earlier, later = rows, later, (0.0, 0.0)
@@ -51,7 +52,7 @@ class _Average(NamedTuple):
 
     @property
     def value(self) -> Array:
-        weight = self.earlier[0] + self.later[0]
+        weight = np.maximum(self.earlier[0] + self.later[0], TINY)
         return np.asarray((self.earlier[1] + self.later[1]) / weight)
 
 
@@ -64,6 +65,7 @@ class Gathered:
     n_components: Components
     settings: Settings
     seed: int
+    count: int  # rows that have come; those of a summary that came before stand for more
 
     @property
     def weight(self) -> float:
@@ -74,7 +76,7 @@ class Gathered:
         """Gather; when there are enough rows, fit them and begin."""
         new, share = fade(Block(dense_values(block), block.weight), half_life)
         blocks = (*(replace(old, weight=share * old.weights) for old in self.blocks), new)
-        gathered = replace(self, blocks=blocks)
+        gathered = replace(self, blocks=blocks, count=self.count + block.count)
         enough = np.clip(FIRST_CELLS // block.n_features, *FIRST_ROWS)
         if sum(part.n_rows for part in blocks) < enough:
             return gathered
@@ -82,11 +84,11 @@ class Gathered:
             result = gathered.fit(self.n_components, self.settings, np.random.default_rng(self.seed))
         except DataError:  # nothing that varies has been observed yet
             return gathered
-        return Online.after(result, blocks, half_life)
+        return Online.after(result, blocks, half_life, gathered.count)
 
     def merge(self, other: Gathered) -> Gathered:
         """Gather the rows of both."""
-        return replace(self, blocks=self.blocks + other.blocks)
+        return replace(self, blocks=self.blocks + other.blocks, count=self.count + other.count)
 
     def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
         """Fit the rows so far as a table."""
@@ -104,6 +106,7 @@ class Online:
 
     and the parameters are averaged over the second half of the rows (Polyak), unless rows are to be forgotten.
     Latents are brought back to moments 0 and I after each step, as in expanded EM, so that the mean follows a jump.
+    A feature counts from when it was first observed.
     """
 
     model: LinearGaussian
@@ -113,15 +116,18 @@ class Online:
     average: _Average
     rule: str
     half_life: float | None
+    seen: Array  # observed cells of each feature, as they count: (d,)
+    count: int  # rows that have come
 
     @classmethod
-    def after(cls, result: FitResult, blocks: tuple[Block, ...], half_life: float | None) -> Online:
+    def after(cls, result: FitResult, blocks: tuple[Block, ...], half_life: float | None, count: int) -> Online:
         """Begin where the fit to the first rows ended."""
         model = result.model
         total = cast("Regression", merged(expect(model, observe(block, model.mean)) for block in blocks))
         floor = NOISE_FLOOR * float(model.covariance.trace()) / model.n_features
-        average = _Average(edge=total.weight).add(total.weight, 1.0, _packed(model))
-        return cls(model, total.scaled(1 / total.weight), total.weight, floor, average, result.rule, half_life)
+        rows, seen = total.weight, total.gram[-1]
+        average = _Average(edge=rows).add(rows, _since_seen(seen, model), _packed(model))
+        return cls(model, total.scaled(1 / rows), rows, floor, average, result.rule, half_life, seen, count)
 
     @property
     def weight(self) -> float:
@@ -130,7 +136,7 @@ class Online:
 
     def absorb(self, block: Block, half_life: float | None) -> Online:
         """A step for each chunk of rows."""
-        state, start = replace(self, half_life=half_life), 0
+        state, start = replace(self, half_life=half_life, count=self.count + block.count), 0
         while start < block.n_rows:
             size = int(np.clip(state.rows / CHUNKS, *CHUNK_ROWS))
             size = size if half_life is None else max(min(size, int(half_life / 4)), 1)
@@ -140,21 +146,33 @@ class Online:
 
     def step(self, chunk: Observed) -> Online:
         """Take in some rows."""
-        new = expect(self.model, chunk)
+        old, new = self._met(expect(self.model, chunk))
         if new.weight == 0:
             return self
         gain = self._gain(new.weight)
         sums = self.sums.scaled(1 - gain).merge(new.scaled(gain / new.weight))
-        model = maximise(self.model, sums, self.floor)
-        sums = sums.moved(theta_of(model) - theta_of(self.model))
+        model = maximise(old, sums, self.floor)
+        sums = sums.moved(theta_of(model) - theta_of(old))
         moments = latent_moments(sums)
         model, sums = model.whiten(moments), sums.turned(whitening_basis(moments))
-        rows = self.rows + new.weight
+        kept, taken = 1.0, new.weight
         if self.half_life is not None:  # as many as count
-            rows = (1 - gain) * self.rows - gain / np.expm1(-np.log(2) / self.half_life)
-        return replace(
-            self, model=model, sums=sums, rows=rows, average=self.average.add(rows, new.weight, _packed(model))
-        )
+            kept, taken = 1 - gain, -gain / float(np.expm1(-np.log(2) / self.half_life))
+        rows, seen = kept * self.rows + taken, kept * self.seen + taken / new.weight * new.gram[-1]
+        average = self.average.add(rows, new.weight * _since_seen(seen, model), _packed(model))
+        return replace(self, model=model, sums=sums, rows=rows, average=average, seen=seen)
+
+    def _met(self, new: Regression) -> tuple[LinearGaussian, Regression]:
+        """Features that had no cells before begin at the mean of their first ones, of which latents know nothing."""
+        model, first = self.model, (self.seen == 0) & (new.gram[-1] > 0)
+        if not first.any():
+            return model, new
+        change = np.zeros_like(new.score)
+        change[-1, first] = new.score[-1, first] / new.gram[-1, first]
+        moved = new.moved(change)
+        gained = float((new.squares - moved.squares).sum() / (2 * model.noise_variance))
+        value = new.log_likelihood + gained
+        return replace(model, mean=model.mean + change[-1]), replace(moved, log_likelihood=value)
 
     def _gain(self, weight: float) -> float:
         """The weight of some new rows: that of many small steps, however they are cut."""
@@ -171,12 +189,19 @@ class Online:
     def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:  # noqa: ARG002
         """The model so far; the log-likelihood is that of the last rows, taken for all."""
         model = self.model if self.half_life is not None else _unpacked(self.average.value, self.model)
-        information = turned_information(self.sums.gram * self.rows, model.principal_rotation)
-        value, cells = self.sums.log_likelihood * self.rows, self.sums.cells * self.rows
-        empty = np.flatnonzero(self.sums.gram[-1] == 0)
+        gram, seen = self.sums.gram, self.seen
+        share = np.where(seen > 0, seen / np.maximum(gram[-1], TINY), 0.0)
+        information = turned_information(gram * share, model.principal_rotation)
+        value, empty = self.sums.log_likelihood * self.rows, np.flatnonzero(seen == 0)
+        cells = float(seen.sum())
         return FitResult(
             model.principal(), Status.ONLINE, value, (value,), 1, self.rows, self.rule, cells, information, empty
         )
+
+
+def _since_seen(seen: Array, model: LinearGaussian) -> Array:
+    """Does each packed parameter count? Those of a feature do once it was observed."""
+    return np.append(np.tile(seen > 0, model.n_components + 1), True).astype(np.float64)
 
 
 def _packed(model: LinearGaussian) -> Array:

@@ -57,6 +57,10 @@ class Status(Enum):
         "max_iter was reached first; the fit is kept as it is. Raise max_iter or loosen tol; "
         "for complete rows use solver='closed_form'."
     )
+    SERIES_MAX_ITER = (
+        "max_iter was reached first; the fit is kept as it is. Raise max_iter or loosen tol; a state that moves "
+        "without surprises has a process noise that shrinks for ever: fix it, or take fewer components."
+    )
     NOISE_COLLAPSED = (
         "The components explain the data completely, so the noise variance has no maximum-likelihood "
         "value above zero and was set to 1e-12 of the mean variance. Use fewer components or more rows."

@@ -28,12 +28,21 @@ LARGEST_SCATTER = 2000
 """Features up to which a scatter matrix is kept; beyond, a sketch of it."""
 
 
+SPARE_ROWS = 2
+"""Rows that are needed beyond one for each component: for the mean, and for the noise."""
+
+
 class Stream(Protocol):
     """The state of a stream; it never changes, each batch makes a new one."""
 
     @property
     def weight(self) -> float:
         """Number of rows so far, as they count."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """Number of rows that have come."""
         ...
 
     def absorb(self, block: Block, half_life: float | None) -> Stream:
@@ -47,6 +56,32 @@ class Stream(Protocol):
     def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
         """The model of the rows so far."""
         ...
+
+
+def needed_rows(n_components: Any) -> int:
+    """Rows without which there is no model; a rule finds one component at least."""
+    return (given_count(n_components) or 1) + SPARE_ROWS
+
+
+def check_half_life(half_life: float | None, n_components: Any) -> None:
+    r"""Raise ``DataError`` if too few rows ever count at a time.
+
+    Weights that fall by a factor r from row to row are worth
+    :math:`(\sum w)^2 / \sum w^2 = (1 + r) / (1 - r)` equal ones.
+    """
+    if half_life is None:
+        return
+    needed = needed_rows(n_components)
+    shortest = np.log(2) / np.log((needed + 1) / (needed - 1))
+    if half_life < shortest:
+        worth = 1 / np.tanh(np.log(2) / (2 * half_life))
+        fewer = ", or fewer components" if needed > SPARE_ROWS + 1 else ""
+        msg = (
+            f"with half_life={half_life:g} the rows are never worth more than {worth:.3g} equal ones; "
+            f"{needed} are needed for {needed - SPARE_ROWS} component(s).\n"
+            f"Hint: half_life={np.ceil(1000 * shortest) / 1000:g} or longer{fewer}."
+        )
+        raise DataError(msg)
 
 
 def fade(block: Block, half_life: float | None) -> tuple[Block, float]:
@@ -71,6 +106,11 @@ class Summed:
     def weight(self) -> float:
         """Number of rows so far."""
         return self.moments.weight
+
+    @property
+    def count(self) -> int:
+        """Number of rows that have come."""
+        return self.moments.count
 
     def absorb(self, block: Block, half_life: float | None) -> Summed:
         """Add the moments of a batch."""
@@ -109,6 +149,11 @@ class Sketched:
     def weight(self) -> float:
         """Number of rows so far."""
         return self.sketch.weight
+
+    @property
+    def count(self) -> int:
+        """Number of rows that have come."""
+        return self.sketch.count
 
     @property
     def error(self) -> float:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from probpca.typing import Array, Index
 
-LANE_STEPS = 64
+LANE_STEPS = (8, 64)
 FORGOTTEN = 1e-10
 """Size of a product of gains whose square is nothing beside what it would be added to."""
 
@@ -45,9 +45,11 @@ class BlockTridiagonal:
         band = np.zeros((n, q, 2 * q))
         for entry, i, j in zip(diagonal, *row_order(q), strict=True):
             band[:, j, i - j] = entry
-        link = np.append(touching, False)[:n]
         for j in range(q):
-            band[:, j, q - j : 2 * q - j] = np.where(link[:, None], below[:, j], 0.0)
+            band[:, j, q - j : 2 * q - j] = below[:, j]
+        alone = np.append(np.flatnonzero(~touching), n - 1)
+        for j in range(q):
+            band[alone, j, q - j :] = 0.0
         factored, failed = dpbtrf(band.reshape(n * q, 2 * q).T, lower=1, overwrite_ab=1)
         if failed:
             msg = f"column {failed} of a block-tridiagonal matrix is not positive"
@@ -70,9 +72,10 @@ class BlockTridiagonal:
         return self.band.reshape(n * q, width).T
 
     def solve(self, right: Array) -> Array:
-        """M^{-1} h: (n, q)."""
-        found, _ = dpbtrs(self._columns, np.reshape(right, (-1, 1)), lower=1)
-        return found.reshape(right.shape)
+        """M^{-1} h, of one h or of several at a time: (n, q) or (k, n, q)."""
+        k = len(right) if right.ndim == 3 else 1
+        found, _ = dpbtrs(self._columns, right.reshape(k, -1).T, lower=1)
+        return found.T.reshape(right.shape)
 
     def forward(self, right: Array) -> Array:
         """L^{-1} h: (n, q)."""
@@ -154,7 +157,7 @@ def accumulate(gain: Array, own: Array) -> Array:
     until nothing of its far end is left.
     """
     q, _, n = gain.shape
-    lanes = max(n // LANE_STEPS, 1)
+    lanes = max(n // int(np.clip(np.sqrt(n), *LANE_STEPS)), 1)
     steps = -(-n // lanes)
     shape = (q, q, lanes, steps)
     G, S = np.zeros((q, q, lanes * steps)), np.zeros((q, q, lanes * steps))

@@ -5,32 +5,29 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import numpy as np
 
+from probpca.appearing import appearing
 from probpca.errors import FileFormatError, ProbpcaError
+from probpca.models.gaussian import Gaussian
 from probpca.models.linear_gaussian import LinearGaussian
+from probpca.models.state_space import StateSpace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SCHEMA_VERSION = 1
 MODEL_FIELDS = ("mean", "loadings", "noise_variance")
+DYNAMICS_FIELDS = ("transition", "process_noise", "input_loadings")
 
 
 def write_record(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
     """Write arrays and a JSON header to ``path``, all or nothing."""
     path = Path(path)
     text = json.dumps({"format": "probpca", "schema": SCHEMA_VERSION, **header})
-    temporary = path.with_name(f"{path.name}.{uuid4().hex}.part")
-    try:
-        with temporary.open("xb") as file:
-            np.savez_compressed(file, header=np.array(text), **arrays)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with appearing(path) as part, part.open("xb") as file:
+        np.savez_compressed(file, header=np.array(text), **arrays)
 
 
 def read_record(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -74,12 +71,26 @@ def model_arrays(model: LinearGaussian) -> dict[str, Any]:
     return {name: getattr(model, name) for name in MODEL_FIELDS}
 
 
-def save_model(model: LinearGaussian, path: str | Path) -> None:
+def save_model(model: LinearGaussian | StateSpace, path: str | Path) -> None:
     """Write a model to one file (npz with a schema version)."""
-    write_record(path, {"kind": "LinearGaussian"}, model_arrays(model))
+    if isinstance(model, LinearGaussian):
+        write_record(path, {"kind": "LinearGaussian"}, model_arrays(model))
+        return
+    dynamics = {name: getattr(model, name) for name in DYNAMICS_FIELDS if getattr(model, name) is not None}
+    start = {"initial_mean": model.initial.mean, "initial_covariance": model.initial.covariance}
+    write_record(path, {"kind": "StateSpace"}, {**model_arrays(model.emission), **dynamics, **start})
 
 
-def load_model(path: str | Path) -> LinearGaussian:
+def load_model(path: str | Path) -> LinearGaussian | StateSpace:
     """Read a model written by ``save_model``; a foreign or damaged file is a ``FileFormatError``."""
-    _, arrays = read_record(path)
-    return model_from_arrays(path, arrays)
+    header, arrays = read_record(path)
+    emission = model_from_arrays(path, arrays)
+    if header.get("kind") != "StateSpace":
+        return emission
+    try:
+        initial = Gaussian(arrays["initial_mean"], arrays["initial_covariance"])
+        transition, process_noise = arrays["transition"], arrays["process_noise"]
+        return StateSpace(initial, transition, process_noise, emission, arrays.get("input_loadings"))
+    except (KeyError, ProbpcaError, TypeError, ValueError) as error:
+        msg = f"{path} holds no valid model: {error}"
+        raise FileFormatError(msg) from error

@@ -10,12 +10,13 @@ import numpy as np
 from scipy.linalg import solve_discrete_are, solve_discrete_lyapunov
 
 from probpca.errors import DataError, ShapeError, require_finite, require_shape
+from probpca.linalg.rotations import fix_signs
 from probpca.models.gaussian import Gaussian, standard_normal
-from probpca.models.linear_gaussian import LinearGaussian
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from probpca.models.linear_gaussian import LinearGaussian
     from probpca.typing import Array
 
 ASYMMETRY, NEGATIVE = 1e-8, 1e-10
@@ -170,15 +171,18 @@ class StateSpace:
         """Q = I, and C' R^{-1} C diagonal, descending; signs fixed by the largest loadings."""
         system = self.whiten()
         C, noise = system.emission.loadings, system.emission.noise_variance
-        scaled = LinearGaussian(
-            np.zeros(len(C)), C / np.sqrt(noise if noise.ndim == 0 else noise[:, None]), np.asarray(1.0)
-        )
-        turned = system.change_basis(scaled.principal_rotation.T)
+        scaled = C / np.sqrt(noise if noise.ndim == 0 else noise[:, None])
+        axes, _, rotation = np.linalg.svd(scaled, full_matrices=len(C) < self.n_components)
+        signs = np.ones(self.n_components)  # of directions that no feature sees: as they come
+        signs[: len(axes.T)] = np.sign(np.einsum("jk,jk->k", fix_signs(axes), axes))
+        turned = system.change_basis(rotation * signs[:, None])
         return replace(turned, process_noise=np.eye(self.n_components))
 
     def marginal(self) -> LinearGaussian:
         """The distribution of one row of a stationary series, its past unknown."""
-        return self.emission.whiten(self.stationary())
+        values, axes = np.linalg.eigh(self.stationary().covariance)
+        root = axes * np.sqrt(np.maximum(values, 0.0))
+        return replace(self.emission, loadings=self.emission.loadings @ root)
 
 
 def _require_covariance(name: str, value: Array) -> None:

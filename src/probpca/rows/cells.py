@@ -159,5 +159,6 @@ class Patterns:
     def residual(self, left: Array, right: Array) -> DenseResidual:
         """What is left."""
         fitted = left.T @ right
-        fitted *= self.mask.entries[:, self.pattern]
+        if not self.mask.entries.all():
+            fitted *= self.mask.entries[:, self.pattern]
         return DenseResidual(np.subtract(self.values.entries, fitted, out=fitted), None)

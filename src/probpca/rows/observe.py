@@ -55,6 +55,13 @@ class Part:
         """Sum once what no iteration changes."""
         return cls(cells, rows, weight, cells.observed(), cells.log_precision(), cells.square_sums(weight))
 
+    @property
+    def place(self) -> Index | slice:
+        """The same positions, as a slice if they are next to each other and in order."""
+        first, last = int(self.rows[0]), int(self.rows[-1])
+        in_order = last - first == self.rows.size - 1 and bool((self.rows[1:] > self.rows[:-1]).all())
+        return slice(first, last + 1) if in_order else self.rows
+
     def reweighted(self, weight: Array) -> Part:
         """The same rows counted differently."""
         return replace(self, weight=weight, squares=self.cells.square_sums(weight))

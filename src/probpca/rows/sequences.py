@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from probpca.errors import DataError, ShapeError
-from probpca.rows.block import Block, as_block
-from probpca.rows.observe import observe
+from probpca.rows.block import as_block, dense_values
+from probpca.rows.cells import MaskedCells, Patterns
+from probpca.rows.observe import PART_CELLS, PART_ROWS, Observed, Part
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from probpca.rows.observe import Observed
+    from probpca.rows.block import Block
+    from probpca.rows.protocol import Cells
     from probpca.typing import Array, Index
 
 
@@ -52,15 +54,27 @@ class Sequences:
         return linked
 
     @cached_property
+    def missing(self) -> npt.NDArray[np.bool_] | None:
+        """Which cells were not observed: (n, d); None if all were."""
+        missing = np.isnan(self.values)
+        return missing if missing.any() else None
+
+    @cached_property
+    def counts(self) -> Array:
+        """Number of observed cells of each feature: (d,)."""
+        n, d = self.values.shape
+        return np.full(d, float(n)) if self.missing is None else n - self.missing.sum(axis=0, dtype=np.float64)
+
+    @cached_property
     def centre(self) -> Array:
         """Mean of the observed cells of each feature, 0 if there are none: (d,)."""
-        seen = ~np.isnan(self.values)
-        return np.where(seen, self.values, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+        seen = self.values if self.missing is None else np.where(self.missing, 0.0, self.values)
+        return np.asarray(seen.sum(axis=0) / np.maximum(self.counts, 1.0))
 
     @cached_property
     def observed(self) -> Observed:
         """The rows less their centre, prepared for products; empty rows are kept."""
-        return observe(Block(self.values), self.centre, keep_empty=True)
+        return _in_order(self.values, self.centre, self.missing)
 
     def split(self, rows: Any) -> list[Any]:
         """Cut something with an entry per step back into sequences."""
@@ -83,11 +97,34 @@ class Sequences:
         return replace(self, values=self.values[rows], lengths=lengths, inputs=inputs)
 
 
+def _in_order(values: Array, centre: Array, missing: npt.NDArray[np.bool_] | None) -> Observed:
+    """Rows prepared without a search for patterns: they must stay in their order."""
+    n, d = values.shape
+    step = max(PART_CELLS // max(d, 1), PART_ROWS[0])
+    parts = []
+    for start in range(0, n, step):
+        some = slice(start, min(start + step, n))
+        turned = np.array(values[some].T, order="C")
+        turned -= centre[:, None]
+        cells: Cells
+        if missing is None:
+            cells = Patterns.of(np.ones((d, 1)), turned, np.zeros(some.stop - start, np.intp))
+        else:
+            absent = np.ascontiguousarray(missing[some].T)
+            np.copyto(turned, 0.0, where=absent)
+            cells = MaskedCells.of((~absent).view(np.uint8), turned)
+        parts.append(Part.of(cells, np.arange(start, some.stop), np.ones(some.stop - start)))
+    return Observed(centre, tuple(parts), n)
+
+
 def as_sequences(y: Any, n_features: int | None = None, inputs: Any = None) -> Sequences:
     """Make sequences of one matrix (T, d) or of a list of them, which may differ in length."""
     if isinstance(y, Sequences):
+        if inputs is not None:
+            msg = "sequences that are prepared already have their inputs with them.\nHint: leave inputs out."
+            raise ShapeError(msg)
         return y
-    several = isinstance(y, list | tuple | np.ndarray) and len(y) > 0 and np.ndim(y[0]) == 2
+    several = is_several(y)
     given = list(y) if several else [y]
     rows = [_one(sequence, n_features, k if several else None) for k, sequence in enumerate(given)]
     d = rows[0].shape[1]
@@ -100,11 +137,22 @@ def as_sequences(y: Any, n_features: int | None = None, inputs: Any = None) -> S
     return Sequences(rows[0] if len(rows) == 1 else np.vstack(rows), lengths, joined)
 
 
+def is_several(y: Any) -> bool:
+    """Is it a list of matrices, or a stack of them, and not one matrix?"""
+    if isinstance(y, np.ndarray):
+        return y.ndim == 3 and len(y) > 0
+    if not isinstance(y, list | tuple) or len(y) == 0:
+        return False
+    first = y[0]
+    nested = isinstance(first, list | tuple) and len(first) > 0 and isinstance(first[0], list | tuple | np.ndarray)
+    return nested or getattr(first, "ndim", None) == 2 or hasattr(first, "columns")
+
+
 def _one(sequence: Any, n_features: int | None, k: int | None) -> Array:
     name = "the sequence" if k is None else f"sequence {k}"
     block = as_block(sequence, n_features)
-    values = block.values.toarray() if block.is_sparse else block.values
-    if len(values) == 0:
+    values = np.asarray(block.values) if _is_plain(block) else dense_values(block)
+    if values.size == 0:
         msg = f"{name} has no rows; a sequence needs at least one time step."
         raise ShapeError(msg)
     if np.isinf(values).any():
@@ -113,8 +161,16 @@ def _one(sequence: Any, n_features: int | None, k: int | None) -> Array:
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
+def _is_plain(block: Block) -> bool:
+    return not block.is_sparse and block.precision is None
+
+
 def _joined_inputs(inputs: Any, lengths: Index, *, several: bool) -> Array:
-    given = [np.asarray(u, dtype=np.float64) for u in (inputs if several else [inputs])]
+    try:
+        given = [np.asarray(u, dtype=np.float64) for u in (list(inputs) if several else [inputs])]
+    except (TypeError, ValueError) as error:
+        msg = f"inputs must be numbers, a matrix for each sequence; {error}."
+        raise DataError(msg) from error
     if len(given) != len(lengths):
         msg = f"inputs must come for each of the {len(lengths)} sequences; got {len(given)}."
         raise ShapeError(msg)
@@ -125,4 +181,7 @@ def _joined_inputs(inputs: Any, lengths: Index, *, several: bool) -> Array:
         if not np.isfinite(u).all():
             msg = f"inputs of sequence {k} must be finite.\nHint: only observations may be missing."
             raise DataError(msg)
+    if len({u.shape[1] for u in given}) > 1:
+        msg = f"inputs of all sequences must have the same columns; got {sorted({u.shape[1] for u in given})}."
+        raise ShapeError(msg)
     return np.vstack(given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -13,6 +13,8 @@ from pyarrow import csv, dataset, parquet
 
 from probpca.errors import DataError, SourceError
 from probpca.rows import Block
+from probpca.sources.arrow_layout import Layout, check_header
+from probpca.sources.files import delimiter_of, is_compressed
 from probpca.sources.parts import Parts
 from probpca.sources.stamps import Stamp
 
@@ -23,11 +25,8 @@ if TYPE_CHECKING:
     from probpca.sources.protocol import Watch
     from probpca.typing import Floats
 
-BLOCK_BYTES = 2**24
-BLOCK_ROWS = 1024, 65536
 CSV_BYTES = 2**23
 BUFFERS: dict[str, Any] = {"pre_buffer": False, "buffer_size": 2**18}  # so that large row groups are not held whole
-NUMBERS = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
 
 
 class _Group(NamedTuple):
@@ -42,52 +41,6 @@ class _Group(NamedTuple):
         return f"{self.stamp.path}, row group {self.number}"
 
 
-class Layout(NamedTuple):
-    """Which columns are read, and as what."""
-
-    names: tuple[str, ...]
-    dtype: Any
-
-    @classmethod
-    def of(cls, schema: Any, columns: Sequence[str] | None, place: Path) -> Layout:
-        """All columns of the schema, or some; each must hold numbers."""
-        names = tuple(schema.names) if columns is None else tuple(columns)
-        for name in names:
-            _check_column(schema, name, place)
-        types = [schema.field(name).type for name in names]
-        single = all(pa.types.is_float32(kind) or pa.types.is_float16(kind) for kind in types)
-        return cls(names, np.float32 if single and names else np.float64)
-
-    def values(self, batch: Any) -> Floats:
-        """A record batch as an array, nulls as NaN: (b, d), by columns."""
-        out = np.empty((len(self.names), batch.num_rows), self.dtype)
-        for row, name in zip(out, self.names, strict=True):
-            column = batch.column(name)
-            if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
-                column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
-                column = column.cast(pa.float64())
-            row[:] = column.to_numpy(zero_copy_only=False)
-        return out.T
-
-    @property
-    def block_rows(self) -> int:
-        """Rows of one block."""
-        return int(np.clip(BLOCK_BYTES // (8 * max(len(self.names), 1)), *BLOCK_ROWS))
-
-
-def _check_column(schema: Any, name: str, place: Path) -> None:
-    if name not in schema.names:
-        known = ", ".join(schema.names[:8]) + (", ..." if len(schema.names) > 8 else "")
-        msg = f"{place} has no column {name!r}; it has {known}."
-        raise SourceError(msg)
-    kind = schema.field(name).type
-    if not any(is_kind(kind) for is_kind in NUMBERS):
-        msg = (
-            f"column {name!r} of {place} holds {kind}, not numbers.\nHint: name the columns to read with columns=[...]."
-        )
-        raise DataError(msg)
-
-
 def open_parquet(place: Path, columns: Sequence[str] | None, n_jobs: int, watch: Watch | None) -> Parts:
     """A Parquet file, or all those in a folder, a row group at a time."""
     groups: list[_Group] = []
@@ -99,7 +52,7 @@ def open_parquet(place: Path, columns: Sequence[str] | None, n_jobs: int, watch:
                 schema, metadata = file.schema_arrow, file.metadata
         except (pa.ArrowException, OSError) as error:
             raise _damaged(str(path), error) from error
-        layout = Layout.of(schema, columns if layout is None else layout.names, path)
+        layout = Layout.of(schema, columns, path) if layout is None else layout.and_of(schema, path)
         groups += [_Group(stamp, k, metadata) for k in range(metadata.num_row_groups)]
         n_rows += metadata.num_rows
     assert layout is not None  # noqa: S101
@@ -120,11 +73,10 @@ def open_feather(place: Path, columns: Sequence[str] | None, n_jobs: int, watch:
     """A Feather or Arrow file, a record batch at a time."""
     try:
         with pa.memory_map(str(place)) as source, pa.ipc.open_file(source) as file:
-            schema, count = file.schema, file.num_record_batches
+            layout, count = Layout.of(file.schema, columns, place), file.num_record_batches
         n_rows = dataset.dataset(place, format="feather").count_rows()
     except (pa.ArrowException, OSError) as error:
         raise _damaged(str(place), error) from error
-    layout = Layout.of(schema, columns, place)
     groups = [_Group(Stamp.of(place), k) for k in range(count)]
     return _parts(groups, partial(_read_feather, layout), layout, n_rows, n_jobs, watch)
 
@@ -168,17 +120,24 @@ class Csv(Iterable[Any]):
 
     stamp: Stamp
     layout: Layout
+    flags: frozenset[str]  # columns of true and false
+    watch: Watch | None = None
+    counts: list[int] = field(default_factory=list)  # batches of the last pass that reached the end
 
     @classmethod
-    def of(cls, place: Path, columns: Sequence[str] | None) -> Csv:
+    def of(cls, place: Path, columns: Sequence[str] | None, watch: Watch | None = None) -> Csv:
         """Look at the first rows to see which columns hold numbers."""
         stamp = Stamp.of(place)
         try:
-            with _csv_reader(place, None) as reader:
-                layout = Layout.of(reader.schema, columns, place)
-        except pa.ArrowException as error:
+            with _opened(place) as stream, _csv_reader(stream, place, {}) as reader:
+                schema = reader.schema
+        except (pa.ArrowException, OSError) as error:
             raise _damaged(str(place), error) from error
-        return cls(stamp, Layout(layout.names, np.float64))
+        if columns is None:
+            check_header(schema.names, place)
+        names = Layout.of(schema, columns, place).names
+        flags = frozenset(name for name in names if pa.types.is_boolean(schema.field(name).type))
+        return cls(stamp, Layout(names, np.float64), flags, watch)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -186,25 +145,43 @@ class Csv(Iterable[Any]):
         return self.layout.names
 
     def __iter__(self) -> Iterator[Floats]:
-        """Batches of rows."""
+        """Batches of rows; one without any where the file has none."""
         self.stamp.check()
+        place, names = self.stamp.path, self.layout.names
+        kinds = {name: pa.bool_() if name in self.flags else pa.float64() for name in names}
+        done = 0
         try:
-            with _csv_reader(self.stamp.path, self.layout.names) as reader:
-                for batch in reader:
+            with _opened(place) as stream, _csv_reader(stream, place, kinds) as reader:
+                for done, batch in enumerate(reader, 1):
                     yield self.layout.values(batch)
-        except pa.ArrowException as error:
-            msg = f"{self.stamp.path} cannot be read as numbers: {error}."
+                    self._tell(done)
+            if not done:
+                yield np.empty((0, len(names)))
+            self._tell(done, end=True)
+        except pa.ArrowInvalid as error:
+            msg = f"{place} cannot be read as numbers: {error}."
             raise DataError(msg) from error
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(str(place), error) from error
+
+    def _tell(self, done: int, *, end: bool = False) -> None:
+        """Say how far a pass has come; how long a compressed text is shows when it has been read."""
+        place, size = self.stamp.path, self.stamp.size
+        total = self.counts[-1] if self.counts else None if is_compressed(place) else max(-(-size // CSV_BYTES), 1)
+        if self.watch is not None and total is not None and (end or done < total):
+            self.watch(total if end else done, total)
+        if end:
+            self.counts[:] = [max(done, 1)]
 
 
-def _csv_reader(place: Path, names: Sequence[str] | None) -> Any:
-    tabs = ".tsv" in [suffix.lower() for suffix in place.suffixes]
-    kinds = (
-        {} if names is None else {"column_types": dict.fromkeys(names, pa.float64()), "include_columns": list(names)}
-    )
+def _opened(place: Path) -> Any:
+    return pa.input_stream(str(place), compression="gzip" if is_compressed(place) else None)
+
+
+def _csv_reader(stream: Any, place: Path, kinds: dict[str, Any]) -> Any:
     return csv.open_csv(
-        place,
+        stream,
         read_options=csv.ReadOptions(block_size=CSV_BYTES),
-        parse_options=csv.ParseOptions(delimiter="\t" if tabs else ","),
-        convert_options=csv.ConvertOptions(**kinds),
+        parse_options=csv.ParseOptions(delimiter=delimiter_of(place)),
+        convert_options=csv.ConvertOptions(column_types=kinds, include_columns=list(kinds)),
     )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+from probpca.sources.files import delimiter_of, is_compressed
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
@@ -17,12 +19,12 @@ if TYPE_CHECKING:
 def write(part: Path, kind: str, place: Path, tables: Iterable[Floats], names: Sequence[str]) -> None:
     """Write tables with named columns, one below the other; ``place`` is where they will be in the end."""
     schema = pa.schema([(name, pa.float64()) for name in names])
-    with pa.output_stream(str(part), compression="gzip" if place.suffix == ".gz" else None) as stream:
+    with pa.output_stream(str(part), compression="gzip" if is_compressed(place) else None) as stream:
         writer: Any
         if kind == "parquet":
             writer = parquet.ParquetWriter(stream, schema)
         elif kind == "csv":
-            options = csv.WriteOptions(delimiter="\t" if ".tsv" in place.suffixes else ",")
+            options = csv.WriteOptions(delimiter=delimiter_of(place))
             writer = csv.CSVWriter(stream, schema, write_options=options)
         else:
             writer = pa.ipc.new_file(stream, schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, final
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from probpca.errors import ShapeError, SourceError
 from probpca.rows import Block, as_block
+from probpca.sources.frames import as_text, frame_values, is_frame, order_of
 from probpca.sources.local import fold_blocks, map_blocks, resolve_jobs
 from probpca.sources.memory import join, keep_blocks
 from probpca.sources.prepared import Prepared
@@ -29,27 +31,30 @@ class Batches:
 
     in_memory = False
 
-    def __init__(self, batches: Iterable[Any], n_jobs: int | None = None) -> None:
-        """Look at the first batch to learn the number of features."""
+    def __init__(self, batches: Iterable[Any], n_jobs: int | None = None, *, unstored_missing: bool = False) -> None:
+        """Look at the first batch to learn the number of features and, if it is a dataframe, their names."""
         self._batches = batches
         self.n_jobs = resolve_jobs(n_jobs)
-        self._rest = iter(batches)
-        self.repeatable = self._rest is not batches
+        rest = iter(batches)
+        self.repeatable = rest is not batches
         try:
-            self._first: Block | None = as_block(next(self._rest))
+            batch = next(rest)
         except StopIteration:
             msg = "an iterable of batches must yield at least one batch of rows; it yielded none."
             raise SourceError(msg) from None
-        self.n_features = self._first.n_features
+        self._unstored_missing = unstored_missing
+        self._names = frame_values(batch)[1] if is_frame(batch) else None
+        first = self._block(batch)
+        self.n_features = first.n_features
         self.n_rows = None
         self.n_stored = None
-        self.columns: tuple[str, ...] | None = getattr(batches, "columns", None)
-        self.single_precision = bool(self._first.values.dtype == np.float32)
-
-    @property
-    def incomplete(self) -> bool:
-        """Does the first batch have missing cells?"""
-        return self._first is not None and not self._first.is_complete
+        self.columns: tuple[str, ...] | None = as_text(getattr(batches, "columns", self._names))
+        self.single_precision = bool(first.values.dtype == np.float32)
+        self.incomplete = not first.is_complete
+        self.takes_unstored_for_zero = first.is_sparse and not first.unstored_missing
+        self._left = None if self.repeatable else chain([first], map(self._checked, rest))
+        if self.repeatable and hasattr(rest, "close"):
+            rest.close()  # what it has opened
 
     def keep(self, prepare: Callable[[Block], Any]) -> Source:
         """Batches that can be read again are prepared whenever they are; others are kept in memory."""
@@ -76,19 +81,28 @@ class Batches:
 
     def _blocks(self) -> Iterator[Block]:
         if self.repeatable:
-            return (self._checked(batch) for batch in self._batches)
-        if self._first is None:
+            return map(self._checked, self._batches)
+        if self._left is None:
             msg = (
                 "this iterator of batches was read already, and the solver needs to read it again.\n"
                 "Hint: pass a list, or an object whose __iter__ starts afresh."
             )
             raise SourceError(msg)
-        first, self._first = self._first, None
-        return chain([first], (self._checked(batch) for batch in self._rest))
+        left, self._left = self._left, None
+        return left
 
     def _checked(self, batch: Any) -> Block:
-        block = as_block(batch)
+        block = self._block(batch)
         if block.n_features != self.n_features:
             msg = f"every batch must have {self.n_features} columns, as the first one; got {block.n_features}."
             raise ShapeError(msg)
         return block
+
+    def _block(self, batch: Any) -> Block:
+        """A batch as a block, its columns in the order of the first one."""
+        if is_frame(batch):
+            batch, names = frame_values(batch)
+            order = None if self._names is None else order_of(names, self._names)
+            batch = batch if order is None else batch[:, order]
+        block = as_block(batch)
+        return replace(block, unstored_missing=True) if self._unstored_missing and block.is_sparse else block

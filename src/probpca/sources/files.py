@@ -48,7 +48,7 @@ def open_file(
         return open_npy(place, columns, jobs, watch)
     arrow = arrow_module("probpca.sources.arrow")
     if kind == "csv":
-        return Batches(arrow.Csv.of(place, columns), n_jobs)
+        return Batches(arrow.Csv.of(place, columns, watch), n_jobs)
     open_parts = arrow.open_parquet if kind == "parquet" else arrow.open_feather
     source: Source = open_parts(place, columns, jobs, watch)
     return source
@@ -56,12 +56,34 @@ def open_file(
 
 def format_of(place: Path) -> str:
     """The format that the name of a file stands for; of .csv.gz that of .csv."""
-    suffixes = [suffix.lower() for suffix in place.suffixes if suffix.lower() != ".gz"]
-    kind = FORMATS.get(suffixes[-1] if suffixes else "")
+    kind = FORMATS.get(_suffix(place))
     if kind is None:
         msg = f"the name of {place} does not say its format.\nHint: it should end in one of {', '.join(FORMATS)}."
         raise SourceError(msg)
+    if is_compressed(place) and kind != "csv":
+        msg = f"only text is compressed by gzip; {place} is {kind}.\nHint: leave out .gz, or end in .csv.gz."
+        raise SourceError(msg)
     return kind
+
+
+def is_compressed(place: Path) -> bool:
+    """Does the name end in .gz?"""
+    return place.suffix.lower() == ".gz"
+
+
+def delimiter_of(place: Path) -> str:
+    """What is between two cells of a text file."""
+    return "\t" if _suffix(place) == ".tsv" else ","
+
+
+def _suffix(place: Path) -> str:
+    return (Path(place.stem) if is_compressed(place) else place).suffix.lower()
+
+
+def has_names(path: str | os.PathLike[str]) -> bool:
+    """Do files like this one, or a folder of them, say how their columns are called?"""
+    place = Path(path)
+    return place.is_dir() or format_of(place) != "npy"
 
 
 def arrow_module(name: str) -> Any:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from probpca.errors import DataError
+from probpca.errors import DataError, ShapeError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from probpca.typing import Floats
 
 
@@ -18,10 +20,14 @@ def is_frame(rows: Any) -> bool:
     return bool(nw.dependencies.is_into_dataframe(rows))
 
 
-def frame_values(rows: Any) -> tuple[Floats, tuple[str, ...]]:
+def frame_values(rows: Any) -> tuple[Floats, tuple[Any, ...]]:
     """Numbers of a dataframe, missing ones as NaN: (n, d); and the names of its columns."""
-    frame = nw.from_native(rows, eager_only=True)
-    kinds = frame.schema
+    try:
+        frame = nw.from_native(rows, eager_only=True)
+        kinds = frame.schema
+    except nw.exceptions.DuplicateError as error:
+        msg = f"columns must have names of their own; {error}.\nHint: rename or drop those that come twice."
+        raise DataError(msg) from error
     for name, kind in kinds.items():
         if not (kind.is_numeric() or kind == nw.Boolean):
             msg = f"column {name!r} holds {kind}, not numbers.\nHint: encode or drop the columns that hold text."
@@ -29,7 +35,30 @@ def frame_values(rows: Any) -> tuple[Floats, tuple[str, ...]]:
     single = bool(kinds) and all(kind == nw.Float32 for kind in kinds.values())
     out = np.empty((len(kinds), len(frame)), np.float32 if single else np.float64)
     for row, name in zip(out, kinds, strict=True):
-        column = frame[name]
+        column = frame.get_column(name)
         column = column.cast(nw.Float32 if single else nw.Float64)
         row[:] = column.to_numpy()
-    return out.T, tuple(str(name) for name in kinds)
+    return out.T, tuple(kinds)
+
+
+def as_text(names: Iterable[Any] | None) -> tuple[str, ...] | None:
+    """Names that are text, as scikit-learn has it; columns that are numbered have none."""
+    names = None if names is None else tuple(names)
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def order_of(names: Sequence[Any], wanted: Sequence[Any]) -> list[int] | None:
+    """Where each of the wanted columns is; None if all are in place."""
+    if tuple(names) == tuple(wanted):
+        return None
+    place = {name: j for j, name in enumerate(names)}
+    lacking = [name for name in wanted if name not in place]
+    if lacking or len(names) != len(wanted):
+        odd = f"{lacking[0]!r} is missing" if lacking else f"got {len(names)} columns"
+        some = ", ".join(map(str, wanted[:8])) + (", ..." if len(wanted) > 8 else "")
+        msg = (
+            f"rows must have the columns that came first, {some}, in any order; {odd}.\n"
+            "Hint: rename columns, or drop those that are not wanted."
+        )
+        raise ShapeError(msg)
+    return [place[name] for name in wanted]

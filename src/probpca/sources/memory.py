@@ -68,6 +68,11 @@ class InMemory:
         """Do the first rows have missing cells?"""
         return not self.block.take(slice(0, min(self.n_rows, GLANCE))).is_complete
 
+    @property
+    def takes_unstored_for_zero(self) -> bool:
+        """Are cells that a sparse matrix does not store zeros?"""
+        return self.block.is_sparse and not self.block.unstored_missing
+
     def keep(self, prepare: Callable[[Block], Any]) -> Kept:
         """Prepare the blocks now, in threads, and keep them."""
         return keep_blocks(self, prepare, self.blocks)

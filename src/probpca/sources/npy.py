@@ -12,7 +12,6 @@ from numpy.lib import format as npy
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.rows import Block
 from probpca.rows.block import PIECE_BYTES
-from probpca.sources.memory import in_memory
 from probpca.sources.parts import Parts
 from probpca.sources.stamps import Stamp
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from probpca.sources.protocol import Source, Watch
+    from probpca.sources.protocol import Watch
 
 SMALL_BLOCK, LARGE_BLOCK, PART_BLOCKS = PIECE_BYTES // 2, 4 * PIECE_BYTES, 32
 """A block that a cache holds is read twice as fast; where columns are many it takes more rows to pay for its sums."""
@@ -34,23 +33,22 @@ class _Table(NamedTuple):
     n_rows: int
     n_features: int
     dtype: np.dtype[Any]
+    by_columns: bool  # one column after the other, as Fortran has it
 
 
-def open_npy(place: Path, columns: Sequence[str] | None, n_jobs: int, watch: Watch | None) -> Source:
+def open_npy(place: Path, columns: Sequence[str] | None, n_jobs: int, watch: Watch | None) -> Parts:
     """Rows of a two-dimensional array of numbers."""
     if columns is not None:
         msg = f"{place} holds an array, whose columns have no names.\nHint: leave columns out."
         raise SourceError(msg)
-    table, by_columns = _look(place)
-    if by_columns:
-        return in_memory(Block(np.load(place, mmap_mode="r").astype(_target(table.dtype), copy=False)), n_jobs)
+    table = _look(place)
     step = PART_BLOCKS * _block_rows(table)
     parts = [range(start, min(start + step, table.n_rows)) for start in range(0, table.n_rows, step)]
     single = _target(table.dtype) is np.float32
     return Parts(parts, partial(_read, table), table.n_features, table.n_rows, n_jobs, single, watch=watch)
 
 
-def _look(place: Path) -> tuple[_Table, bool]:
+def _look(place: Path) -> _Table:
     try:
         with place.open("rb") as file:
             version = npy.read_magic(file)
@@ -70,12 +68,14 @@ def _look(place: Path) -> tuple[_Table, bool]:
     if found < needed:
         msg = f"{place} is truncated: its array takes {needed:,} bytes, and there are {found:,}."
         raise SourceError(msg)
-    return _Table(Stamp.of(place), offset, shape[0], shape[1], dtype), by_columns
+    return _Table(Stamp.of(place), offset, shape[0], shape[1], dtype, by_columns)
 
 
 def _block_rows(table: _Table) -> int:
     d = max(table.n_features, 1)
-    return max(SMALL_BLOCK // (8 * d), min(3 * d // 2, LARGE_BLOCK // (8 * d)), 64)
+    large = LARGE_BLOCK // (8 * d)
+    enough = large if table.by_columns else min(3 * d // 2, large)  # there each column is a place of its own to go to
+    return max(SMALL_BLOCK // (8 * d), enough, 64)
 
 
 def _target(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
@@ -84,12 +84,17 @@ def _target(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
 
 def _read(table: _Table, part: range) -> Iterator[Block]:
     table.stamp.check()
-    step, width = _block_rows(table), table.n_features * table.dtype.itemsize
+    step, n, d, size = _block_rows(table), table.n_rows, table.n_features, table.dtype.itemsize
     with table.stamp.path.open("rb", buffering=0) as file:
         for start in range(part.start, part.stop, step):
-            rows = np.empty((min(step, part.stop - start), table.n_features), table.dtype)
-            _fill(file.fileno(), memoryview(rows.data).cast("B"), table.offset + start * width, table.stamp)
-            yield Block(rows.astype(_target(table.dtype), copy=False))
+            count = min(step, part.stop - start)
+            rows = np.empty((d, count) if table.by_columns else (count, d), table.dtype)
+            places = range(start, start + n * d, n) if table.by_columns else [start * d]
+            lines = rows if table.by_columns else [rows]
+            for line, place in zip(lines, places, strict=True):
+                _fill(file.fileno(), memoryview(line.data).cast("B"), table.offset + place * size, table.stamp)
+            rows = rows.astype(_target(table.dtype), copy=False)
+            yield Block(rows.T if table.by_columns else rows)
 
 
 def _fill(file: int, buffer: memoryview, offset: int, stamp: Stamp) -> None:

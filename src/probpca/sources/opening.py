@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -15,16 +15,23 @@ from probpca.rows.block import row_of_cell
 from probpca.sources.batches import Batches
 from probpca.sources.dask import is_dask, open_dask
 from probpca.sources.files import is_path, open_file
-from probpca.sources.frames import frame_values, is_frame
+from probpca.sources.frames import as_text, frame_values, is_frame
 from probpca.sources.memory import in_memory
 from probpca.sources.spark import is_spark, open_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from probpca.sources.memory import InMemory
     from probpca.sources.protocol import Source, Watch
     from probpca.typing import Array
+
+Kind: TypeAlias = Literal["dask", "spark", "source", "file", "frame", "matrix", "batches", "nothing"]
+PLACES: dict[Kind, str] = {
+    "dask": "a cluster",
+    "spark": "a cluster",
+    "source": "a source",
+    "file": "a file",
+    "batches": "an iterable of batches",
+}
 
 
 def open_source(  # noqa: PLR0913
@@ -44,31 +51,33 @@ def open_source(  # noqa: PLR0913
     read, all by default. ``watch(done, parts)`` is called as a pass over a file proceeds. Also a Dask array or
     dataframe, a list of delayed matrices, or a Spark DataFrame, which stay where they are.
 
-    A nested list is a matrix; an iterable of matrices is a stream of batches. NaN is a cell that was
+    A nested list is a matrix; an iterable of matrices or dataframes is a stream of batches. NaN is a cell that was
     not observed; so is, with ``unstored_missing``, what a sparse matrix does not store. ``weight`` says
     how often each row counts: 2 is the row twice, 0 a row that is not there. ``cell_weight`` are
     relative precisions of cells, shaped like the rows: noise variance over weight, 0 a missing cell.
     """
-    if is_dask(rows) or is_spark(rows):  # before anything is asked of them: what is delayed has every attribute
-        _no_weight(weight, cell_weight, "a cluster")
-        return open_dask(rows, n_jobs) if is_dask(rows) else open_spark(rows, n_jobs)
-    if is_source(rows):
-        _no_weight(weight, cell_weight, "a source")
-        return rows
-    if is_path(rows):
-        _no_weight(weight, cell_weight, "a file")
-        return open_file(rows, columns, n_jobs, watch)
-    if columns is not None:
-        msg = "columns are chosen of a file; these rows are at hand.\nHint: pass only the columns that are wanted."
+    kind = kind_of(rows)
+    if kind in PLACES:
+        _no_weight(weight, cell_weight, PLACES[kind])
+    if columns is not None and kind != "file":
+        msg = "columns are chosen of a file; these rows are not in one.\nHint: pass only the columns that are wanted."
         raise SourceError(msg)
-    if is_frame(rows):
-        values, names = frame_values(rows)
-        return replace(_open_matrix(values, weight, cell_weight, n_jobs, unstored_missing=False), columns=names)
-    if isinstance(rows, np.ndarray) or sparse.issparse(rows) or _is_matrix_like(rows):
-        return _open_matrix(rows, weight, cell_weight, n_jobs, unstored_missing=unstored_missing)
-    if isinstance(rows, Iterable) and not isinstance(rows, bytes):
-        _no_weight(weight, cell_weight, "an iterable of batches")
-        return Batches(rows, n_jobs)
+    if unstored_missing:
+        _require_unstored_missing(rows, kind)
+    match kind:
+        case "dask" | "spark":
+            return open_dask(rows, n_jobs) if kind == "dask" else open_spark(rows, n_jobs)
+        case "source":
+            source: Source = rows
+            return source
+        case "file":
+            return open_file(rows, columns, n_jobs, watch)
+        case "frame" | "matrix":
+            values, names = frame_values(rows) if kind == "frame" else (rows, None)
+            found = _open_matrix(values, weight, cell_weight, n_jobs, unstored_missing=unstored_missing)
+            return replace(found, columns=as_text(names))
+        case "batches":
+            return Batches(rows, n_jobs, unstored_missing=unstored_missing)
     msg = (
         "rows must be an array, a sparse matrix, a dataframe, the name of a file or an iterable of batches; "
         f"got {type(rows).__name__}.\nHint: np.asarray(rows) if that is a matrix."
@@ -76,9 +85,65 @@ def open_source(  # noqa: PLR0913
     raise SourceError(msg)
 
 
-def is_source(rows: Any) -> bool:
-    """Does this keep the contract of a source? Some dataframes have a fold or a map of their own."""
+def kind_of(rows: Any) -> Kind:
+    """What holds these rows?"""
+    return next((kind for kind, is_kind in KINDS.items() if is_kind(rows)), "nothing")
+
+
+def is_table(rows: Any) -> bool:
+    """Is this one table in memory, or nothing that holds rows?"""
+    return kind_of(rows) in ("frame", "matrix", "nothing")
+
+
+def _is_source(rows: Any) -> bool:
+    """Some dataframes have a fold or a map of their own."""
     return all(hasattr(rows, name) for name in ("fold", "map", "repeatable"))
+
+
+def _is_matrix(rows: Any) -> bool:
+    """A list of numbers or of rows is one; a list of matrices is not."""
+    if sparse.issparse(rows) or hasattr(rows, "__array__"):
+        return True
+    if not isinstance(rows, Sequence) or isinstance(rows, bytes) or len(rows) == 0:
+        return False
+    first = rows[0]
+    if isinstance(first, Block) or is_frame(first):
+        return False
+    try:
+        return np.ndim(first) < 2
+    except ValueError:  # rows of different lengths
+        return False
+
+
+def _is_iterable(rows: Any) -> bool:
+    return isinstance(rows, Iterable) and not isinstance(rows, bytes | Mapping | AbstractSet)
+
+
+KINDS: dict[Kind, Callable[[Any], bool]] = {  # Dask first: what is delayed has every attribute
+    "dask": is_dask,
+    "spark": is_spark,
+    "source": _is_source,
+    "file": is_path,
+    "frame": is_frame,
+    "matrix": _is_matrix,
+    "batches": _is_iterable,
+}
+
+
+def _require_unstored_missing(rows: Any, kind: Kind) -> None:
+    """Raise ``SourceError`` where nobody would ask what a sparse matrix does not store."""
+    if kind == "source" and getattr(rows, "takes_unstored_for_zero", False):
+        msg = (
+            "cells that are not stored should be missing; this source was opened to take them for zeros.\n"
+            "Hint: open_source(rows, unstored_missing=True)."
+        )
+        raise SourceError(msg)
+    if kind == "dask" and (isinstance(rows, list | tuple) or sparse.issparse(getattr(rows, "_meta", None))):
+        msg = (
+            "cells that are not stored are zeros where Dask holds the blocks; they should be missing.\n"
+            "Hint: blocks with NaN for missing cells, or batches that are read here."
+        )
+        raise SourceError(msg)
 
 
 def check_weight(weight: Any, n_rows: int) -> Array:
@@ -149,15 +214,6 @@ def _open_matrix(rows: Any, weight: Any, cell_weight: Any, n_jobs: int | None, *
             omega = omega[present]
         values, w = values[present], w[present]
     return in_memory(Block(values, w, omega, unstored_missing), n_jobs)
-
-
-def _is_matrix_like(rows: Any) -> bool:
-    """A list of rows, as opposed to a list of batches: what is two levels down is a number."""
-    try:
-        cell = rows[0][0]
-    except (TypeError, IndexError, KeyError):
-        return False
-    return not isinstance(rows, str) and np.ndim(cell) == 0
 
 
 def _no_weight(weight: Any, cell_weight: Any, what: str) -> None:

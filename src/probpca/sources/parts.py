@@ -7,7 +7,10 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, final
 
+import numpy as np
+
 from probpca.errors import SourceError
+from probpca.rows import Block
 from probpca.sources.local import map_blocks, merged
 from probpca.sources.memory import join
 from probpca.sources.prepared import Prepared
@@ -15,7 +18,6 @@ from probpca.sources.prepared import Prepared
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from probpca.rows import Block
     from probpca.sources.protocol import M, Source, Watch
 
 
@@ -64,12 +66,12 @@ class Parts:
 
     def map(self, function: Callable[[Block], Any]) -> Any:
         """Apply a row-wise function in threads; arrays come back as one array."""
-        return join(list(self.answers(function)))
+        found = [answer for part in self._in_order(partial(_answered, self.read, function)) for answer in part]
+        return join(found or [function(Block(np.empty((0, self.n_features))))])
 
     def answers(self, function: Callable[[Block], Any]) -> Iterator[Any]:
-        """Apply a row-wise function; the answers block by block, in order."""
-        for answers in self._in_order(partial(_answered, self.read, function)):
-            yield from answers
+        """Apply a row-wise function; the answers block by block, in order. A part may be too large to be held."""
+        return map_blocks(function, self._watched(), self.n_jobs)
 
     @property
     def blocks(self) -> Iterator[Block]:
@@ -77,11 +79,20 @@ class Parts:
         for part in self.parts:
             yield from (block for block in self.read(part) if block.n_rows)
 
+    def _watched(self) -> Iterator[Block]:
+        """The same, and whoever watches is told."""
+        for done, part in enumerate(self.parts, 1):
+            yield from (block for block in self.read(part) if block.n_rows)
+            self._tell(done)
+
     def _in_order(self, work: Callable[[Any], Any]) -> Iterator[Any]:
         for done, result in enumerate(map_blocks(work, self.parts, self.n_jobs), 1):
-            if self.watch is not None:
-                self.watch(done, len(self.parts))
+            self._tell(done)
             yield result
+
+    def _tell(self, done: int) -> None:
+        if self.watch is not None:
+            self.watch(done, len(self.parts))
 
     def _glance(self) -> Iterator[Block]:
         """The first block that has rows."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 from probpca.rows.block import with_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from probpca.rows import Block
     from probpca.sources.protocol import M, Source
@@ -70,6 +70,13 @@ class Prepared:
         below: Any = self.source
         return map(self.prepare, below.blocks)
 
+    @property
+    def answers(self) -> Callable[[Callable[[Any], Any]], Iterator[Any]]:
+        """Apply a row-wise function to prepared blocks, one after the other, where the source below can."""
+        below: Any = self.source
+        ask = below.answers
+        return lambda function: ask(partial(_in_turn, self.prepare, function))
+
     def keep(self, prepare: Callable[[Any], Any]) -> Source:
         """Prepare each block further, and keep it where the source below can."""
         return self.source.keep(partial(_in_turn, self.prepare, prepare))
@@ -88,9 +95,20 @@ def scaled(source: Source, scale: Array) -> Prepared:
     return Prepared(source, partial(_scale, scale))
 
 
+def arranged(source: Source, order: Sequence[int]) -> Prepared:
+    """The same columns in another order."""
+    return Prepared(source, partial(_arrange, list(order)))
+
+
 def _in_turn(first: Callable[[Any], Any], second: Callable[[Any], Any], block: Block) -> Any:
     return second(first(block))
 
 
 def _scale(scale: Array, block: Block) -> Block:
     return replace(block, values=with_units(block.values, scale))
+
+
+def _arrange(order: list[int], block: Block) -> Block:
+    """Rows that have names are dense."""
+    precision = None if block.precision is None else block.precision[:, order]
+    return replace(block, values=block.values[:, order], precision=precision)

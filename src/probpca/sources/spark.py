@@ -12,17 +12,16 @@ from weakref import finalize
 
 import numpy as np
 
-from probpca.errors import DataError, ShapeError
+from probpca.errors import DataError, ProbpcaError
 from probpca.rows import Block
 from probpca.sources.local import merged, one_blas_thread, quietly, resolve_jobs
+from probpca.sources.spark_columns import as_list, read_block
 from probpca.statistics import Sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from probpca.sources.protocol import M
-
-NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
 @final
@@ -51,7 +50,7 @@ class SparkRows:
     def fold(self, summarise: Callable[[Any], M]) -> M:
         """Summarise each partition where it is, and merge the summaries in order."""
         found = self._cached.mapInArrow(partial(_summary, summarise), "part long, summary binary").collect()
-        total: M | None = merged(pickle.loads(row.summary) for row in sorted(found))  # noqa: S301  our own
+        total: M | None = merged(_unpacked(row.summary) for row in sorted(found))
         if total is None:
             msg = "at least 2 rows are needed to learn a distribution; the DataFrame has none."
             raise DataError(msg)
@@ -83,47 +82,35 @@ def open_spark(rows: Any, n_jobs: int | None = None) -> SparkRows:
     return SparkRows(frame, Block(np.zeros((2, d))), d, resolve_jobs(n_jobs), columns)
 
 
-def as_list(schema: Any) -> Any:
-    """A Spark expression: the numbers of a row, in columns, a vector or an array, as an array of doubles."""
-    sql = import_module("pyspark.sql.functions")
-    kinds = {field.name: field.dataType.simpleString() for field in schema.fields}
-    cells = [sql.col(f"`{name}`") for name in kinds]
-    if list(kinds.values()) == ["vector"]:
-        return import_module("pyspark.ml.functions").vector_to_array(*cells)
-    if list(kinds.values()) in [[f"array<{number}>"] for number in NUMBERS]:
-        return cells[0].cast("array<double>")
-    for name, kind in kinds.items():
-        if kind.split("(")[0] not in NUMBERS:
-            msg = f"every column must hold numbers; column {name!r} has type {kind}.\nHint: encode or drop it."
-            raise DataError(msg)
-    return sql.array(*(cell.cast("double") for cell in cells))
-
-
-def read_block(d: int, batch: Any) -> Block:
-    """A batch of Arrow lists as a block, nulls NaN."""
-    lists = batch.column(0)
-    lengths = np.asarray(lists.drop_null().value_lengths())
-    if (lengths != d).any():
-        msg = f"every vector must have {d} entries, as the first one; got {lengths[lengths != d][0]}."
-        raise ShapeError(msg)
-    rows = np.full((len(lists), d), np.nan)
-    rows[np.asarray(lists.is_valid())] = lists.flatten().to_numpy(zero_copy_only=False).reshape(-1, d)
-    return Block(rows)
-
-
 def _packed(read: Callable[[Iterable[Any]], Iterator[Any]], batches: Iterable[Any]) -> Iterator[Any]:
-    return (_record(block=[pickle.dumps(block, 5)]) for block in read(batches))
+    try:
+        for block in read(batches):
+            yield _record(block=[pickle.dumps(block, 5)])
+    except ProbpcaError as error:  # Spark would try again, and then say it in its own words
+        yield _record(block=[pickle.dumps(error)])
+
+
+def _unpacked(record: Any) -> Any:
+    """A block, or a summary; what went wrong where it was made is raised here."""
+    found = pickle.loads(record)  # noqa: S301  our own
+    if isinstance(found, ProbpcaError):
+        raise found
+    return found
 
 
 def _each(function: Callable[[Any], Any], batches: Iterable[Any]) -> Iterator[Any]:
     with one_blas_thread():  # tasks run side by side already
         for batch in batches:
             for cell in batch.column(0):
-                yield quietly(function, pickle.loads(cell.as_buffer()))  # noqa: S301  our own blocks
+                yield quietly(function, _unpacked(cell.as_buffer()))
 
 
 def _summary(summarise: Callable[[Any], Any], batches: Iterable[Any]) -> Iterator[Any]:
-    part, total = import_module("pyspark").TaskContext.get().partitionId(), merged(_each(summarise, batches))
+    part = import_module("pyspark").TaskContext.get().partitionId()
+    try:
+        total = merged(_each(summarise, batches))
+    except ProbpcaError as error:
+        total = error
     if total is not None:
         yield _record(part=[part], summary=[pickle.dumps(total)])
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib import format as npy
 
+from probpca.appearing import appearing
 from probpca.sources.files import arrow_module, format_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    import os
+    from collections.abc import Iterable, Sequence
 
     from probpca.typing import Floats
 
@@ -25,23 +25,13 @@ def write_rows(path: str | os.PathLike[str], answers: Iterable[Floats], names: S
     """
     place = Path(path)
     kind = format_of(place)
-    tables = (answer.reshape(len(answer), -1) for answer in answers)
-    with _appearing(place) as part:
+    tables = (answer.reshape(len(answer), len(names)) for answer in answers)
+    with appearing(place) as part:
         if kind == "npy":
             _write_npy(part, tables, len(names))
         else:
             arrow_module("probpca.sources.arrow_writing").write(part, kind, place, tables, names)
     return place
-
-
-@contextmanager
-def _appearing(place: Path) -> Iterator[Path]:
-    part = place.with_name(f".{place.name}.{os.getpid()}.part")
-    try:
-        yield part
-        part.replace(place)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _write_npy(part: Path, tables: Iterable[Floats], width: int) -> None:

@@ -32,9 +32,9 @@ class Sample:
     rows: Array  # (m, d)
 
     @classmethod
-    def of(cls, size: int, seed: int, block: Block, n_columns: int = COLUMNS) -> Sample:
-        """Draw from one block, by keys from ``n_columns`` of its columns."""
-        columns = np.unique(np.linspace(0, block.n_features - 1, n_columns).astype(np.intp))
+    def of(cls, size: int, seed: int, block: Block) -> Sample:
+        """Draw from one block, by keys from a few of its columns."""
+        columns = np.unique(np.linspace(0, block.n_features - 1, COLUMNS).astype(np.intp))
         part = block.values[:, columns]
         part = part.toarray() if block.is_sparse else part
         keys = mixed(np.ascontiguousarray(part.T, dtype=np.float64).view(np.uint64), seed)

@@ -241,6 +241,8 @@ def test_a_fit_to_a_file_goes_on_without_its_sample(x, path, tmp_path, monkeypat
         pytest.param(lambda x: x[:-1], id="a row less"),
         pytest.param(lambda x: x[:, :-1], id="a column less"),
         pytest.param(lambda x: np.where(np.arange(x.size).reshape(x.shape) == 5, np.nan, x), id="a cell less"),
+        pytest.param(lambda x: 2 * np.nanmean(x, axis=0) - x, id="mirrored"),
+        pytest.param(lambda x: np.sort(x, axis=0), id="cells in other rows"),
     ],
 )
 def test_a_checkpoint_of_other_rows_is_refused_and_kept(x, path, changed):

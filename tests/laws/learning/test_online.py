@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -264,12 +265,74 @@ def test_single_precision_rows_are_as_good(x, once):
     assert_allclose(single.get_covariance(), once.get_covariance(), rtol=1e-3, atol=1e-3)
 
 
+# Columns that come late
+
+
+LATE = [2, 7]
+
+
+@pytest.fixture(scope="module", params=[3000, 9000])
+def since(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def late(x, since):
+    """Rows of which two columns, far from zero, are not there at first."""
+    y = x + np.where(np.isin(np.arange(D), LATE), 50.0, 0.0)
+    y[:since, LATE] = NAN
+    return y
+
+
+@pytest.fixture(scope="module")
+def late_best(late):
+    return PPCA(Q, random_state=0).fit(late)
+
+
+@pytest.mark.parametrize("batch", [200, 3000])
+def test_the_time_before_a_column_came_does_not_count_for_it(late, late_best, batch):
+    found = read(late, batch)
+    assert_allclose(found.mean_, late_best.mean_, atol=0.15)
+    assert_allclose(found.get_covariance(), late_best.get_covariance(), atol=0.4)
+    assert gap(found, late_best, late) < 0.01
+
+
+def test_a_column_is_where_its_cells_are_as_soon_as_it_comes(late, since):
+    found = read(late[: since + 600], 200)
+    assert_allclose(found.mean_[LATE], np.nanmean(late[: since + 600, LATE], axis=0), atol=0.3)
+    assert np.linalg.norm(found.loadings_[LATE], axis=1).min() > 0.1
+    wanted = found.score(late[since : since + 600])
+    assert_allclose(found.log_likelihood_ / found.n_samples_, wanted, atol=0.2 * abs(wanted))
+
+
+def test_cells_of_each_column_are_counted(late, x, once):
+    for ppca, rows in [(once, x), (read(late, 700), late)]:
+        seen = (~np.isnan(rows)).sum(axis=0)
+        assert_allclose(ppca.information_[-1], seen, rtol=1e-9)
+        assert_allclose(ppca.n_observed_, seen.sum(), rtol=1e-9)
+
+
+def test_with_a_half_life_cells_of_each_column_are_counted_as_they_count(late):
+    found = read(late, 700, half_life=500.0)
+    wanted = 2.0 ** (-np.arange(len(late))[::-1] / 500.0) @ ~np.isnan(late)
+    assert_allclose(found.information_[-1], wanted, rtol=0.02)
+
+
+def test_a_column_that_never_comes_stays_empty(x):
+    y = x[:3000].copy()
+    y[:, 4] = NAN
+    found = read(y, 500)
+    assert_array_equal(found.empty_features_, [4])
+    assert (found.mean_[4], *found.loadings_[4]) == (0, 0, 0)
+    assert_array_equal(read(np.vstack([y, x[3000:3010]]), 500).empty_features_, [])
+
+
 # A single step
 
 
 def begun(x, half_life=None):
     result = fit_ppca(open_source(x), Q, Settings(), np.random.default_rng(0))
-    return Online.after(result, (Block(x),), half_life)
+    return Online.after(result, (Block(x),), half_life, len(x))
 
 
 def test_the_first_sums_are_those_of_one_row_on_average(x):
@@ -322,7 +385,7 @@ def test_what_old_rows_keep_does_not_depend_on_how_new_ones_are_cut(x, half_life
 
 
 def _at(state, rows):
-    return Online(state.model, state.sums, rows, state.floor, state.average, state.rule, state.half_life)
+    return replace(state, rows=rows)
 
 
 def test_steps_get_smaller_but_not_too_small_to_move(x):
@@ -348,7 +411,7 @@ def test_an_average_is_that_of_the_second_half_or_a_little_more(rng, sizes):
 
 def test_an_m_step_stays_above_the_floor(x):
     state = begun(x[:300])
-    high = Online(state.model, state.sums, 300.0, 50.0, state.average, "as given", None)
+    high = replace(state, floor=50.0)
     assert high.step(observe(Block(x[300:310]), state.model.mean)).model.noise_variance == 50.0
     assert float(maximise(state.model, state.sums, 0.0).noise_variance) < 50.0
 
