@@ -68,17 +68,19 @@ class SeriesCoordinates:
         A, Q, C, shift, mean = take(q, q), _from_log_root(take(q, q)), take(d, q), take(d), take(q)
         B = None if like.input_loadings is None else take(*like.input_loadings.shape)
         P = _from_log_root(take(q, q)) if self.em.learn_initial_covariance else like.initial.covariance
-        noise = np.exp(rest.reshape(like.emission.noise_variance.shape))
-        floor = self.em.floor if noise.ndim else self.em.floor.mean()
-        if self.em.structure.fixed("noise") is None:
-            noise = np.maximum(noise, floor)
-        emission = LinearGaussian(like.emission.mean + shift * self.unit, C * self.unit[:, None], noise)
         if not (np.isfinite(Q).all() and np.isfinite(P).all()):
             return None
+        structure, noise = self.em.structure, like.emission.noise_variance
+        if structure.fixed("noise") is None:
+            floor = self.em.floor if noise.ndim else self.em.floor.mean()
+            noise = np.maximum(np.exp(np.minimum(rest, 300.0)).reshape(noise.shape), floor)
+        loadings = C * self.unit[:, None] if structure.fixed("loadings") is None else like.emission.loadings
+        emission = LinearGaussian(like.emission.mean + shift * self.unit, loadings, noise)
+        Q = self.em.process_noise(like, Q)
         model = replace(
             like, initial=Gaussian(mean, P), transition=A, process_noise=Q, emission=emission, input_loadings=B
         )
-        wild = self.em.structure.says("transition", "stable") and model.spectral_radius > LARGEST_RADIUS
+        wild = structure.says("transition", "stable") and model.spectral_radius > LARGEST_RADIUS
         return None if wild else model
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 LARGEST_RADIUS = 0.999
 """Largest modulus of an eigenvalue where the system has to be stable."""
-THINNEST = 1e-12
-"""Smallest variance of the process noise, as a share of the largest."""
 
 
 @final
@@ -42,7 +40,7 @@ def expect_series(model: StateSpace, rows: Sequences) -> SeriesSums:
     belief = believe(model, rows)
     x, P, q = belief.mean, belief.covariance.diagonal, model.n_components
     i, j = row_order(q)
-    emission = regress_on(model.emission, rows.observed, np.ascontiguousarray(x.T), P[i, j])
+    emission, squares = regress_on(model.emission, rows.observed, np.ascontiguousarray(x.T), P[i, j])
     before = np.append(rows.linked, False)
     after = np.append(False, rows.linked)
     pieces = [x[before], x[after]] if rows.inputs is None else [x[before], rows.inputs[before], x[after]]
@@ -54,7 +52,7 @@ def expect_series(model: StateSpace, rows: Sequences) -> SeriesSums:
     moves[:q, -q:] += cross
     moves[-q:, :q] += cross.T
     starts = rows.starts
-    return SeriesSums(emission, moves, len(v), x[starts], P[:, :, starts].mean(axis=2), belief.log_likelihood)
+    return SeriesSums(emission, moves, len(v), x[starts], P[:, :, starts].mean(axis=2), belief.log_likelihood(squares))
 
 
 @final
@@ -64,6 +62,7 @@ class SeriesEM:
 
     structure: Structure
     floor: Array  # smallest noise variance of each feature: (d,)
+    process_floor: Array  # root of the smallest process noise: (q, q)
     learn_initial_covariance: bool
 
     def step(self, model: StateSpace, rows: Sequences) -> tuple[StateSpace, float]:
@@ -104,16 +103,15 @@ class SeriesEM:
         if model.input_loadings is not None:
             B = _regress(known[q:, q:], cross[:, q:] - A @ known[:q, q:])
         left = np.hstack([-A, np.eye(q)] if B is None else [-A, -B, np.eye(q)])
-        return A, B, self._process_noise(model, _turned(left, moves) / sums.n_moves)
+        return A, B, self.process_noise(model, _turned(left, moves) / sums.n_moves)
 
-    def _process_noise(self, model: StateSpace, free: Array) -> Array:
+    def process_noise(self, model: StateSpace, free: Array) -> Array:
+        """The best Q of the structure that is asked for, given the best one of any."""
         if not self.structure.says("process_noise", "free", "diagonal"):
             return model.process_noise
         if self.structure.says("process_noise", "diagonal"):
             free = np.diag(np.diagonal(free))
-        values, axes = np.linalg.eigh(free)
-        least = THINNEST * values[-1]
-        return free if values[0] > least else (axes * np.maximum(values, least)) @ axes.T
+        return _above(free, self.process_floor)
 
     def _initial(self, model: StateSpace, sums: SeriesSums) -> Gaussian:
         free = self.structure.says("initial_mean", "free")
@@ -144,6 +142,16 @@ class SeriesEM:
             noise = np.divide(squares, counts, out=np.array(model.noise_variance), where=counts > 0)
             noise = np.maximum(noise, self.floor)
         return replace(following, noise_variance=noise)
+
+
+def _above(covariance: Array, root: Array) -> Array:
+    """The most likely covariance that is nowhere smaller than L L': eigenvalues below 1 are raised, in its units."""
+    scaled = np.linalg.solve(root, np.linalg.solve(root, covariance).T)
+    values, axes = np.linalg.eigh((scaled + scaled.T) / 2)
+    if values[0] >= 1.0:
+        return covariance
+    raised = root @ (axes * np.sqrt(np.maximum(values, 1.0)))
+    return np.asarray(raised @ raised.T)
 
 
 def _regress(known: Array, cross: Array) -> Array:

@@ -16,15 +16,19 @@ from probpca.learning.dynamics.em import SeriesEM
 from probpca.learning.dynamics.start import starts
 from probpca.learning.dynamics.structure import Structure
 from probpca.learning.loop import Monitor, iterate
+from probpca.learning.results import Status
 from probpca.learning.spectrum import NOISE_FLOOR
 from probpca.models import Gaussian, LinearGaussian, StateSpace
+from probpca.sources.local import one_blas_thread
 
 if TYPE_CHECKING:
     from probpca.learning.loop import Iterated
-    from probpca.learning.results import Settings, Status
+    from probpca.learning.results import Settings
     from probpca.rows import Sequences
     from probpca.typing import Array, Index
 
+PROCESS_FLOOR = 1e-6
+"""Smallest variance of the process noise, as a share of the state's in the first guess."""
 MANY = 10
 """Sequences for each component from which on the covariance of their first states is learned."""
 
@@ -52,14 +56,16 @@ def fit_series(
     structure = structure or Structure()
     _require_series(rows, q, structure)
     problem = _Problem.of(rows, q, settings, rng, structure)
-    ended = problem.best()
+    with one_blas_thread():  # products are small, and waiting threads would be in the way
+        ended = problem.best()
     model = ended.state
     if structure.any_basis:
         model = model.canonical()
     empty = np.flatnonzero(np.isnan(rows.values).all(axis=0))
     observed = int(np.count_nonzero(~np.isnan(rows.values)))
-    value = ended.trace[-1] - problem.em.log_prior(ended.state)
-    return SeriesResult(model, ended.status, value, ended.trace, len(ended.trace) - 1, observed, empty)
+    value = ended.trace[-1] - problem.em(ended.state).log_prior(ended.state)
+    status = Status.SERIES_MAX_ITER if ended.status is Status.MAX_ITER else ended.status
+    return SeriesResult(model, status, value, ended.trace, len(ended.trace) - 1, observed, empty)
 
 
 def _require_series(rows: Sequences, q: int, structure: Structure) -> None:
@@ -90,7 +96,8 @@ class _Problem:
     settings: Settings
     rng: np.random.Generator
     structure: Structure
-    em: SeriesEM
+    floor: Array  # smallest noise variance of each feature: (d,)
+    learn_initial_covariance: bool
     guesses: tuple[StateSpace, ...]  # the best first
 
     @classmethod
@@ -102,11 +109,10 @@ class _Problem:
         floor = NOISE_FLOOR * np.where(variance > 0, variance, variance.mean())
         many = len(rows.lengths) >= MANY * q
         learn = structure.says("initial_covariance", "free") or (structure.says("initial_covariance", "auto") and many)
-        em = SeriesEM(structure, floor, learn)
         fitting = partial(_impose, structure=structure, floor=floor, rows=rows)
         guesses = [fitting(guess) for guess in starts(rows, q, rng)]
         guesses.sort(key=lambda guess: -series_log_likelihood(guess, rows))
-        return cls(rows, settings, rng, structure, em, tuple(guesses))
+        return cls(rows, settings, rng, structure, floor, learn, tuple(guesses))
 
     def best(self) -> Iterated[StateSpace]:
         """The best of ``n_init`` runs: the first from the best guess, the others from the next ones or around it."""
@@ -118,23 +124,31 @@ class _Problem:
     def run(self, start: StateSpace) -> Iterated[StateSpace]:
         settings = self.settings
         monitor = Monitor(settings.tol, settings.max_iter, settings.watch)
-        step = partial(self.em.step, rows=self.rows)
+        em = self.em(start)
+        step = partial(em.step, rows=self.rows)
         if settings.solver == "em":
             return iterate(step, start, monitor)
-        coordinates = SeriesCoordinates.around(start, self.em)
+        coordinates = SeriesCoordinates.around(start, em)
         return accelerate(step, start, monitor, coordinates.pack, coordinates.place)
+
+    def em(self, start: StateSpace) -> SeriesEM:
+        """EM from a start, whose size says what is negligible."""
+        size = np.sqrt(np.diagonal(start.initial.covariance) + np.diagonal(start.process_noise))
+        root = np.diag(np.sqrt(PROCESS_FLOOR) * size)
+        return SeriesEM(self.structure, self.floor, root, self.learn_initial_covariance)
 
     def _moved(self, model: StateSpace) -> StateSpace:
         C = model.emission.loadings
         moved = C + np.sqrt(np.square(C).mean()) * self.rng.standard_normal(C.shape)
         other = replace(model, emission=replace(model.emission, loadings=moved))
-        return _impose(other, structure=self.structure, floor=self.em.floor, rows=self.rows)
+        return _impose(other, structure=self.structure, floor=self.floor, rows=self.rows)
 
 
 def _impose(model: StateSpace, *, structure: Structure, floor: Array, rows: Sequences) -> StateSpace:
     """A first guess that has the structure that is asked for."""
     q = model.n_components
-    if structure.any_basis or structure.says("process_noise", "identity"):
+    unit = structure.says("process_noise", "identity") or structure.says("initial_covariance", "identity")
+    if structure.any_basis or unit:
         model = model.whiten()
     A, Q, emission = model.transition, model.process_noise, model.emission
     if structure.says("transition", "diagonal"):

@@ -94,7 +94,8 @@ def _from_states(
     before, after = states[:-1][rows.linked], states[1:][rows.linked]
     A = _shrunk(np.asarray(np.linalg.lstsq(before, after)[0].T)) if len(before) else np.zeros((q, q))
     rest = after - before @ A.T
-    scale = np.square(states).mean(axis=0) + 1e-12
+    scale = np.square(states).mean(axis=0)
+    scale = np.maximum(scale, 1e-3 * scale.max() + 1e-300)
     Q = rest.T @ rest / max(len(rest), 1) + np.diag(0.1 * scale)
     if model is None:
         loadings, offset = np.zeros((rows.n_features, q)), rows.centre

@@ -68,6 +68,7 @@ class Structure:
         """May the state be told in other coordinates? Not if one of the parameters says what they are."""
         names = ("loadings", "initial_mean", "initial_covariance")
         given = any(self.fixed(name) is not None for name in names) or self.ridge > 0
+        given = given or self.says("initial_covariance", "identity")
         return not given and self.says("transition", "free", "stable") and self.says("process_noise", "free")
 
     def says(self, name: str, *words: str) -> bool:

@@ -1,0 +1,95 @@
+"""How many states? By BIC, or by cells that were held out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from probpca.inference.likelihood import LOG_2PI
+from probpca.inference.series import impute_series
+from probpca.learning.dynamics.fit import fit_series
+from probpca.rows import Sequences
+
+if TYPE_CHECKING:
+    from probpca.learning.dynamics.fit import SeriesResult
+    from probpca.learning.dynamics.structure import Structure
+    from probpca.learning.results import Settings
+    from probpca.typing import Array
+
+LARGEST = 12
+PATIENCE = 2
+"""Numbers of states that may be worse than the best so far before the search ends."""
+HELD_OUT = 0.1
+
+
+class Chosen(NamedTuple):
+    """The fit with the number of states that was found, and how it was found."""
+
+    result: SeriesResult
+    rule: str
+    scores: dict[int, float]  # of each number of states that was tried; the largest is best
+
+
+def choose_states(
+    rows: Sequences, rule: str, settings: Settings, rng: np.random.Generator, structure: Structure
+) -> Chosen:
+    """Try 1, 2, 3, ... states until the criterion has not risen twice in a row."""
+    largest = min(max(rows.n_features, 3), LARGEST)
+    held, seeds = _held_out(rows, rng), rng.integers(2**63, size=largest)
+    training = Sequences(np.where(held, np.nan, rows.values), rows.lengths, rows.inputs) if rule == "cv" else rows
+    scores: dict[int, float] = {}
+    results: dict[int, SeriesResult] = {}
+    for q in range(1, largest + 1):
+        results[q] = fit_series(training, q, settings, np.random.default_rng(seeds[q - 1]), structure)
+        if rule == "cv":
+            scores[q] = held_out_score(results[q], training, rows.values, held)
+        else:
+            scores[q] = -bic(results[q], rows, structure)
+        if q - max(scores, key=scores.__getitem__) >= PATIENCE:
+            break
+    best = max(scores, key=scores.__getitem__)
+    if rule != "cv":
+        return Chosen(results[best], f"BIC over 1 .. {q}", scores)
+    again = fit_series(rows, best, settings, np.random.default_rng(seeds[best - 1]), structure)
+    return Chosen(again, f"held-out cells over 1 .. {q}", scores)
+
+
+def bic(result: SeriesResult, rows: Sequences, structure: Structure) -> float:
+    """-2 log-likelihood + parameters times the logarithm of the number of steps with something observed."""
+    steps = int((~np.isnan(rows.values)).any(axis=1).sum())
+    model = result.model
+    count = n_parameters(structure, model.n_components, model.n_features, model.n_inputs)
+    return -2.0 * result.log_likelihood + count * np.log(steps)
+
+
+def n_parameters(structure: Structure, q: int, d: int, inputs: int = 0) -> int:
+    """Numbers that are free to move the distribution of the data; coordinates of the state are not."""
+    square, triangle = q * q, q * (q + 1) // 2
+    count = 0
+    if structure.fixed("transition") is None:
+        count += q if structure.says("transition", "diagonal") else square
+    if structure.says("process_noise", "free", "diagonal"):
+        count += q if structure.says("process_noise", "diagonal") else triangle
+    count += d * q if structure.fixed("loadings") is None else 0
+    count += d if structure.fixed("offset") is None else 0
+    if structure.fixed("noise") is None:
+        count += 1 if structure.says("noise", "isotropic") else d
+    count += q if structure.fixed("initial_mean") is None else 0
+    count += triangle if structure.says("initial_covariance", "free") else 0
+    count += q * inputs
+    return count - (square if structure.any_basis else 0)
+
+
+def _held_out(rows: Sequences, rng: np.random.Generator) -> Any:
+    """Which observed cells to hold out, one at least: (n, d)."""
+    seen = ~np.isnan(rows.values)
+    drawn = np.where(seen, rng.random(seen.shape), np.inf)
+    return seen & (drawn <= max(HELD_OUT, drawn.min()))
+
+
+def held_out_score(result: SeriesResult, training: Sequences, values: Array, held: Any) -> float:
+    """Mean log density of the held-out cells, each given all that were kept."""
+    filled = impute_series(result.model, training)
+    error, std = (values - filled.values)[held], filled.std[held]
+    return float(-0.5 * np.mean(LOG_2PI + 2 * np.log(std) + np.square(error / std)))
