@@ -1,6 +1,7 @@
 """Streams, incremental EM and checkpoints at their edges."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
@@ -183,3 +184,45 @@ def test_centred_rows_are_known_again_by_another_number_of_threads(path):
     y -= np.nanmean(y, axis=0)
     interrupted(y, path, at=2, n_jobs=1)
     run(y, path, n_jobs=2)
+
+
+def test_halves_with_columns_in_another_order_are_not_merged(rng):
+    table = pd.DataFrame(rng.standard_normal((40, 4)), columns=list("abcd"))
+    one, other = PPCA(1).partial_fit(table[:20]), PPCA(1).partial_fit(table[list("dcba")][20:])
+    with pytest.raises(DataError, match="same columns in the same order"):
+        one.merge(other)
+
+
+@pytest.mark.parametrize("parameters", [{"n_components": "evidence"}, {"n_components": 2, "solver": "closed_form"}])
+def test_what_missing_cells_do_not_go_with_is_said_when_the_stream_begins(rng, parameters):
+    x = rng.standard_normal((3000, 5))
+    x[rng.random(x.shape) < 0.1] = np.nan
+    with pytest.raises(DataError):
+        PPCA(**parameters).partial_fit(x)
+
+
+def test_the_error_of_a_sketch_survives_a_file(rng, tmp_path):
+    wide = rng.standard_normal((300, 2100))
+    fitted = PPCA(2, random_state=0).partial_fit(wide)
+    fitted.to_file(tmp_path / "sketch.npz")
+    assert fitted.sketch_error_ > 0
+    assert PPCA.from_file(tmp_path / "sketch.npz").sketch_error_ == fitted.sketch_error_
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"solver": "gradient"}, {"n_init": 2}, {"n_components": None, "max_iter": 30, "tol": 1.0}],
+    ids=["gradient", "starts", "rule"],
+)
+def test_a_checkpoint_that_is_not_written_is_said(rng, tmp_path, parameters):
+    x = rng.standard_normal((60, 4)) @ rng.standard_normal((4, 4))
+    x[rng.random(x.shape) < 0.1] = np.nan
+    with pytest.warns(UserWarning, match="no checkpoint is written"):
+        PPCA(**({"n_components": 1} | parameters), checkpoint=tmp_path / "fit.ckpt", random_state=0).fit(x)
+
+
+def test_a_checkpoint_without_a_folder_is_refused_at_once(rng, tmp_path):
+    x = rng.standard_normal((30, 4))
+    x[0, 0] = np.nan
+    with pytest.raises(DataError, match="no folder"):
+        PPCA(1, checkpoint=tmp_path / "nowhere" / "fit.ckpt").fit(x)

@@ -37,6 +37,7 @@ def write_estimator(estimator: Any, path: str | Path) -> None:
         "kind": type(estimator).__name__,
         "parameters": parameters,
         "fitted": {name: getattr(estimator, name) for name in PLAIN},
+        "sketch_error": getattr(estimator, "sketch_error_", 0.0),
         "status": estimator.status_.name,
         "feature_names": None if names is None else [str(name) for name in names],
     }
@@ -68,6 +69,7 @@ def read_estimator(kind: type[E], path: str | Path) -> E:
         for name in PLAIN:
             setattr(estimator, name, header["fitted"][name])
         estimator.status_ = Status[header["status"]]
+        estimator.kept_sketch_error_ = header.get("sketch_error", 0.0)
         for name in ARRAYS:
             setattr(estimator, name, arrays[name])
         if header["feature_names"] is not None:

@@ -68,10 +68,14 @@ class StreamQueries:
             msg = "estimators are merged that learned by partial_fit: fit keeps no sums.\nHint: partial_fit(X) instead."
             raise DataError(msg)
         if type(mine) is not type(theirs):
-            msg = "one stream had missing cells or many columns, the other had not: their sums do not go together."
+            msg = "one stream has missing cells, or more of them, or many columns: their sums do not go together."
             raise DataError(msg)
         if self.n_features_in_ != other.n_features_in_:
             msg = f"both must have the same columns; got {self.n_features_in_} and {other.n_features_in_}."
+            raise DataError(msg)
+        ours, others = (list(getattr(estimator, "feature_names_in_", [])) for estimator in (self, other))
+        if ours and others and ours != others:
+            msg = f"both must have the same columns in the same order; got {ours} and {others}."
             raise DataError(msg)
         self._set_stream(mine.merge(theirs))
         return self
@@ -80,7 +84,7 @@ class StreamQueries:
     def sketch_error_(self) -> float:
         """No variance along a principal axis is further below the true one than this; 0 without a sketch."""
         stream = self.__dict__.get("stream_")
-        return stream.error if isinstance(stream, Sketched) else 0.0
+        return stream.error if isinstance(stream, Sketched) else self.__dict__.get("kept_sketch_error_", 0.0)
 
     def _stream(self, block: Block) -> Stream:
         """The state to go on from; the first missing cell changes its kind."""
@@ -91,11 +95,11 @@ class StreamQueries:
             stream = begin(block.n_features, parameters.n_components, standardize=parameters.standardize)
         if block.is_complete or not isinstance(stream, Summed | Sketched):
             return stream
-        if parameters.standardize or (isinstance(stream, Sketched) and stream.weight):
+        if parameters.standardize or isinstance(stream, Sketched):
             msg = "missing cells in batches go with standardize=False, and with up to 2,000 columns.\nHint: use fit."
             raise DataError(msg)
         seed = int(generator(parameters.random_state).integers(2**63))
-        earlier = (stream.rows(stream.moments.mean),) if isinstance(stream, Summed) and stream.weight else ()
+        earlier = (stream.rows(stream.moments.mean),) if stream.weight else ()
         return Gathered(earlier, parameters.n_components, self._settings(), seed, stream.count)
 
     def _settings(self) -> Settings:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Step: TypeAlias = Callable[[LinearGaussian], tuple[LinearGaussian, float]]
 
 KIND = "checkpoint"
+UUID = "[0-9a-f]" * 32
 
 
 class Saved(NamedTuple):
@@ -46,6 +47,9 @@ class Checkpoint:
 
     def read(self) -> Saved | None:
         """What an earlier process left; None if there is nothing."""
+        if not self.path.parent.is_dir():
+            msg = f"the checkpoint {self.path} has no folder to be written to.\nHint: make it first."
+            raise DataError(msg)
         if not self.path.exists():
             return None
         header, arrays = read_record(self.path)
@@ -91,7 +95,7 @@ class Checkpoint:
 
     def remove(self) -> None:
         """The fit is done; what processes that were killed while they wrote have left goes too."""
-        for left in (self.path, *self.path.parent.glob(f"{glob.escape(self.path.name)}.*.part")):
+        for left in (self.path, *self.path.parent.glob(f"{glob.escape(self.path.name)}.{UUID}.part")):
             left.unlink(missing_ok=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -50,6 +51,15 @@ class MissingCellsError(DataError):
     """Rows that should have been complete are not."""
 
 
+class NothingToLearnError(DataError):
+    """Too few cells were observed, or they do not differ: more rows may help."""
+
+
+def warn_of_no_checkpoint(when: str) -> None:
+    """Say that a fit will start afresh if it is stopped."""
+    warnings.warn(f"no checkpoint is written {when}; a fit that is stopped starts afresh.", UserWarning, stacklevel=2)
+
+
 def require_usable(source: Source, count: int, mean: Array, total: float) -> None:
     """Raise ``DataError`` unless there are two rows, all finite, that differ."""
     if count < ENOUGH_ROWS:
@@ -68,10 +78,10 @@ def require_observed(source: Source, columns: Columns) -> None:
         _blame_observed(source)
     if columns.count < ENOUGH_ROWS:
         msg = f"at least 2 rows with observed cells are needed to learn a distribution; got {columns.count:.0f}."
-        raise DataError(msg)
+        raise NothingToLearnError(msg)
     if columns.squares.sum() <= 0:
         msg = "all observed values of each column are identical: there is no variation to explain."
-        raise DataError(msg)
+        raise NothingToLearnError(msg)
 
 
 def _blame_observed(source: Source) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from probpca.learning.checks import MissingCellsError, require_usable
+from probpca.learning.checks import MissingCellsError, require_usable, warn_of_no_checkpoint
 from probpca.learning.closed_form import choose_components, closed_form
 from probpca.learning.em import EM, ZeroNoiseEM
 from probpca.learning.expectation import expect, expect_zero_noise
@@ -51,6 +51,8 @@ def fit_complete(source: Source, n_components: Components, settings: Settings, r
     """Fit PPCA to complete rows with the solver that ``settings`` name."""
     if settings.solver not in get_args(Iterative):
         return closed_form(source, n_components, settings, rng)
+    if settings.checkpoint is not None:
+        warn_of_no_checkpoint("where no cell is missing")
     rows = source if settings.solver.startswith("incremental") else _boiled_down(source)
     spread = rows.fold(Spread.of)
     require_usable(source, spread.count, spread.mean, spread.total)

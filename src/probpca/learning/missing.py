@@ -10,6 +10,7 @@ import numpy as np
 
 from probpca.errors import DataError
 from probpca.learning.checkpoint import Checkpoint, Saver
+from probpca.learning.checks import warn_of_no_checkpoint
 from probpca.learning.fingerprint import fingerprint
 from probpca.learning.problem import Problem
 from probpca.learning.results import ZERO_NOISE, FitResult, Regime, Settings, Status
@@ -92,6 +93,8 @@ def _searched(
     if sample is None:
         q = given_count(n_components)
         if q is None or checkpoint is None or problem.settings.n_init > 1:
+            if checkpoint is not None:
+                warn_of_no_checkpoint("while the number of components is looked for, or the best of several starts")
             return search(problem, n_components)
         start, rule = first_model(problem, q), "as given"
     else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast, final
 import numpy as np
 
 from probpca.errors import DataError
+from probpca.learning.checks import NothingToLearnError
 from probpca.learning.em import latent_moments, maximise, theta_of, whitening_basis
 from probpca.learning.expectation import expect
 from probpca.learning.missing import fit_missing
@@ -82,7 +83,7 @@ class Gathered:
             return gathered
         try:
             result = gathered.fit(self.n_components, self.settings, np.random.default_rng(self.seed))
-        except DataError:  # nothing that varies has been observed yet
+        except NothingToLearnError:  # as yet
             return gathered
         return Online.after(result, blocks, half_life, gathered.count)
 

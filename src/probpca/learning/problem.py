@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from probpca.learning.acceleration import iterate_accelerated
-from probpca.learning.checks import require_observed
+from probpca.learning.checks import require_observed, warn_of_no_checkpoint
 from probpca.learning.em import EM
 from probpca.learning.expectation import expect
 from probpca.learning.gradient import ascend
@@ -94,6 +94,8 @@ class Problem:
             case "incremental":
                 return Incremental(expect, self.floor).run(self.rows, start, monitor, saver)
             case "gradient":
+                if saver is not None:
+                    warn_of_no_checkpoint("by solver='gradient'")
                 return ascend(self.rows, start, self.floor, monitor)
             case _:
                 return iterate_accelerated(steps, start, monitor, self.floor)

@@ -187,5 +187,8 @@ def begin(d: int, n_components: Any, *, standardize: bool) -> Stream:
     if standardize:
         msg = f"standardize=True takes batches of up to {LARGEST_SCATTER} columns; got {d}.\nHint: scale the batches."
         raise DataError(msg)
+    if n_components == "evidence":
+        msg = f"n_components='evidence' takes batches of up to {LARGEST_SCATTER} columns; got {d}.\nHint: 'bic'."
+        raise DataError(msg)
     q = given_count(n_components) or LARGEST_BY_BIC
     return Sketched(Sketch(4 * q + 56, 0.0, np.zeros(d), np.empty((0, d)), 0.0, 0.0, 0))

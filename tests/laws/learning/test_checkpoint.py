@@ -85,7 +85,7 @@ def trace_in(path):
 # A fit that nobody disturbs
 
 
-@pytest.mark.parametrize("solver", [*SAVING, "incremental", "gradient"])
+@pytest.mark.parametrize("solver", [*SAVING, "incremental"])
 def test_a_checkpoint_changes_nothing_and_is_gone_at_the_end(x, path, solver):
     found, wanted = fit(x, path, solver=solver), fit(x, solver=solver)
     assert not path.exists()
