@@ -123,7 +123,8 @@ def our_em(model, ys):
 
     def run():
         rows = as_sequences(list(ys) if len(ys) > 1 else ys[0])
-        em = SeriesEM(Structure(), np.full(model.n_features, 1e-12), 1e-6 * np.eye(model.n_components), len(ys) > 1)
+        floors = np.full(model.n_features, 1e-12), 1e-6 * np.eye(model.n_components)
+        em = SeriesEM(Structure(), *floors, None, len(ys) > 1)
         state = start
         with one_blas_thread():
             for _ in range(STEPS):

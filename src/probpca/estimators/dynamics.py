@@ -49,7 +49,8 @@ class LinearDynamicalSystem(
     initial_mean : "free" or array (q,), default="free"
     initial_covariance : "auto", "free", "stationary", "identity" or array (q, q), default="auto"
         Covariance of the first state. "auto" learns it from ten sequences or more for each state; where they are
-        fewer it stays at the stationary covariance of the first guess, for its estimate would shrink for ever.
+        fewer it is "stationary": as many times the process noise as in the stationary state of the first guess, for
+        its own estimate would shrink for ever. "identity": as large as the process noise.
     ridge : float, default=0
         Weight of a prior that holds A back: so many additional transitions from each unit vector to zero.
     solver : "auto" or "em", default="auto"

@@ -115,7 +115,8 @@ class SeriesQueries(TransformerMixin):  # type: ignore[misc]
 
     def log_likelihood(self, X: Any, *, inputs: Any = None) -> float:
         """Total log-likelihood of the sequences."""
-        return kalman.series_log_likelihood(self.model_, self._rows(X, inputs))
+        rows = self._rows(X, inputs)
+        return kalman.series_log_likelihood(self.model_, rows)
 
     def score_samples(self, X: Any, *, inputs: Any = None) -> Any:
         """Log-likelihood of each step given those before it: (n,)."""

@@ -63,7 +63,8 @@ class SeriesEM:
     structure: Structure
     floor: Array  # smallest noise variance of each feature: (d,)
     process_floor: Array  # root of the smallest process noise: (q, q)
-    learn_initial_covariance: bool
+    ratio: float | None  # of the initial covariance to Q, if it is tied to it
+    learn_initial_covariance: bool = False
 
     def step(self, model: StateSpace, rows: Sequences) -> tuple[StateSpace, float]:
         """The next model, and the objective at the given one."""
@@ -82,10 +83,16 @@ class SeriesEM:
 
     def advance(self, model: StateSpace, sums: SeriesSums) -> StateSpace:
         """The next model, given the sums at this one."""
-        A, B, Q = self._dynamics(model, sums)
-        return StateSpace(self._initial(model, sums), A, Q, self._emission(model.emission, sums.emission), B)
+        free = self.structure.says("initial_mean", "free")
+        mean = sums.first.mean(axis=0) if free else model.initial.mean
+        spread = sums.first - mean
+        first = sums.first_doubt + spread.T @ spread / len(spread)  # E[(x_1 - p1)(x_1 - p1)'] on average
+        A, B, Q = self._dynamics(model, sums, first)
+        P = first if self.learn_initial_covariance else model.initial.covariance
+        initial = Gaussian(mean, P if self.ratio is None else self.ratio * Q)
+        return StateSpace(initial, A, Q, self._emission(model.emission, sums.emission), B)
 
-    def _dynamics(self, model: StateSpace, sums: SeriesSums) -> tuple[Array, Array | None, Array]:
+    def _dynamics(self, model: StateSpace, sums: SeriesSums, first: Array) -> tuple[Array, Array | None, Array]:
         """A, B and Q: each is the best given those before it."""
         q, structure = model.n_components, self.structure
         moves = sums.moves.copy()
@@ -103,7 +110,11 @@ class SeriesEM:
         if model.input_loadings is not None:
             B = _regress(known[q:, q:], cross[:, q:] - A @ known[:q, q:])
         left = np.hstack([-A, np.eye(q)] if B is None else [-A, -B, np.eye(q)])
-        return A, B, self.process_noise(model, _turned(left, moves) / sums.n_moves)
+        total, n = _turned(left, moves), sums.n_moves
+        if self.ratio is not None:  # first states are draws of the same noise, larger by the ratio
+            k = len(sums.first)
+            total, n = total + k * first / self.ratio, n + k
+        return A, B, self.process_noise(model, total / n)
 
     def process_noise(self, model: StateSpace, free: Array) -> Array:
         """The best Q of the structure that is asked for, given the best one of any."""
@@ -112,14 +123,6 @@ class SeriesEM:
         if self.structure.says("process_noise", "diagonal"):
             free = np.diag(np.diagonal(free))
         return _above(free, self.process_floor)
-
-    def _initial(self, model: StateSpace, sums: SeriesSums) -> Gaussian:
-        free = self.structure.says("initial_mean", "free")
-        mean = sums.first.mean(axis=0) if free else model.initial.mean
-        if not self.learn_initial_covariance:
-            return Gaussian(mean, model.initial.covariance)
-        spread = sums.first - mean
-        return Gaussian(mean, sums.first_doubt + spread.T @ spread / len(spread))
 
     def _emission(self, model: LinearGaussian, sums: Regression) -> LinearGaussian:
         structure, q = self.structure, model.n_components

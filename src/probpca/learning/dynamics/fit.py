@@ -55,7 +55,9 @@ def fit_series(
     """
     structure = structure or Structure()
     _require_series(rows, q, structure)
-    problem = _Problem.of(rows, q, settings, rng, structure)
+    shrunk = structure.any_basis and structure.ridge > 0  # which means something only where Q = I
+    inner = replace(structure, process_noise="identity") if shrunk else structure
+    problem = _Problem.of(rows, q, settings, rng, inner)
     with one_blas_thread():  # products are small, and waiting threads would be in the way
         ended = problem.best()
     model = ended.state
@@ -135,7 +137,9 @@ class _Problem:
         """EM from a start, whose size says what is negligible."""
         size = np.sqrt(np.diagonal(start.initial.covariance) + np.diagonal(start.process_noise))
         root = np.diag(np.sqrt(PROCESS_FLOOR) * size)
-        return SeriesEM(self.structure, self.floor, root, self.learn_initial_covariance)
+        tied = not self.learn_initial_covariance and self.structure.fixed("initial_covariance") is None
+        ratio = _ratio(start.initial.covariance, start.process_noise) if tied else None
+        return SeriesEM(self.structure, self.floor, root, ratio, self.learn_initial_covariance)
 
     def _moved(self, model: StateSpace) -> StateSpace:
         C = model.emission.loadings
@@ -147,8 +151,7 @@ class _Problem:
 def _impose(model: StateSpace, *, structure: Structure, floor: Array, rows: Sequences) -> StateSpace:
     """A first guess that has the structure that is asked for."""
     q = model.n_components
-    unit = structure.says("process_noise", "identity") or structure.says("initial_covariance", "identity")
-    if structure.any_basis or unit:
+    if structure.any_basis or structure.says("process_noise", "identity"):
         model = model.whiten()
     A, Q, emission = model.transition, model.process_noise, model.emission
     if structure.says("transition", "diagonal"):
@@ -158,16 +161,21 @@ def _impose(model: StateSpace, *, structure: Structure, floor: Array, rows: Sequ
     A = A if structure.fixed("transition") is None else structure.transition
     Q = Q if structure.fixed("process_noise") is None else structure.process_noise
     draft = replace(model, transition=A, process_noise=Q, emission=_emission(emission, structure, floor))
-    P = model.initial.covariance
+    P = draft.stationary().covariance if draft.is_stationary else model.initial.covariance
     if structure.says("initial_covariance", "identity"):
-        P = np.eye(q)
+        P = draft.process_noise
     elif structure.fixed("initial_covariance") is not None:
         P = structure.initial_covariance
-    elif draft.is_stationary:
-        P = draft.stationary().covariance
+    else:
+        P = _ratio(P, draft.process_noise) * draft.process_noise
     mean = np.zeros(q) if structure.fixed("initial_mean") is None else structure.initial_mean
     B = None if rows.inputs is None else np.zeros((q, rows.inputs.shape[1]))
     return replace(draft, initial=Gaussian(mean, P), input_loadings=B)
+
+
+def _ratio(covariance: Array, process_noise: Array) -> float:
+    """How many times the process noise a covariance is, on average over directions."""
+    return float(np.trace(np.linalg.solve(process_noise, covariance))) / len(covariance)
 
 
 def _emission(model: LinearGaussian, structure: Structure, floor: Array) -> LinearGaussian:

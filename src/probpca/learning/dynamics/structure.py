@@ -28,9 +28,11 @@ CHOICES = {
 class Structure:
     """Each parameter in words, or as an array that is kept as it is.
 
-    ``initial_covariance="auto"`` learns it where sequences are many and keeps the stationary one where they are
-    few: with a single sequence its maximum-likelihood value is zero, which is approached for ever.
-    ``ridge`` adds as many transitions, from each unit vector to zero, to those seen: a prior that holds A back.
+    ``initial_covariance="auto"`` learns it where sequences are many. Where they are few it is a fixed multiple of the
+    process noise, as "stationary" and "identity" (the multiple is 1) ask for it: with a single sequence its
+    maximum-likelihood value is zero, which is approached for ever, by way of the coordinates of the state if need be.
+    ``ridge`` adds as many transitions, from each unit vector to zero, to those seen: a prior that holds A back, in
+    coordinates in which the process noise is the identity.
     """
 
     transition: Any = "free"
@@ -67,8 +69,7 @@ class Structure:
     def any_basis(self) -> bool:
         """May the state be told in other coordinates? Not if one of the parameters says what they are."""
         names = ("loadings", "initial_mean", "initial_covariance")
-        given = any(self.fixed(name) is not None for name in names) or self.ridge > 0
-        given = given or self.says("initial_covariance", "identity")
+        given = any(self.fixed(name) is not None for name in names)
         return not given and self.says("transition", "free", "stable") and self.says("process_noise", "free")
 
     def says(self, name: str, *words: str) -> bool:
