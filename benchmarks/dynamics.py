@@ -19,7 +19,6 @@ from complete import OUT
 from dynamax.linear_gaussian_ssm import LinearGaussianSSM, lgssm_filter, lgssm_smoother
 from pykalman import KalmanFilter
 from scipy.linalg import solve_discrete_lyapunov
-from statsmodels.tsa.statespace.kalman_filter import FILTER_COLLAPSED
 from statsmodels.tsa.statespace.kalman_smoother import KalmanSmoother
 
 from probpca import Gaussian, LinearGaussian, StateSpace, sample_series, series_log_likelihood, smooth
@@ -68,8 +67,11 @@ def best(contenders, rounds, least=0.3):
 
 def statsmodels_of(model, y, *, collapsed=False):
     ks = KalmanSmoother(k_endog=model.n_features, k_states=model.n_components)
-    ks.bind(np.asfortranarray(y.T))
-    ks["design"], ks["obs_intercept"] = model.emission.loadings, model.emission.mean
+    offset = model.emission.mean  # which its collapsed form does not take
+    ks.bind(np.asfortranarray((y - offset if collapsed else y).T))
+    ks["design"] = model.emission.loadings
+    if not collapsed:
+        ks["obs_intercept"] = offset
     ks["obs_cov"] = np.diag(model.emission.noise_variance)
     ks["transition"], ks["selection"], ks["state_cov"] = (
         model.transition,
@@ -78,7 +80,7 @@ def statsmodels_of(model, y, *, collapsed=False):
     )
     ks.initialize_known(model.initial.mean, model.initial.covariance)
     if collapsed:
-        ks.set_filter_method(FILTER_COLLAPSED)
+        ks.filter_collapsed = True
     return ks
 
 
@@ -255,6 +257,7 @@ def main():
         for name in options.cases:
             for share in (0.0, 0.2):
                 store[f"{name} {share}"] = measure(name, share, options.rounds)
+                STORE.write_text(json.dumps(store, indent=1) + "\n", encoding="utf-8")
     STORE.write_text(json.dumps(store, indent=1) + "\n", encoding="utf-8")
     text = report(store)
     (OUT / "dynamics.md").write_text(text, encoding="utf-8")

@@ -27,6 +27,8 @@ class DenseResidual:
 
     def column_squares(self, weight: Array) -> Array:
         """Sum over rows of w omega r^2: (d,)."""
+        if (weight == 1.0).all():
+            return np.einsum("db,db->d", self.weighted, self._plain())
         return np.einsum("db,db,b->d", self.weighted, self._plain(), weight)
 
     def sums(self, moments: Array) -> Array:
@@ -48,23 +50,24 @@ class DenseResidual:
 class MaskedCells:
     """A mask and zero-filled values: two dense matrix products each way."""
 
-    mask: Dense  # observed or not (uint8), or omega (float64)
+    mask: Dense  # observed or not, or omega
     values: Dense  # omega y
+    binary: bool  # is omega 1 or 0?
     pattern: None = None
 
     @classmethod
     def of(cls, mask: Any, values: Floats) -> MaskedCells:
         """From arrays with a column per row: (d, b)."""
-        return cls(Dense(mask, "mask"), Dense(values, "values"))
+        return cls(Dense(mask, "mask"), Dense(values, "values"), mask.dtype == np.uint8)
 
     @property
     def precision(self) -> Array | None:
         """Omega; None: 1 or 0."""
-        return None if self.mask.entries.dtype == np.uint8 else self.mask.entries
+        return None if self.binary else self.mask.entries
 
     def ready(self) -> MaskedCells:
         """In double precision."""
-        return MaskedCells(self.mask.ready(), self.values.ready())
+        return MaskedCells(self.mask.ready(), self.values.ready(), self.binary)
 
     def observed(self) -> Array:
         """Number of observed cells of each row."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -56,25 +56,26 @@ class Sequences:
     @cached_property
     def missing(self) -> npt.NDArray[np.bool_] | None:
         """Which cells were not observed: (n, d); None if all were."""
-        missing = np.isnan(self.values)
-        return missing if missing.any() else None
+        return None if self._prepared.absent is None else self._prepared.absent.T
 
-    @cached_property
+    @property
     def counts(self) -> Array:
         """Number of observed cells of each feature: (d,)."""
-        n, d = self.values.shape
-        return np.full(d, float(n)) if self.missing is None else n - self.missing.sum(axis=0, dtype=np.float64)
+        return self._prepared.counts
 
-    @cached_property
+    @property
     def centre(self) -> Array:
         """Mean of the observed cells of each feature, 0 if there are none: (d,)."""
-        seen = self.values if self.missing is None else np.where(self.missing, 0.0, self.values)
-        return np.asarray(seen.sum(axis=0) / np.maximum(self.counts, 1.0))
+        return self._prepared.observed.centre
 
-    @cached_property
+    @property
     def observed(self) -> Observed:
         """The rows less their centre, prepared for products; empty rows are kept."""
-        return _in_order(self.values, self.centre, self.missing)
+        return self._prepared.observed
+
+    @cached_property
+    def _prepared(self) -> _Prepared:
+        return _prepare(self.values)
 
     def split(self, rows: Any) -> list[Any]:
         """Cut something with an entry per step back into sequences."""
@@ -97,24 +98,40 @@ class Sequences:
         return replace(self, values=self.values[rows], lengths=lengths, inputs=inputs)
 
 
-def _in_order(values: Array, centre: Array, missing: npt.NDArray[np.bool_] | None) -> Observed:
-    """Rows prepared without a search for patterns: they must stay in their order."""
+class _Prepared(NamedTuple):
+    """One look at the rows, a line of memory for each feature."""
+
+    observed: Observed
+    counts: Array  # observed cells of each feature: (d,)
+    absent: npt.NDArray[np.bool_] | None  # (d, n); None: nothing is missing
+
+
+def _prepare(values: Array) -> _Prepared:
+    """Rows as products want them, in their order: no search for patterns."""
     n, d = values.shape
-    step = max(PART_CELLS // max(d, 1), PART_ROWS[0])
-    parts = []
+    turned = np.array(values.T, order="C")
+    absent = np.isnan(turned)
+    counts = n - np.count_nonzero(absent, axis=1).astype(np.float64)
+    some_missing = bool(counts.sum() < n * d)
+    if some_missing:
+        turned = np.where(absent, 0.0, turned)
+    centre = turned.sum(axis=1) / np.maximum(counts, 1.0)
+    turned -= centre[:, None]
+    if some_missing:
+        turned *= ~absent
+    step, parts = max(PART_CELLS // max(d, 1), PART_ROWS[0]), []
     for start in range(0, n, step):
-        some = slice(start, min(start + step, n))
-        turned = np.array(values[some].T, order="C")
-        turned -= centre[:, None]
+        rows = np.arange(start, min(start + step, n))
+        some = slice(start, start + rows.size)
         cells: Cells
-        if missing is None:
-            cells = Patterns.of(np.ones((d, 1)), turned, np.zeros(some.stop - start, np.intp))
+        if some_missing:
+            present = (~absent[:, some]).view(np.uint8)
+            cells, seen = MaskedCells.of(present, turned[:, some]), present.sum(axis=0, dtype=np.float64)
         else:
-            absent = np.ascontiguousarray(missing[some].T)
-            np.copyto(turned, 0.0, where=absent)
-            cells = MaskedCells.of((~absent).view(np.uint8), turned)
-        parts.append(Part.of(cells, np.arange(start, some.stop), np.ones(some.stop - start)))
-    return Observed(centre, tuple(parts), n)
+            cells = Patterns.of(np.ones((d, 1)), turned[:, some], np.zeros(rows.size, np.intp))
+            seen = np.full(rows.size, float(d))
+        parts.append(Part(cells, rows, np.ones(rows.size), seen, 0.0, np.zeros(d)))
+    return _Prepared(Observed(centre, tuple(parts), n), counts, absent if some_missing else None)
 
 
 def as_sequences(y: Any, n_features: int | None = None, inputs: Any = None) -> Sequences:

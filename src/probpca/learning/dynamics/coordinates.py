@@ -68,7 +68,6 @@ class SeriesCoordinates:
         A, Q, C, shift, mean = take(q, q), _from_log_root(take(q, q)), take(d, q), take(d), take(q)
         B = None if like.input_loadings is None else take(*like.input_loadings.shape)
         P = _from_log_root(take(q, q)) if self.em.learn_initial_covariance else like.initial.covariance
-        P = P if self.em.ratio is None else self.em.ratio * Q
         if not (np.isfinite(Q).all() and np.isfinite(P).all()):
             return None
         structure, noise = self.em.structure, like.emission.noise_variance
@@ -78,6 +77,7 @@ class SeriesCoordinates:
         loadings = C * self.unit[:, None] if structure.fixed("loadings") is None else like.emission.loadings
         emission = LinearGaussian(like.emission.mean + shift * self.unit, loadings, noise)
         Q = self.em.process_noise(like, Q)
+        P = P if self.em.ratio is None else self.em.ratio * Q
         model = replace(
             like, initial=Gaussian(mean, P), transition=A, process_noise=Q, emission=emission, input_loadings=B
         )

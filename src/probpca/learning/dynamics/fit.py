@@ -137,7 +137,8 @@ class _Problem:
         """EM from a start, whose size says what is negligible."""
         size = np.sqrt(np.diagonal(start.initial.covariance) + np.diagonal(start.process_noise))
         root = np.diag(np.sqrt(PROCESS_FLOOR) * size)
-        tied = not self.learn_initial_covariance and self.structure.fixed("initial_covariance") is None
+        given = any(self.structure.fixed(name) is not None for name in ("process_noise", "initial_covariance"))
+        tied = not self.learn_initial_covariance and not given
         ratio = _ratio(start.initial.covariance, start.process_noise) if tied else None
         return SeriesEM(self.structure, self.floor, root, ratio, self.learn_initial_covariance)
 
@@ -166,7 +167,7 @@ def _impose(model: StateSpace, *, structure: Structure, floor: Array, rows: Sequ
         P = draft.process_noise
     elif structure.fixed("initial_covariance") is not None:
         P = structure.initial_covariance
-    else:
+    elif structure.fixed("process_noise") is None:
         P = _ratio(P, draft.process_noise) * draft.process_noise
     mean = np.zeros(q) if structure.fixed("initial_mean") is None else structure.initial_mean
     B = None if rows.inputs is None else np.zeros((q, rows.inputs.shape[1]))
