@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from probpca.errors import ShapeError
 from probpca.estimators.queries import generator
 from probpca.estimators.reading import warn_of_flaws
 from probpca.estimators.series import SeriesQueries
@@ -151,6 +152,9 @@ class LinearDynamicalSystem(
         ``inputs``, of as many rows, drive the state: those of step t enter what comes after it.
         """
         self._validate_params()
+        if isinstance(self.n_components, bool):
+            msg = f"n_components must be a number, 'bic', 'cv' or None; got {self.n_components}."
+            raise ShapeError(msg)
         self.__dict__.pop("model_", None)  # a fit that fails leaves nothing half fitted behind
         rows = checked(self, X, inputs, reset=True)
         rng, structure = generator(self.random_state), self._structure()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import TransformerMixin
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from probpca.errors import DataError, ShapeError
@@ -126,6 +127,9 @@ class SeriesQueries(TransformerMixin):  # type: ignore[misc]
     def transform(self, X: Any, *, inputs: Any = None) -> Any:
         """Smoothed means of the states, given all steps of their sequence: (n, q)."""
         rows = self._rows(X, inputs)
+        if is_several(X) and _get_output_config("transform", self)["dense"] != "default":
+            msg = "set_output goes with one sequence; several were given.\nHint: transform them one by one."
+            raise DataError(msg)
         return answer(rows, X, kalman.believe(self.model_, rows).mean)
 
     def fit_transform(self, X: Any, y: Any = None, *, inputs: Any = None) -> Any:

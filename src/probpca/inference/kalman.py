@@ -166,6 +166,9 @@ def sample_trajectories(
     model: StateSpace, y: Any, n_draws: int, *, rng: np.random.Generator, inputs: Any = None
 ) -> Array:
     """Draw whole trajectories of the state given all rows: (n_draws, n, q)."""
+    if n_draws < 1:
+        msg = f"n_draws must be at least 1; got {n_draws}."
+        raise ShapeError(msg)
     rows = rows_of(model, y, inputs)
     noise = rng.standard_normal((n_draws, rows.n_steps, model.n_components))
     try:

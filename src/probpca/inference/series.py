@@ -110,19 +110,22 @@ def forecast(model: StateSpace, y: Any, horizon: int, *, inputs: Any = None, fut
 
 
 def forecast_from(
-    model: StateSpace, states: list[Gaussian], horizon: int, inputs: Array | None = None, future: Any = None
+    model: StateSpace, states: list[Gaussian], horizon: Any, inputs: Array | None = None, future: Any = None
 ) -> list[Forecast]:
     """The same from the last states of the sequences, and their last inputs: (k, u)."""
-    if horizon < 1:
-        msg = f"horizon must be at least 1; got {horizon}."
+    if not isinstance(horizon, int | np.integer) or horizon < 1:
+        msg = f"horizon must be at least 1, and a whole number of steps; got {horizon!r}."
         raise ShapeError(msg)
     pushes = _pushes(model, inputs, len(states), horizon, future)
     return [_ahead(model, state, push) for state, push in zip(states, pushes, strict=True)]
 
 
-def _pushes(model: StateSpace, inputs: Array | None, k: int, horizon: int, future: Any) -> Array:
+def _pushes(model: StateSpace, inputs: Array | None, k: int, horizon: Any, future: Any) -> Array:
     """B u of each sequence and step ahead: (k, horizon, q)."""
     if model.input_loadings is None or inputs is None:
+        if future is not None:
+            msg = "the model has no inputs, so that future ones cannot be taken into account.\nHint: leave future out."
+            raise ShapeError(msg)
         return np.zeros((k, horizon, model.n_components))
     later = np.zeros((0, model.n_inputs)) if future is None else np.asarray(future, dtype=np.float64)
     if later.ndim != 2 or later.shape[1] != model.n_inputs or len(later) < horizon - 1:
@@ -173,6 +176,9 @@ def sample_series(model: StateSpace, n: int, *, rng: np.random.Generator, inputs
     q, d = model.n_components, model.n_features
     drive = rng.standard_normal((n, q)) @ symmetric_root(model.process_noise).T
     drive[0] = model.initial.mean + symmetric_root(model.initial.covariance) @ rng.standard_normal(q)
+    if model.input_loadings is None and inputs is not None:
+        msg = "the model has no inputs; some were given.\nHint: leave inputs out."
+        raise ShapeError(msg)
     if model.input_loadings is not None:
         given = np.asarray(inputs, dtype=np.float64)
         if given.shape != (n, model.n_inputs):

@@ -361,7 +361,10 @@ def assert_same_states(found, wanted, near=1e-10):
 
 def long_series(rng, model, inputs=None):
     """Sequences of different lengths with a gap, a stretch without one feature, and scattered holes."""
-    y = [sample_series(model, n, rng=rng, inputs=inputs and inputs[k]).rows for k, n in enumerate((300, 1, 220, 260))]
+    y = [
+        sample_series(model, n, rng=rng, inputs=inputs[k] if inputs else None).rows
+        for k, n in enumerate((300, 1, 220, 260))
+    ]
     y[0][120:150] = NAN
     y[2][60:140, 0] = NAN
     y[3][200:] = punched(rng, y[3][200:], 0.1)

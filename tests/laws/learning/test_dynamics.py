@@ -89,7 +89,7 @@ def data(case):
     lengths, u = CASES[case]
     model = random_system(rng, D, Q, inputs=u)
     inputs = [rng.standard_normal((n, u)) for n in lengths] if u else None
-    y = [sample_series(model, n, rng=rng, inputs=u and inputs[k]).rows for k, n in enumerate(lengths)]
+    y = [sample_series(model, n, rng=rng, inputs=inputs[k] if u else None).rows for k, n in enumerate(lengths)]
     y = [punched(rng, rows, 0.25) for rows in y]
     y[0][6] = NAN
     return y, inputs
@@ -450,7 +450,7 @@ def slopes(model, value, *, driven):
 def test_the_likelihood_is_level_at_its_maximum(rng, u, words):
     system = replace(clear_series(rng, 1, D)[0], input_loadings=rng.standard_normal((Q, u)) if u else None)
     inputs = [rng.standard_normal((60, u)) for _ in range(2)] if u else None
-    y = [punched(rng, sample_series(system, 60, rng=rng, inputs=u and inputs[k]).rows, 0.1) for k in range(2)]
+    y = [punched(rng, sample_series(system, 60, rng=rng, inputs=inputs[k] if u else None).rows, 0.1) for k in range(2)]
     options = {"inputs": inputs, "process_noise": "identity", "initial_covariance": "identity", **words}
     found = fit(y, tol=1e-7, max_iter=3000, **options)
     assert found.status is Status.CONVERGED
@@ -823,3 +823,31 @@ def test_structures_that_mean_nothing_are_refused(y, structure, error, message):
 def test_no_states_are_too_few(y):
     with pytest.raises(ShapeError, match="n_components must be at least 1; got 0"):
         fit(y, 0)
+
+
+@pytest.mark.parametrize(
+    ("structure", "wanted"),
+    [
+        (Structure(), 17),
+        (Structure(process_noise="identity"), 17),
+        (Structure(process_noise="diagonal"), 17),
+        (Structure(transition="diagonal"), 17),
+        (Structure(transition="diagonal", process_noise="diagonal"), 16),
+        (Structure(transition="diagonal", process_noise="identity"), 16),
+    ],
+)
+def test_the_same_family_has_as_many_parameters_however_it_is_told(structure, wanted):
+    # Ranks of the Jacobian from parameters to means and autocovariances, for 3 features and 2 states.
+    assert n_parameters(structure, 2, 3) == wanted
+
+
+@pytest.mark.parametrize("other", [{"transition": "diagonal"}, {"ridge": 1.0}])
+def test_a_singular_process_noise_that_is_kept_may_leave_no_room(rng, other):
+    with pytest.raises(DataError, match="singular"):
+        fit_series(
+            as_sequences(rng.standard_normal((30, 3))),
+            2,
+            Settings(),
+            rng,
+            Structure(process_noise=np.diag([1.0, 0.0]), **other),
+        )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 PROCESS_FLOOR = 1e-6
 """Smallest variance of the process noise, as a share of the state's in the first guess."""
+SINGULAR = 1e-13
 MANY = 10
 """Sequences for each component from which on the covariance of their first states is learned."""
 
@@ -75,6 +76,7 @@ def _require_series(rows: Sequences, q: int, structure: Structure) -> None:
         msg = f"n_components must be at least 1; got {q}."
         raise ShapeError(msg)
     structure.check(q, rows.n_features)
+    _require_room(structure)
     seen = ~np.isnan(rows.values)
     if not seen.any():
         msg = "no cell of any sequence was observed."
@@ -88,6 +90,20 @@ def _require_series(rows: Sequences, q: int, structure: Structure) -> None:
     first = np.nanmin(np.where(seen, rows.values, np.inf), axis=0)
     if (np.where(seen, rows.values, first) == first).all():
         msg = "all observed values of each column are identical: nothing moves."
+        raise DataError(msg)
+
+
+def _require_room(structure: Structure) -> None:
+    """Raise ``DataError`` if a process noise that is kept leaves nothing to learn with."""
+    Q = structure.fixed("process_noise")
+    if Q is None:
+        return
+    if not Q.any() and structure.fixed("initial_covariance") is None:
+        msg = "without process noise the state is where it starts: give initial_covariance as an array too."
+        raise DataError(msg)
+    singular = np.linalg.eigvalsh(Q)[0] <= SINGULAR * np.abs(Q).max()
+    if singular and (structure.says("transition", "diagonal") or structure.ridge > 0):
+        msg = "a diagonal transition and a ridge need a process_noise that is not singular; the one given is."
         raise DataError(msg)
 
 

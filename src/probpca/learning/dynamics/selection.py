@@ -78,7 +78,26 @@ def n_parameters(structure: Structure, q: int, d: int, inputs: int = 0) -> int:
     count += q if structure.fixed("initial_mean") is None else 0
     count += triangle if structure.says("initial_covariance", "free") else 0
     count += q * inputs
-    return count - (square if structure.any_basis else 0)
+    return count - _coordinates(structure, q)
+
+
+def _coordinates(structure: Structure, q: int) -> int:
+    """Ways to tell the same system differently that the structure leaves open."""
+    if any(structure.fixed(name) is not None for name in ("loadings", "initial_mean", "initial_covariance")):
+        return 0
+    turns = q * (q - 1) // 2
+    loose = structure.says("transition", "free", "stable")
+    if not loose and not structure.says("transition", "diagonal"):
+        return 0
+    match structure.process_noise:
+        case "free":
+            return q * q if loose else q
+        case "diagonal":
+            return turns + q if loose else q
+        case "identity":
+            return turns if loose else 0
+        case _:
+            return 0
 
 
 def _held_out(rows: Sequences, rng: np.random.Generator) -> Any:
