@@ -32,7 +32,6 @@ class Collapsed:
 
     information: Array  # J = sum over observed j of c_j c_j' / R_j, packed by rows: (entries, n)
     score: Array  # h = sum over observed j of c_j (y_j - offset_j) / R_j: (q, n)
-    shared: bool  # is J the same in every row?
 
     @property
     def n_rows(self) -> int:
@@ -45,20 +44,18 @@ def collapse(model: LinearGaussian, rows: Observed) -> Collapsed:
     tables, q = Tables.of(model, rows.centre), model.n_components
     by_rows, border = _places(q)
     information, score = np.empty((packed_size(q), rows.n_rows)), np.empty((q, rows.n_rows))
-    patterns = 0
     for part in rows.parts:
         cells = part.cells.ready()
         of_mask = cells.mask.products(tables.products)
         h = cells.values.products(tables.encoder)
         J, shift = of_mask[by_rows], of_mask[border]
-        patterns += of_mask.shape[1]
         if cells.pattern is not None and of_mask.shape[1] > 1:  # one pattern is broadcast
             J, shift = J[:, cells.pattern], shift[:, cells.pattern]
         place = part.place
         information[:, place] = J
         np.add(h, shift, out=h)
         score[:, place] = h
-    return Collapsed(information, score, patterns == 1)
+    return Collapsed(information, score)
 
 
 def collapse_roots(model: LinearGaussian, rows: Sequences) -> tuple[Array, Array]:

@@ -12,6 +12,7 @@ from probpca.inference.backward import sample_filtered, smooth_filtered
 from probpca.inference.collapsed import distances, noise_constants
 from probpca.inference.recursion import filter_rows
 from probpca.inference.trajectory import IllConditionedError, Trajectory
+from probpca.linalg.tridiagonal import InverseBlocks
 from probpca.models import Gaussian
 from probpca.rows import Sequences, as_sequences
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from probpca.inference.recursion import Filtered
-    from probpca.linalg.tridiagonal import InverseBlocks
     from probpca.models import StateSpace
     from probpca.typing import Array
 
@@ -31,8 +31,16 @@ class StateBelief(NamedTuple):
     """All states given all rows, as learning wants them."""
 
     mean: Array  # (n, q)
-    covariance: InverseBlocks  # (q, q, n) each
+    shared: InverseBlocks  # (q, q, n) each; of one sequence if it stands for all of them
+    copies: int  # for how many
     log_likelihood: Callable[[Array], float]  # given the squared residuals of each feature at the mean: (d,)
+
+    @property
+    def covariance(self) -> InverseBlocks:
+        """Covariances of all states, and of each with the next: (q, q, n) each."""
+        return (
+            InverseBlocks(*(np.tile(block, self.copies) for block in self.shared)) if self.copies > 1 else self.shared
+        )
 
 
 class Smoothed(NamedTuple):
@@ -75,8 +83,8 @@ def believe(model: StateSpace, rows: Sequences) -> StateBelief:
         found = filter_rows(model, rows)
         mean, blocks = smooth_filtered(model, rows, found)
         value = float(_row_likelihoods(model, rows, found).sum())
-        return StateBelief(mean, blocks, lambda _: value)
-    return StateBelief(whole.mean, whole.covariances, whole.log_likelihood)
+        return StateBelief(mean, blocks, 1, lambda _: value)
+    return StateBelief(whole.mean, whole.covariances, whole.copies, whole.log_likelihood)
 
 
 def smooth(model: StateSpace, y: Any, *, inputs: Any = None) -> Smoothed:

@@ -11,10 +11,11 @@ import numpy as np
 from probpca.inference.collapsed import collapse, squared_residuals
 from probpca.inference.likelihood import LOG_2PI
 from probpca.linalg.packed import pack, unpack
-from probpca.linalg.tridiagonal import BlockTridiagonal, InverseBlocks
+from probpca.linalg.tridiagonal import BlockTridiagonal
 
 if TYPE_CHECKING:
     from probpca.inference.collapsed import Collapsed
+    from probpca.linalg.tridiagonal import InverseBlocks
     from probpca.models import StateSpace
     from probpca.rows.sequences import Sequences
     from probpca.typing import Array
@@ -51,7 +52,8 @@ class Trajectory:
         """Factor the precision; raises IllConditionedError where that would cost digits."""
         prior = Prior.of(model)
         data = collapse(model.emission, rows.observed)
-        if prior.condition(model, data.information[:, rows.starts]) > WORST_CONDITION:
+        first = data.information[:, :1] if rows.missing is None else data.information[:, rows.starts]
+        if prior.condition(model, first) > WORST_CONDITION:
             raise IllConditionedError
         alike = rows.missing is None and len(rows.lengths) > 1 and bool((rows.lengths == rows.lengths[0]).all())
         starts, lengths = (rows.starts[:1], rows.lengths[:1]) if alike else (rows.starts, rows.lengths)
@@ -93,9 +95,8 @@ class Trajectory:
 
     @cached_property
     def covariances(self) -> InverseBlocks:
-        """Smoothed covariances, and those of each state with the next."""
-        blocks = self.precision.inverse_blocks()
-        return blocks if self.copies == 1 else InverseBlocks(*(np.tile(block, self.copies) for block in blocks))
+        """Smoothed covariances, and those of each state with the next; of one sequence if all are alike."""
+        return self.precision.inverse_blocks()
 
     def last_roots(self) -> Array:
         """Roots of the covariance at the end of each sequence: (k, q, q)."""
@@ -123,7 +124,8 @@ class Trajectory:
         moves = x[1:] - x[:-1] @ model.transition.T
         if rows.inputs is not None:
             moves -= self._pushes[:-1]
-        moves = (moves if len(rows.lengths) == 1 else moves[rows.linked]) @ self.prior.whiten.T
+        moves[rows.starts[1:] - 1] = 0.0  # from one sequence to the next
+        moves = moves @ self.prior.whiten.T
         distance += float(np.square(first).sum() + np.square(moves).sum())
         noise = np.broadcast_to(model.emission.noise_variance, rows.counts.shape)
         constant = float(rows.counts @ (LOG_2PI + np.log(noise)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from probpca.inference.latents import Tables, latents
 from probpca.inference.likelihood import LOG_2PI
-from probpca.linalg.packed import multiply, packed_size, row_order
+from probpca.linalg.packed import multiply, pack, packed_size, row_order
 from probpca.statistics import Regression
 
 if TYPE_CHECKING:
@@ -102,17 +102,21 @@ def _from_residuals(tables: Tables, parts: tuple[Part, ...]) -> Regression:
 def regress_on(model: LinearGaussian, block: Observed, mean: Array, covariance: Array) -> tuple[Regression, Array]:
     """Summarise rows whose latents are known from elsewhere: means (q, n) and covariances, packed: (., n).
 
-    The log-likelihood is not told: it depends on where they are known from. Beside the sums stand the squared
+    If every row has every cell, some rows' covariances may stand for all. The log-likelihood is not told: it depends on
+    where latents are known from. Beside the sums stand the squared
     residuals of each feature at the means: (d,).
     """
     sums = _Residuals(Tables.of(model, block.centre))
     k = packed_size(model.n_components)
     for part in block.parts:
         cells, w = part.cells.ready(), part.weight
-        doubt = np.zeros((packed_size(model.n_components + 1), w.size))
-        doubt[:k] = covariance[:, part.place] * w
-        if cells.pattern is not None:
-            doubt = _by_pattern(doubt, cells.pattern)
+        if _is_one_pattern(cells):  # its rows may share their covariances with others: on average they are the same
+            doubt = np.zeros((packed_size(model.n_components + 1), 1))
+            doubt[:k, 0] = covariance.mean(axis=1) * w.sum()
+        else:
+            doubt = np.zeros((packed_size(model.n_components + 1), w.size))
+            doubt[:k] = covariance[:, part.place] * w
+            doubt = doubt if cells.pattern is None else _by_pattern(doubt, cells.pattern)
         sums.add(part, cells, mean[:, part.place], doubt)
         sums.weight += float(w.sum())
         sums.cells += float(w @ part.observed)
@@ -132,9 +136,7 @@ class _Residuals(_Sums):
         w = part.weight
         m = np.vstack([mean, np.ones(mean.shape[1])])
         rest = cells.residual(self.theta, m)
-        rows, columns = row_order(len(m))
-        known = m[rows] * m[columns] * w  # w m m': (p, b)
-        known = known if cells.pattern is None else _by_pattern(known, cells.pattern)
+        known = _outer(m, w, cells)  # w m m': (p, b), or sums of patterns
         cells.mask.add_sums(doubt, self.uncertain)  # sum w omega P: (p, d)
         cells.mask.add_sums(known, self.gram)
         self.right += rest.sums(w * m)
@@ -165,6 +167,18 @@ def _moments(found: Latents, w: Array) -> tuple[Array, Array]:
     moments = _by_pattern(products, found.pattern)
     moments[:k] += found.covariance[:k] * moments[-1]
     return moments, weighted
+
+
+def _outer(m: Array, w: Array, cells: Cells) -> Array:
+    if _is_one_pattern(cells):
+        return pack((m * w) @ m.T)[:, None]
+    rows, columns = row_order(len(m))
+    products = m[rows] * m[columns] * w
+    return products if cells.pattern is None else _by_pattern(products, cells.pattern)
+
+
+def _is_one_pattern(cells: Cells) -> bool:
+    return cells.pattern is not None and cells.pattern[0] == cells.pattern[-1]
 
 
 def _by_pattern(of_rows: Array, pattern: Index) -> Array:

@@ -36,7 +36,7 @@ from probpca import (
     series_log_likelihood,
 )
 from probpca.learning.dynamics import choose_states
-from probpca.learning.dynamics.em import LARGEST_RADIUS, SeriesEM, _above
+from probpca.learning.dynamics.em import LARGEST_RADIUS, SeriesEM, _above, expect_series
 from probpca.learning.dynamics.selection import HELD_OUT, _held_out, bic, n_parameters
 from probpca.learning.dynamics.start import by_subspace, interpolated, starts
 from probpca.rows import as_sequences
@@ -851,3 +851,17 @@ def test_a_singular_process_noise_that_is_kept_may_leave_no_room(rng, other):
             rng,
             Structure(process_noise=np.diag([1.0, 0.0]), **other),
         )
+
+
+def test_sequences_that_are_alike_are_summed_as_if_they_were_not(rng):
+    model = random_system(rng, 4, 2)
+    y = [sample_series(model, 12, rng=rng).rows for _ in range(5)]
+    alike = expect_series(model, as_sequences(y))
+    apart = [expect_series(model, as_sequences(one)) for one in y]
+    assert_allclose(alike.moves, sum(one.moves for one in apart), rtol=1e-10, atol=1e-10)
+    assert_allclose(alike.first, np.vstack([one.first for one in apart]), rtol=1e-10, atol=1e-10)
+    assert_allclose(alike.first_doubt, apart[0].first_doubt, rtol=1e-10)
+    assert_allclose(alike.log_likelihood, sum(one.log_likelihood for one in apart), rtol=1e-12)
+    for name in ("latent", "gram", "score", "squares"):
+        wanted = sum(np.asarray(getattr(one.emission, name)) for one in apart)
+        assert_allclose(getattr(alike.emission, name), wanted, rtol=1e-9, atol=1e-9)

@@ -13,6 +13,7 @@ from probpca.linalg.packed import packed_size, row_order
 from probpca.models import Gaussian, LinearGaussian, StateSpace
 
 if TYPE_CHECKING:
+    from probpca.inference.kalman import StateBelief
     from probpca.learning.dynamics.structure import Structure
     from probpca.rows import Sequences
     from probpca.statistics import Regression
@@ -38,21 +39,28 @@ class SeriesSums:
 def expect_series(model: StateSpace, rows: Sequences) -> SeriesSums:
     """The E-step: smooth, then sum."""
     belief = believe(model, rows)
-    x, P, q = belief.mean, belief.covariance.diagonal, model.n_components
-    i, j = row_order(q)
+    x, P = belief.mean, belief.shared.diagonal
+    i, j = row_order(model.n_components)
     emission, squares = regress_on(model.emission, rows.observed, np.ascontiguousarray(x.T), P[i, j])
-    before = np.append(rows.linked, False)
-    after = np.append(False, rows.linked)
-    pieces = [x[before], x[after]] if rows.inputs is None else [x[before], rows.inputs[before], x[after]]
-    v = np.hstack(pieces)
+    first = P[:, :, rows.starts[rows.starts < P.shape[2]]].mean(axis=2)
+    moves, n = _moves(belief, rows)
+    return SeriesSums(emission, moves, n, x[rows.starts], first, belief.log_likelihood(squares))
+
+
+def _moves(belief: StateBelief, rows: Sequences) -> tuple[Array, int]:
+    """Sum over steps of E[v v'], v = [x_t; u_t; x_{t+1}], and how many there are."""
+    x, (P, beside), copies = belief.mean, belief.shared, belief.copies
+    q, linked = x.shape[1], rows.linked
+    v = np.hstack([x[:-1], x[1:]] if rows.inputs is None else [x[:-1], rows.inputs[:-1], x[1:]])
+    v[~linked] = 0.0  # from one sequence to the next
     moves = v.T @ v
-    moves[:q, :q] += P @ before
-    moves[-q:, -q:] += P @ after
-    cross = belief.covariance.beside.sum(axis=2)  # of x_t with x_{t+1}; zero between sequences
+    within = linked[: P.shape[2] - 1]  # of the sequences that P is told of
+    moves[:q, :q] += copies * (P[:, :, :-1] @ within)
+    moves[-q:, -q:] += copies * (P[:, :, 1:] @ within)
+    cross = copies * beside.sum(axis=2)  # of x_t with x_{t+1}; zero between sequences
     moves[:q, -q:] += cross
     moves[-q:, :q] += cross.T
-    starts = rows.starts
-    return SeriesSums(emission, moves, len(v), x[starts], P[:, :, starts].mean(axis=2), belief.log_likelihood(squares))
+    return moves, int(np.count_nonzero(linked))
 
 
 @final
