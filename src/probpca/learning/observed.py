@@ -99,14 +99,19 @@ def _from_residuals(tables: Tables, parts: tuple[Part, ...]) -> Regression:
     return sums.shrunk()
 
 
-def regress_on(model: LinearGaussian, block: Observed, mean: Array, covariance: Array) -> tuple[Regression, Array]:
+def regress_on(
+    model: LinearGaussian, block: Observed, mean: Array, covariance: Array, squares: Array
+) -> tuple[Regression, Array]:
     """Summarise rows whose latents are known from elsewhere: means (q, n) and covariances, packed: (., n).
 
     If every row has every cell, some rows' covariances may stand for all. The log-likelihood is not told: it depends on
     where latents are known from. Beside the sums stand the squared
     residuals of each feature at the means: (d,).
     """
-    sums = _Residuals(Tables.of(model, block.centre))
+    counts = max(block.n_rows, 1)
+    clear = bool((model.noise_variance > CLEAR * squares / counts).all())
+    kind = _Products if clear and all(_is_one_pattern(part.cells) for part in block.parts) else _Residuals
+    sums = kind(Tables.of(model, block.centre), squares)
     k = packed_size(model.n_components)
     for part in block.parts:
         cells, w = part.cells.ready(), part.weight
@@ -126,9 +131,9 @@ def regress_on(model: LinearGaussian, block: Observed, mean: Array, covariance: 
 class _Residuals(_Sums):
     """Sums of residuals at the mean of the latents, and of their covariances."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, total: Array | None = None) -> None:
         super().__init__(tables)
-        self.theta = tables.loadings
+        self.theta, self.total = tables.loadings, total
         self.uncertain = np.zeros(self.gram.shape)
 
     def add(self, part: Part, cells: Cells, mean: Array, doubt: Array) -> None:
@@ -167,6 +172,26 @@ def _moments(found: Latents, w: Array) -> tuple[Array, Array]:
     moments = _by_pattern(products, found.pattern)
     moments[:k] += found.covariance[:k] * moments[-1]
     return moments, weighted
+
+
+class _Products(_Residuals):
+    """The same for complete rows in clear noise, where residuals follow from sums of products."""
+
+    def add(self, part: Part, cells: Cells, mean: Array, doubt: Array) -> None:
+        """One part."""
+        m = np.vstack([mean, np.ones(mean.shape[1])])
+        known = _outer(m, part.weight, cells)
+        cells.mask.add_sums(doubt, self.uncertain)
+        cells.mask.add_sums(known, self.gram)
+        cells.values.add_sums(part.weight * m, self.right)  # sum w y [m; 1]
+        self.latent += known.sum(axis=1) + doubt.sum(axis=1)
+
+    def shrunk(self) -> Regression:
+        """Residuals, then the doubt counted in."""
+        fitted = multiply(self.gram, self.theta)
+        self.squares = self.total + np.einsum("kd,kd->d", self.theta, fitted - 2 * self.right)
+        self.right = self.right - fitted
+        return super().shrunk()
 
 
 def _outer(m: Array, w: Array, cells: Cells) -> Array:

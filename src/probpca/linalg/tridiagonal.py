@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from probpca.typing import Array, Index
 
 LANE_STEPS = (8, 64)
+MANY = 32
+"""Right-hand sides that are worth a loop over blocks of its own."""
 FORGOTTEN = 1e-10
 """Size of a product of gains whose square is nothing beside what it would be added to."""
 
@@ -74,8 +76,27 @@ class BlockTridiagonal:
     def solve(self, right: Array) -> Array:
         """M^{-1} h, of one h or of several at a time: (n, q) or (k, n, q)."""
         k = len(right) if right.ndim == 3 else 1
+        if k >= MANY:
+            return self._solve_many(right)
         found, _ = dpbtrs(self._columns, right.reshape(k, -1).T, lower=1)
         return found.T.reshape(right.shape)
+
+    def _solve_many(self, right: Array) -> Array:
+        """Substitution block by block, all right-hand sides side by side."""
+        n, q, _ = self.band.shape
+        root = np.linalg.inv(np.moveaxis(self.diagonal_roots, -1, 0))  # L_tt^{-1}: (n, q, q)
+        below = np.empty((n, q, q))  # L_{t+1,t}
+        for j in range(q):
+            below[:, :, j] = self.band[:, j, q - j : 2 * q - j]
+        turned = np.swapaxes(root, 1, 2)
+        down, up = root[1:] @ below[:-1], turned @ np.swapaxes(below, 1, 2)
+        x = root @ np.ascontiguousarray(right.transpose(1, 2, 0))  # (n, q, k)
+        for t in range(1, n):
+            x[t] -= down[t - 1] @ x[t - 1]
+        x = turned @ x
+        for t in range(n - 2, -1, -1):
+            x[t] -= up[t] @ x[t + 1]
+        return np.ascontiguousarray(x.transpose(2, 0, 1))
 
     def forward(self, right: Array) -> Array:
         """L^{-1} h: (n, q)."""

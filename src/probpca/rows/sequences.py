@@ -63,6 +63,12 @@ class Sequences:
         """Number of observed cells of each feature: (d,)."""
         return self._prepared.counts
 
+    @cached_property
+    def squares(self) -> Array:
+        """Sum of squared deviations of each feature from its centre: (d,)."""
+        cells = (part.cells.values.entries for part in self.observed.parts)  # type: ignore[attr-defined]
+        return np.sum([np.einsum("db,db->d", values, values) for values in cells], axis=0)
+
     @property
     def centre(self) -> Array:
         """Mean of the observed cells of each feature, 0 if there are none: (d,)."""

@@ -35,6 +35,7 @@ from probpca import (
     sample_series,
     series_log_likelihood,
 )
+from probpca.learning import observed
 from probpca.learning.dynamics import choose_states
 from probpca.learning.dynamics.em import LARGEST_RADIUS, SeriesEM, _above, expect_series
 from probpca.learning.dynamics.selection import HELD_OUT, _held_out, bic, n_parameters
@@ -865,3 +866,16 @@ def test_sequences_that_are_alike_are_summed_as_if_they_were_not(rng):
     for name in ("latent", "gram", "score", "squares"):
         wanted = sum(np.asarray(getattr(one.emission, name)) for one in apart)
         assert_allclose(getattr(alike.emission, name), wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_products_of_complete_rows_say_what_residuals_say(rng, monkeypatch):
+    model = random_system(rng, 4, 2)
+    rows = as_sequences([sample_series(model, n, rng=rng).rows for n in (30, 20)])
+    found = []
+    for clear in (0.0, np.inf):
+        monkeypatch.setattr(observed, "CLEAR", clear)
+        found.append(expect_series(model, rows))
+    assert_allclose(found[0].log_likelihood, found[1].log_likelihood, rtol=1e-12)
+    for name in ("latent", "gram", "score", "squares"):
+        products, residuals = (getattr(one.emission, name) for one in found)
+        assert_allclose(products, residuals, rtol=1e-9, atol=1e-9)

@@ -193,3 +193,15 @@ def test_the_first_gain_does_not_count(rng):
     other = gain.copy()
     other[0] = np.nan
     assert_array_equal(solve_bidiagonal(other, right), solve_bidiagonal(gain, right))
+
+
+@pytest.mark.parametrize("n", [1, 2, 17])
+def test_many_right_hand_sides_are_solved_as_one_by_one(rng, n):
+    q = 3
+    factor = rng.standard_normal((n, q, q))
+    diagonal = factor @ factor.transpose(0, 2, 1) + 3 * np.eye(q)
+    touching = rng.random(n - 1) < 0.8
+    matrix = BlockTridiagonal.factor(pack(diagonal), 0.3 * rng.standard_normal((q, q)), touching)
+    right = rng.standard_normal((home.MANY + 1, n, q))
+    wanted = np.array([matrix.solve(one) for one in right])
+    assert_allclose(matrix.solve(right), wanted, rtol=1e-11, atol=1e-12)

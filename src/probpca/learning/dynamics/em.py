@@ -41,7 +41,7 @@ def expect_series(model: StateSpace, rows: Sequences) -> SeriesSums:
     belief = believe(model, rows)
     x, P = belief.mean, belief.shared.diagonal
     i, j = row_order(model.n_components)
-    emission, squares = regress_on(model.emission, rows.observed, np.ascontiguousarray(x.T), P[i, j])
+    emission, squares = regress_on(model.emission, rows.observed, np.ascontiguousarray(x.T), P[i, j], rows.squares)
     first = P[:, :, rows.starts[rows.starts < P.shape[2]]].mean(axis=2)
     moves, n = _moves(belief, rows)
     return SeriesSums(emission, moves, n, x[rows.starts], first, belief.log_likelihood(squares))
@@ -51,9 +51,11 @@ def _moves(belief: StateBelief, rows: Sequences) -> tuple[Array, int]:
     """Sum over steps of E[v v'], v = [x_t; u_t; x_{t+1}], and how many there are."""
     x, (P, beside), copies = belief.mean, belief.shared, belief.copies
     q, linked = x.shape[1], rows.linked
-    v = np.hstack([x[:-1], x[1:]] if rows.inputs is None else [x[:-1], rows.inputs[:-1], x[1:]])
-    v[~linked] = 0.0  # from one sequence to the next
-    moves = v.T @ v
+    if rows.inputs is None:
+        moves = _second_moments(x, rows)
+    else:
+        v = np.hstack([x[:-1], rows.inputs[:-1], x[1:]])[linked]
+        moves = v.T @ v
     within = linked[: P.shape[2] - 1]  # of the sequences that P is told of
     moves[:q, :q] += copies * (P[:, :, :-1] @ within)
     moves[-q:, -q:] += copies * (P[:, :, 1:] @ within)
@@ -61,6 +63,13 @@ def _moves(belief: StateBelief, rows: Sequences) -> tuple[Array, int]:
     moves[:q, -q:] += cross
     moves[-q:, :q] += cross.T
     return moves, int(np.count_nonzero(linked))
+
+
+def _second_moments(x: Array, rows: Sequences) -> Array:
+    """Sum over steps of v v', v = [x_t; x_{t+1}]: of all rows, less what goes from one sequence to the next."""
+    starts, ends = x[rows.starts], x[rows.starts + rows.lengths - 1]
+    whole, next_ = x.T @ x, x[:-1].T @ x[1:] - ends[:-1].T @ starts[1:]
+    return np.block([[whole - ends.T @ ends, next_], [next_.T, whole - starts.T @ starts]])
 
 
 @final
