@@ -97,3 +97,58 @@ def test_pykalman_drops_a_time_step_for_one_silent_sensor(rng):
     dropped = y.copy()
     dropped[3] = np.nan
     assert_allclose(theirs, smooth(model, dropped).mean, **NEAR)
+
+
+def centred(model):
+    """The same system without an offset, which some peers do not know, and at the start of their time."""
+    return StateSpace(
+        model.initial,
+        model.transition,
+        model.process_noise,
+        LinearGaussian(np.zeros(model.n_features), model.emission.loadings, model.emission.noise_variance),
+    )
+
+
+def test_simdkalman_drops_a_time_step_for_one_silent_sensor(rng):
+    simdkalman = pytest.importorskip("simdkalman")
+    model = centred(random_system(rng, 3, 2))
+    y = rng.standard_normal((6, 3))
+    peer = simdkalman.KalmanFilter(
+        model.transition, model.process_noise, model.emission.loadings, np.diag(model.emission.noise_variance)
+    )
+    start = {"initial_value": model.initial.mean, "initial_covariance": model.initial.covariance}
+
+    def theirs():
+        return peer.smooth(y[None], **start).states.mean[0]
+
+    assert_allclose(theirs(), smooth(model, y).mean, **NEAR)
+    y[3, 1] = np.nan
+    exact = dense_series(model, y)
+    assert_allclose(smooth(model, y).mean, exact.mean, **NEAR)
+    assert not np.abs(theirs() - exact.mean).max() < 0.01
+
+
+def test_dynamax_has_no_answer_where_a_cell_is_missing(rng):
+    pytest.importorskip("dynamax")
+    jax = pytest.importorskip("jax")
+    from dynamax.linear_gaussian_ssm import LinearGaussianSSM, lgssm_smoother  # noqa: PLC0415
+
+    jax.config.update("jax_enable_x64", True)
+    model = random_system(rng, 3, 2)
+    parameters, _ = LinearGaussianSSM(2, 3).initialize(
+        jax.random.PRNGKey(0),
+        initial_mean=jax.numpy.array(model.initial.mean),
+        initial_covariance=jax.numpy.array(model.initial.covariance),
+        dynamics_weights=jax.numpy.array(model.transition),
+        dynamics_bias=jax.numpy.zeros(2),
+        dynamics_covariance=jax.numpy.array(model.process_noise),
+        emission_weights=jax.numpy.array(model.emission.loadings),
+        emission_bias=jax.numpy.array(model.emission.mean),
+        emission_covariance=jax.numpy.diag(jax.numpy.array(model.emission.noise_variance)),
+    )
+    y = model.emission.mean + rng.standard_normal((6, 3))
+    theirs = lgssm_smoother(parameters, jax.numpy.array(y)).smoothed_means
+    assert_allclose(theirs, smooth(model, y).mean, **NEAR)
+    y[3, 1] = np.nan
+    assert np.isnan(lgssm_smoother(parameters, jax.numpy.array(y)).smoothed_means).any()
+    assert_allclose(smooth(model, y).mean, dense_series(model, y).mean, **NEAR)
