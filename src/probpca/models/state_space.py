@@ -110,7 +110,7 @@ class StateSpace:
 
     @property
     def time_constants(self) -> Array:
-        """Steps in which each mode decays to 1/e of its size, -1 / log of its modulus; infinite if it does not decay."""
+        """Steps in which each mode decays to 1/e of its size, -1 / log of its modulus; infinite if it does not."""
         modulus = np.abs(self.eigenvalues)
         with np.errstate(divide="ignore"):
             rate = -np.log(modulus)
