@@ -28,7 +28,7 @@ class DenseResidual:
     def column_squares(self, weight: Array) -> Array:
         """Sum over rows of w omega r^2: (d,)."""
         if (weight == 1.0).all():
-            return np.einsum("db,db->d", self.weighted, self._plain())
+            return np.einsum("db,db->d", self.weighted, self._plain(), dtype=np.float64)  # values may be float32
         return np.einsum("db,db,b->d", self.weighted, self._plain(), weight)
 
     def sums(self, moments: Array) -> Array:

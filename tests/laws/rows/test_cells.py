@@ -10,7 +10,7 @@ from scipy import sparse
 
 from oracles import punched
 from probpca.rows import Block, observe
-from probpca.rows.cells import Holes, MaskedCells, Patterns
+from probpca.rows.cells import DenseResidual, Holes, MaskedCells, Patterns
 from probpca.rows.observe import FORMS, OWN_FORM
 from probpca.rows.patterns import COMMON
 from probpca.rows.stored import StoredCells
@@ -297,3 +297,11 @@ def test_single_precision_is_stored_and_double_precision_multiplied(rng):
         assert part.cells.values.entries.dtype == np.float32
         assert cells.values.entries.dtype == np.float64
     assert observe(Block(x), np.zeros(WIDE), form="masked").parts[0].cells.mask.entries.itemsize == 1
+
+
+def test_squares_of_single_precision_cells_are_summed_in_double(rng):
+    values = (1 + rng.random((3, 50_000))).astype(np.float32)
+    wanted = np.square(values.astype(np.float64)).sum(axis=1)
+    for weight in (np.ones(50_000), np.full(50_000, 2.0)):
+        found = DenseResidual(values, None).column_squares(weight)
+        assert_allclose(found, wanted * weight[0], rtol=1e-12)
