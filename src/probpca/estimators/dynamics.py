@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from probpca.errors import ShapeError
+from probpca.estimators.fitted import FitStory
 from probpca.estimators.queries import generator
 from probpca.estimators.reading import warn_of_flaws
 from probpca.estimators.series import SeriesQueries
@@ -24,6 +25,7 @@ from probpca.rows.sequences import is_several
 
 class LinearDynamicalSystem(
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    FitStory,
     SeriesQueries,
     BaseEstimator,  # type: ignore[misc]
 ):
@@ -188,12 +190,7 @@ class LinearDynamicalSystem(
 
     def _keep(self, chosen: Chosen) -> None:
         result = chosen.result
-        self.model_ = result.model
-        self.status_ = result.status
-        self.log_likelihood_ = result.log_likelihood
-        self.trace_ = np.array(result.trace)
-        self.n_iter_ = result.n_iter
-        self.n_components_ = result.model.n_components
+        self._keep_story(result)
         self.n_observed_ = result.n_observed
         self.empty_features_ = result.empty
         self.rule_ = chosen.rule

@@ -10,7 +10,7 @@ from probpca.estimators.summary import summary
 from probpca.learning.uncertainty import complete_information
 
 if TYPE_CHECKING:
-    from probpca.learning import FitResult, Status
+    from probpca.learning import FitResult, SeriesResult, Status
 
 FITTED = (
     "model_",
@@ -27,9 +27,10 @@ FITTED = (
 )
 
 
-class FittedFacts:
-    """The model, and how it came about."""
+class FitStory:
+    """The model, and how it came about: what every iterative fit leaves."""
 
+    model_: Any
     status_: Any
 
     @property
@@ -38,20 +39,27 @@ class FittedFacts:
         status: Status = self.status_
         return status.converged
 
-    def summary(self, feature_names: Any = None) -> str:
-        """A table for people: how many components, what they hold, how the fit ended."""
-        return summary(self, feature_names)
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def _keep(self, result: FitResult) -> None:
+    def _keep_story(self, result: FitResult | SeriesResult) -> None:
         self.model_ = result.model
         self.status_ = result.status
         self.log_likelihood_ = result.log_likelihood
         self.trace_ = np.array(result.trace)
         self.n_iter_ = result.n_iter
         self.n_components_ = result.model.n_components
+
+
+class FittedFacts(FitStory):
+    """The same of a linear-Gaussian model of rows."""
+
+    def summary(self, feature_names: Any = None) -> str:
+        """A table for people: how many components, what they hold, how the fit ended."""
+        return summary(self, feature_names)
+
+    def _keep(self, result: FitResult) -> None:
+        self._keep_story(result)
         self.n_samples_ = result.weight
         self.rule_ = result.rule
         d = result.model.n_features

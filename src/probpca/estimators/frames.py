@@ -16,7 +16,11 @@ def like(X: Any, values: Array) -> Any:
         return type(X)(values, index=X.index, columns=X.columns)
     if nw.dependencies.is_into_dataframe(X):
         frame = nw.from_native(X, eager_only=True)
-        backend = frame.implementation
-        columns = {name: values[:, j] for j, name in enumerate(frame.columns)}
-        return nw.from_dict(columns, backend=backend).to_native()
+        return table_of(values, frame.columns, frame.implementation)
     return values
+
+
+def table_of(values: Array, names: Any, backend: Any) -> Any:
+    """The values in a dataframe without an index, made by the library that narwhals calls ``backend``."""
+    columns = {name: values[:, j] for j, name in enumerate(names)}
+    return nw.from_dict(columns, backend=backend).to_native()

@@ -94,16 +94,8 @@ class SeriesQueries(TransformerMixin):  # type: ignore[misc]
         return self.model_.time_constants
 
     @property
-    def converged_(self) -> bool:
-        """Is the model a maximum of the likelihood, to within ``tol``?"""
-        return self.status_.converged
-
-    @property
     def _n_features_out(self) -> int:
         return self.model_.n_components
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
 
     def summary(self, feature_names: Any = None) -> str:
         """A table for people: the modes, what they move, and how the fit ended."""

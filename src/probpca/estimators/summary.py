@@ -19,16 +19,13 @@ def summary(estimator: Any, feature_names: Any = None) -> str:
     """What was fitted, what each component holds, and how the fit ended."""
     check_is_fitted(estimator)
     names = _names(estimator, feature_names)
-    per_row = estimator.log_likelihood_ / estimator.n_samples_
     rows = f"{estimator.n_samples_:,.12g} rows x {estimator.n_features_in_:,} features"
     lines = [
         f"{type(estimator).__name__}: {rows}, {estimator.n_components_} components ({estimator.rule_})",
         "",
         *_components(estimator, names),
         "",
-        f"{'noise variance':<18}{_noise(estimator.noise_variance_)}",
-        f"{'log-likelihood':<18}{estimator.log_likelihood_:,.2f}  ({per_row:.4f} a row)",
-        f"{'status':<18}{estimator.status_.value}",
+        *_ending(estimator, "one per feature (standardize=True)", estimator.n_samples_, "row"),
     ]
     return "\n".join(lines)
 
@@ -37,7 +34,6 @@ def dynamics_summary(estimator: Any, feature_names: Any = None) -> str:
     """What moves, how fast, and how the fit ended."""
     check_is_fitted(estimator)
     names = _names(estimator, feature_names)
-    per_step = estimator.log_likelihood_ / estimator.n_steps_
     steps = f"{estimator.n_steps_:,} steps x {estimator.n_features_in_:,} features"
     lines = [
         f"{type(estimator).__name__}: {steps}, {estimator.n_components_} states ({estimator.rule_})",
@@ -51,13 +47,17 @@ def dynamics_summary(estimator: Any, feature_names: Any = None) -> str:
     lines += ["", "state   largest loadings"]
     for j in range(min(estimator.n_components_, MOST_LINES)):
         lines.append(f"{j + 1:>5}   {_largest(names, estimator.loadings_[:, j])}")
-    lines += [
-        "",
-        f"{'noise variance':<18}{_noise(estimator.noise_variance_, 'one per feature')}",
-        f"{'log-likelihood':<18}{estimator.log_likelihood_:,.2f}  ({per_step:.4f} a step)",
+    return "\n".join([*lines, "", *_ending(estimator, "one per feature", estimator.n_steps_, "step")])
+
+
+def _ending(estimator: Any, several: str, count: float, unit: str) -> list[str]:
+    """Noise, likelihood and status; ``several`` says what a noise variance for each feature means."""
+    each = estimator.log_likelihood_ / count
+    return [
+        f"{'noise variance':<18}{_noise(estimator.noise_variance_, several)}",
+        f"{'log-likelihood':<18}{estimator.log_likelihood_:,.2f}  ({each:.4f} a {unit})",
         f"{'status':<18}{estimator.status_.value}",
     ]
-    return "\n".join(lines)
 
 
 def _components(estimator: Any, names: list[str]) -> list[str]:
@@ -88,7 +88,7 @@ def _largest(names: list[str], axis: Array) -> str:
     return ", ".join(f"{names[j]} {axis[j]:+.2f}" for j in best)
 
 
-def _noise(noise: Any, why: str = "one per feature (standardize=True)") -> str:
+def _noise(noise: Any, why: str) -> str:
     if np.ndim(noise) == 0:
         return f"{noise:.6g}"
     return f"{np.min(noise):.4g} .. {np.max(noise):.4g}, {why}"

@@ -9,6 +9,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from probpca.estimators.frames import table_of
 from probpca.rows.sequences import as_sequences, is_several
 
 if TYPE_CHECKING:
@@ -61,8 +62,7 @@ class Remembered(NamedTuple):
         if self.index is not None:
             index = _following(self.index, len(values))
             return sys.modules["pandas"].DataFrame(values, index=index, columns=self.columns)
-        columns = {name: values[:, j] for j, name in enumerate(self.columns)}
-        return nw.from_dict(columns, backend=self.backend).to_native()
+        return table_of(values, self.columns, self.backend)
 
 
 def _following(index: Any, n: int) -> Any:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from probpca.inference.collapsed import collapse_roots
-from probpca.inference.recursion import symmetric_root
+from probpca.linalg.roots import applied, divided, symmetric_root, triangular
 from probpca.linalg.tridiagonal import InverseBlocks, solve_bidiagonal
 
 if TYPE_CHECKING:
     from probpca.inference.recursion import Filtered
     from probpca.models import StateSpace
     from probpca.rows.sequences import Sequences
-    from probpca.typing import Array, Floats
+    from probpca.typing import Array
 
 
 @final
@@ -31,17 +31,17 @@ def smooth_filtered(model: StateSpace, rows: Sequences, found: Filtered) -> tupl
     """Smoothed means (n, q), covariances and lag-one covariances, from filtered ones and what was observed later."""
     from_here, later = look_ahead(model, rows)
     L, q = found.root, model.n_components
-    error = later.value - _apply(later.root, found.mean)
-    G, g = _triangular(later.root @ L, error)
-    mean = found.mean + _apply(L, np.linalg.solve(G, g)[:, :, 0])
-    root = _divided(L, G)
+    error = later.value - applied(later.root, found.mean)
+    G, g = triangular(later.root @ L, error)
+    mean = found.mean + applied(L, np.linalg.solve(G, g)[:, :, 0])
+    root = divided(L, G)
     n = len(mean)
     lag = np.zeros((n, q, q))
     after = np.flatnonzero(rows.linked)  # steps that have another after them
     both = np.concatenate([model.transition @ L[after], _spread(model, len(after))], axis=2)  # of x_{t+1}
     only = np.concatenate([L[after], np.zeros((len(after), q, q))], axis=2)  # of x_t
-    joint, _ = _triangular(from_here.root[after + 1] @ both, np.zeros((len(after), q)))
-    lag[after] = _divided(only, joint) @ np.swapaxes(_divided(both, joint), 1, 2)
+    joint, _ = triangular(from_here.root[after + 1] @ both, np.zeros((len(after), q)))
+    lag[after] = divided(only, joint) @ np.swapaxes(divided(both, joint), 1, 2)
     covariance = root @ np.swapaxes(root, 1, 2)
     return mean, InverseBlocks(*(np.ascontiguousarray(np.moveaxis(x, 0, -1)) for x in (covariance, lag)))
 
@@ -50,7 +50,8 @@ def sample_filtered(model: StateSpace, rows: Sequences, found: Filtered, noise: 
     """Whole trajectories given all rows, from standard normal ``noise`` (k, n, q): (k, n, q)."""
     from_here, later = look_ahead(model, rows)
     n, q = found.mean.shape
-    L, before = _spread(model, n), _pushes(model, rows)  # each state given the one before it and what is still to come
+    # Each state given the one before it and what is still to come.
+    L, before = _spread(model, n), model.pushes(rows.inputs, rows.n_steps)
     L[rows.starts] = found.root[rows.starts]
     N, value = from_here.root.copy(), from_here.value.copy()
     N[rows.starts], value[rows.starts] = later.root[rows.starts], later.value[rows.starts]
@@ -62,9 +63,9 @@ def sample_filtered(model: StateSpace, rows: Sequences, found: Filtered, noise: 
     pushed[rows.starts] = found.mean[rows.starts]
     F = keep @ model.transition
     F[rows.starts] = 0.0
-    drift = _apply(keep, pushed) + _apply(gain, value)
-    root = _divided(L, G)
-    return np.array([solve_bidiagonal(F, drift + _apply(root, e)) for e in noise])
+    drift = applied(keep, pushed) + applied(gain, value)
+    root = divided(L, G)
+    return np.array([solve_bidiagonal(F, drift + applied(root, e)) for e in noise])
 
 
 def look_ahead(model: StateSpace, rows: Sequences) -> tuple[Said, Said]:
@@ -74,16 +75,16 @@ def look_ahead(model: StateSpace, rows: Sequences) -> tuple[Said, Said]:
     here, later = Said(np.empty((n, q, q)), np.empty((n, q))), Said(np.zeros((n, q, q)), np.zeros((n, q)))
     order = np.argsort(-rows.lengths, kind="stable")
     ends, lengths = (rows.starts + rows.lengths - 1)[order], rows.lengths[order]
-    pushes, noise = _pushes(model, rows), symmetric_root(model.process_noise)
+    pushes, noise = model.pushes(rows.inputs, rows.n_steps), symmetric_root(model.process_noise)
     for back in range(int(lengths[0])):
         now = ends[: np.searchsorted(-lengths, -back)] - back
         if back:
             N, value = here.root[now + 1], here.value[now + 1]
             spread = np.swapaxes(N @ noise, 1, 2)
-            K, _ = _triangular(spread, np.zeros((len(now), q)))  # K'K = I + N Q N'
+            K, _ = triangular(spread, np.zeros((len(now), q)))  # K'K = I + N Q N'
             turned = np.swapaxes(K, 1, 2)
             later.root[now] = np.linalg.solve(turned, N @ model.transition)
-            later.value[now] = np.linalg.solve(turned, (value - _apply(N, pushes[now]))[:, :, None])[:, :, 0]
+            later.value[now] = np.linalg.solve(turned, (value - applied(N, pushes[now]))[:, :, None])[:, :, 0]
         stacked = np.empty((len(now), 2 * q, q + 1))
         stacked[:, :q, :q], stacked[:, :q, q] = later.root[now], later.value[now]
         stacked[:, q:, :q], stacked[:, q:, q] = H[now], z[now]
@@ -92,31 +93,6 @@ def look_ahead(model: StateSpace, rows: Sequences) -> tuple[Said, Said]:
     return here, later
 
 
-def _pushes(model: StateSpace, rows: Sequences) -> Array:
-    """B u_t: (n, q)."""
-    if rows.inputs is None or model.input_loadings is None:
-        return np.zeros((rows.n_steps, model.n_components))
-    return rows.inputs @ model.input_loadings.T
-
-
 def _spread(model: StateSpace, n: int) -> Array:
     """A root of Q for each of n steps: (n, q, q)."""
     return np.repeat(symmetric_root(model.process_noise)[None], n, axis=0)
-
-
-def _triangular(matrix: Array, right: Array) -> tuple[Array, Array]:
-    """The R of [S, e; I, 0] = Q R: G with G'G = I + S'S: (n, k, k), and G'^{-1} S'e: (n, k, 1)."""
-    n, q, k = matrix.shape
-    stacked = np.zeros((n, q + k, k + 1))
-    stacked[:, :q, :k], stacked[:, :q, k], stacked[:, q:, :k] = matrix, right, np.eye(k)
-    upper = np.asarray(np.linalg.qr(stacked, mode="r"))
-    return upper[:, :k, :k], upper[:, :k, k:]
-
-
-def _divided(left: Array, G: Array) -> Array:
-    """L G^{-1} of each pair."""
-    return np.swapaxes(np.linalg.solve(np.swapaxes(G, 1, 2), np.swapaxes(left, 1, 2)), 1, 2)
-
-
-def _apply(matrices: Array, vectors: Floats) -> Array:
-    return np.asarray((matrices @ vectors[:, :, None])[:, :, 0], dtype=np.float64)

@@ -33,11 +33,6 @@ class Collapsed:
     information: Array  # J = sum over observed j of c_j c_j' / R_j, packed by rows: (entries, n)
     score: Array  # h = sum over observed j of c_j (y_j - offset_j) / R_j: (q, n)
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.score.shape[1]
-
 
 def collapse(model: LinearGaussian, rows: Observed) -> Collapsed:
     """Two products with the observed cells: O(d q^2) a row where cells are missing, O(d q) where none is."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from scipy.special import ndtri
 
 from probpca.errors import DataError, ShapeError
+from probpca.inference.intervals import central_interval
 from probpca.inference.posterior import posterior_mean, posterior_root
 from probpca.linalg.lowrank import DiagPlusLowRank
 from probpca.models import Gaussian
@@ -36,11 +36,7 @@ class Predictive:
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
         """Lower and upper ends, (n, u) each, that hold each value with probability ``level``."""
-        if not 0 < level < 1:
-            msg = f"level must lie between 0 and 1; got {level}."
-            raise DataError(msg)
-        width = ndtri(0.5 + level / 2) * self.std
-        return self.mean - width, self.mean + width
+        return central_interval(self.mean, self.std, level)
 
 
 def joint(model: LinearGaussian) -> Gaussian:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
-from scipy.special import ndtri
 
-from probpca.errors import DataError
+from probpca.inference.intervals import central_interval
 from probpca.inference.observed import seen
 from probpca.inference.sampling import explore
 from probpca.linalg.packed import inverse, packed_size, row_order
@@ -30,11 +29,7 @@ class Imputed(NamedTuple):
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
         """Lower and upper ends, (n, d) each, that hold each missing value with probability ``level``."""
-        if not 0 < level < 1:
-            msg = f"level must lie between 0 and 1; got {level}."
-            raise DataError(msg)
-        width = ndtri(0.5 + level / 2) * self.std
-        return self.values - width, self.values + width
+        return central_interval(self.values, self.std, level)
 
 
 @final

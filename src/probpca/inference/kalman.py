@@ -82,7 +82,7 @@ def believe(model: StateSpace, rows: Sequences) -> StateBelief:
     except IllConditionedError:
         found = filter_rows(model, rows)
         mean, blocks = smooth_filtered(model, rows, found)
-        value = float(_row_likelihoods(model, rows, found).sum())
+        value = float(_row_likelihoods(model, rows, found, _distances(model, rows, found)).sum())
         return StateBelief(mean, blocks, 1, lambda _: value)
     return StateBelief(whole.mean, whole.covariances, whole.copies, whole.log_likelihood)
 
@@ -112,15 +112,19 @@ def filter_states(model: StateSpace, y: Any, *, inputs: Any = None) -> FilteredS
     """
     rows = rows_of(model, y, inputs)
     found = filter_rows(model, rows)
-    likelihood = _row_likelihoods(model, rows, found)
-    distance = distances(model.emission, rows.observed, found.mean.T) + found.surprise
+    distance = _distances(model, rows, found)
+    likelihood = _row_likelihoods(model, rows, found, distance)
     before = Gaussian(found.predicted, found.predicted_root @ np.swapaxes(found.predicted_root, 1, 2))
     after = Gaussian(found.mean, found.root @ np.swapaxes(found.root, 1, 2))
     return FilteredStates(before, after, likelihood, distance)
 
 
-def _row_likelihoods(model: StateSpace, rows: Sequences, found: Filtered) -> Array:
-    distance = distances(model.emission, rows.observed, found.mean.T) + found.surprise
+def _distances(model: StateSpace, rows: Sequences, found: Filtered) -> Array:
+    """E' S^{-1} e of each row, as a sum of squares: what is left at the filtered mean, and how far that had to move."""
+    return distances(model.emission, rows.observed, found.mean.T) + found.surprise
+
+
+def _row_likelihoods(model: StateSpace, rows: Sequences, found: Filtered, distance: Array) -> Array:
     return np.asarray(-0.5 * (noise_constants(model.emission, rows.observed) + found.logdet + distance))
 
 
@@ -139,7 +143,7 @@ def _piece_likelihood(model: StateSpace, rows: Sequences) -> float:
         stop = min(start + PIECE_STEPS, n)
         part = rows.steps(slice(start, stop), np.array([stop - start]))
         total += _log_likelihood(model, part)
-        push = 0.0 if rows.inputs is None else model.input_loadings @ rows.inputs[stop - 1]
+        push = model.pushes(part.inputs, part.n_steps)[-1]
         model = replace(model, initial=advance(model, last_states(model, part)[0], push))
     return total
 
@@ -148,7 +152,8 @@ def _log_likelihood(model: StateSpace, rows: Sequences) -> float:
     try:
         return Trajectory.of(model, rows).log_likelihood()
     except IllConditionedError:
-        return float(_row_likelihoods(model, rows, filter_rows(model, rows)).sum())
+        found = filter_rows(model, rows)
+        return float(_row_likelihoods(model, rows, found, _distances(model, rows, found)).sum())
 
 
 def last_states(model: StateSpace, rows: Sequences) -> list[Gaussian]:
@@ -163,7 +168,7 @@ def last_states(model: StateSpace, rows: Sequences) -> list[Gaussian]:
     return [Gaussian(m, r @ r.T) for m, r in zip(mean, root, strict=True)]
 
 
-def advance(model: StateSpace, state: Gaussian, push: Any = 0.0) -> Gaussian:
+def advance(model: StateSpace, state: Gaussian, push: Array) -> Gaussian:
     """The state one step later: N(A m + B u, A P A' + Q)."""
     A = model.transition
     P = A @ state.covariance @ A.T + model.process_noise

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from probpca.inference.collapsed import collapse_roots
+from probpca.linalg.roots import applied, divided, symmetric_root, triangular
 from probpca.linalg.tridiagonal import solve_bidiagonal
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class _Walk:
         order = np.argsort(-rows.lengths, kind="stable")
         self.starts, self.lengths = rows.starts[order], rows.lengths[order]
         self.steps = int(self.lengths[0])
-        self.pushes = None if rows.inputs is None else rows.inputs @ model.input_loadings.T  # type: ignore[union-attr]
+        self.pushes = model.pushes(rows.inputs, rows.n_steps)
         self.noise_root = symmetric_root(model.process_noise)
         self.found = Filtered.empty(rows.n_steps, model.n_components)
         self.same_until = _same_until(np.isnan(rows.values), rows.starts)
@@ -89,22 +90,16 @@ class _Walk:
             mean = self._moved(now)
             root = self._spread(now)
         H = self.H[now]
-        seen = H @ root
-        error = self.z[now] - (H @ mean[:, :, None])[:, :, 0]
-        stacked = np.zeros((len(now), 2 * q, q + 1))
-        stacked[:, :q, :q], stacked[:, :q, q], stacked[:, q:, :q] = seen, error, np.eye(q)
-        upper = np.asarray(np.linalg.qr(stacked, mode="r"))
-        G, g = upper[:, :q, :q], upper[:, :q, q:]
-        step = np.linalg.solve(G, g)
+        G, g = triangular(H @ root, self.z[now] - applied(H, mean))
+        step = np.linalg.solve(G, g)  # of the mean, in units of L
         found.predicted[now], found.predicted_root[now] = mean, root
-        found.root[now] = np.swapaxes(np.linalg.solve(np.swapaxes(G, 1, 2), np.swapaxes(root, 1, 2)), 1, 2)
+        found.root[now] = divided(root, G)
         found.mean[now] = mean + (root @ step)[:, :, 0]
         found.logdet[now] = 2.0 * np.log(np.abs(np.diagonal(G, axis1=1, axis2=2))).sum(axis=1)
         found.surprise[now] = np.square(step).sum(axis=(1, 2))
 
     def _moved(self, now: Index) -> Array:
-        mean = self.found.mean[now - 1] @ self.model.transition.T
-        return mean if self.pushes is None else mean + self.pushes[now - 1]
+        return self.found.mean[now - 1] @ self.model.transition.T + self.pushes[now - 1]
 
     def _spread(self, now: Index) -> Array:
         """A root of A P A' + Q: (k, q, q)."""
@@ -141,21 +136,13 @@ class _Walk:
         units = np.linalg.solve(G, axes[: len(H)].T)  # of the change of mean, in units of L
         gain = root @ units  # of z: (q, q)
         keep = np.eye(len(H)) - gain @ H
-        right = self.z[some] @ gain.T
-        if self.pushes is not None:
-            right += self.pushes[at : at + count - 1] @ keep.T
+        right = self.z[some] @ gain.T + self.pushes[at : at + count - 1] @ keep.T
         F = keep @ self.model.transition
         right[0] += F @ found.mean[at]
         found.mean[some] = solve_bidiagonal(np.broadcast_to(F, (count - 1, *F.shape)), right)
         found.predicted[some] = self._moved(np.arange(at + 1, at + count))
         error = self.z[some] - found.predicted[some] @ H.T
         found.surprise[some] = np.square(error @ units.T).sum(axis=1)
-
-
-def symmetric_root(covariance: Array) -> Array:
-    """A root of a covariance that may be singular: (q, q)."""
-    values, axes = np.linalg.eigh(covariance)
-    return np.asarray(axes * np.sqrt(np.maximum(values, 0.0)))
 
 
 def _same_until(missing: npt.NDArray[np.bool_], starts: Index) -> npt.NDArray[np.intp]:

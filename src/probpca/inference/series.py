@@ -7,15 +7,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
-from scipy.special import erfc, ndtri
+from scipy.special import erfc
 
-from probpca.errors import DataError, ShapeError
+from probpca.errors import ShapeError
 from probpca.inference.imputation import Imputed
+from probpca.inference.intervals import central_interval
 from probpca.inference.kalman import advance, believe, filter_states, last_states, rows_of
 from probpca.inference.observed import doubled
-from probpca.inference.recursion import symmetric_root
 from probpca.inference.tails import chi2_tail, log10_chi2_tail
 from probpca.linalg.packed import pack, row_order
+from probpca.linalg.roots import symmetric_root
 from probpca.linalg.tridiagonal import solve_bidiagonal
 
 if TYPE_CHECKING:
@@ -51,11 +52,7 @@ class Forecast:
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
         """Lower and upper ends, (h, d) each, that hold each cell with probability ``level``."""
-        if not 0 < level < 1:
-            msg = f"level must lie between 0 and 1; got {level}."
-            raise DataError(msg)
-        width = ndtri(0.5 + level / 2) * self.std
-        return self.mean - width, self.mean + width
+        return central_interval(self.mean, self.std, level)
 
 
 class Innovations(NamedTuple):

@@ -77,7 +77,8 @@ class Trajectory:
         right = self.data.score.T.copy()
         right[self.rows.starts] += self.prior.start
         if self.rows.inputs is not None:
-            drive = np.where(np.append(self.rows.linked, False)[:, None], self._pushes, 0.0)
+            pushes = self.model.pushes(self.rows.inputs, self.rows.n_steps)
+            drive = np.where(np.append(self.rows.linked, False)[:, None], pushes, 0.0)
             right -= drive @ (self.prior.whiten.T @ self.prior.whiten @ self.model.transition)
             right[1:] += drive[:-1] @ (self.prior.whiten.T @ self.prior.whiten)
         return right
@@ -109,11 +110,6 @@ class Trajectory:
         shape = (len(noise) * self.copies, -1, noise.shape[2])
         return self.mean + self.precision.backward(noise.reshape(shape)).reshape(noise.shape)
 
-    @property
-    def _pushes(self) -> Array:
-        """B u_t: (n, q)."""
-        return self.rows.inputs @ self.model.input_loadings.T  # type: ignore[operator, union-attr]
-
     def log_likelihood(self, squares: Array | None = None) -> float:
         """Of all rows: at the mean, what is left of everything is a sum of squares; those of cells may be given."""
         model, rows, x = self.model, self.rows, self.mean
@@ -123,7 +119,7 @@ class Trajectory:
         first = self.prior.whiten_initial @ (x[rows.starts] - model.initial.mean).T
         moves = x[1:] - x[:-1] @ model.transition.T
         if rows.inputs is not None:
-            moves -= self._pushes[:-1]
+            moves -= model.pushes(rows.inputs, rows.n_steps)[:-1]
         moves[rows.starts[1:] - 1] = 0.0  # from one sequence to the next
         moves = moves @ self.prior.whiten.T
         distance += float(np.square(first).sum() + np.square(moves).sum())

@@ -83,11 +83,8 @@ class BlockTridiagonal:
 
     def _solve_many(self, right: Array) -> Array:
         """Substitution block by block, all right-hand sides side by side."""
-        n, q, _ = self.band.shape
-        root = np.linalg.inv(np.moveaxis(self.diagonal_roots, -1, 0))  # L_tt^{-1}: (n, q, q)
-        below = np.empty((n, q, q))  # L_{t+1,t}
-        for j in range(q):
-            below[:, :, j] = self.band[:, j, q - j : 2 * q - j]
+        n = len(self.band)
+        root, below = (np.ascontiguousarray(np.moveaxis(blocks, -1, 0)) for blocks in self._blocks)  # (n, q, q)
         turned = np.swapaxes(root, 1, 2)
         down, up = root[1:] @ below[:-1], turned @ np.swapaxes(below, 1, 2)
         x = root @ np.ascontiguousarray(right.transpose(1, 2, 0))  # (n, q, k)
@@ -118,6 +115,16 @@ class BlockTridiagonal:
             out[j:, j] = self.band[:, j, : q - j].T
         return out
 
+    @cached_property
+    def _blocks(self) -> tuple[Array, Array]:
+        """L_tt^{-1} and L_{t+1,t}: (q, q, n) each."""
+        n, q, _ = self.band.shape
+        below = np.empty((q, q, n))
+        for j in range(q):
+            below[:, j] = self.band[:, j, q - j : 2 * q - j].T
+        bordered = np.concatenate([self.diagonal_roots, np.zeros((1, q, n))])
+        return inverse_root(bordered, 1.0 / self.pivots.T)[:q].copy(), below  # out of this thread's scratch
+
     def last_roots(self, ends: Index) -> Array:
         """Roots of the diagonal blocks of the inverse at blocks that touch none after them: (k, q, q)."""
         roots = np.moveaxis(self.diagonal_roots[:, :, ends], -1, 0)
@@ -132,12 +139,7 @@ class BlockTridiagonal:
 
         A sum of squares throughout: the blocks stay symmetric and positive.
         """
-        n, q, _ = self.band.shape
-        below = np.empty((q, q, n))
-        for j in range(q):
-            below[:, j] = self.band[:, j, q - j : 2 * q - j].T
-        bordered = np.concatenate([self.diagonal_roots, np.zeros((1, q, n))])
-        root = inverse_root(bordered, 1.0 / self.pivots.T)[:q]  # L_tt^{-1}
+        root, below = self._blocks
         gain = -np.einsum("cin,jcn->ijn", root, below)
         return accumulated(gain, np.einsum("cin,cjn->ijn", root, root))
 

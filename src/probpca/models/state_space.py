@@ -10,6 +10,7 @@ import numpy as np
 from scipy.linalg import solve_discrete_are, solve_discrete_lyapunov
 
 from probpca.errors import DataError, ShapeError, require_finite, require_shape
+from probpca.linalg.roots import symmetric_root
 from probpca.linalg.rotations import fix_signs
 from probpca.models.gaussian import Gaussian, standard_normal
 
@@ -130,9 +131,7 @@ class StateSpace:
         Solves P = A P A' - A P H' (I + H P H')^{-1} H P A' + Q with H'H = C' R^{-1} C (a Riccati equation
         of size q, whatever d is).
         """
-        C, noise = self.emission.loadings, self.emission.noise_variance
-        scaled = C / np.sqrt(noise if noise.ndim == 0 else noise[:, None])
-        H = np.asarray(np.linalg.qr(scaled, mode="r"))
+        H = np.asarray(np.linalg.qr(_in_noise_units(self.emission), mode="r"))
         P = solve_discrete_are(self.transition.T, H.T, self.process_noise, np.eye(len(H)))
         return np.asarray((P + P.T) / 2)
 
@@ -170,9 +169,8 @@ class StateSpace:
     def canonical(self) -> StateSpace:
         """Q = I, and C' R^{-1} C diagonal, descending; signs fixed by the largest loadings."""
         system = self.whiten()
-        C, noise = system.emission.loadings, system.emission.noise_variance
-        scaled = C / np.sqrt(noise if noise.ndim == 0 else noise[:, None])
-        axes, _, rotation = np.linalg.svd(scaled, full_matrices=len(C) < self.n_components)
+        unseen = self.n_features < self.n_components
+        axes, _, rotation = np.linalg.svd(_in_noise_units(system.emission), full_matrices=unseen)
         signs = np.ones(self.n_components)  # of directions that no feature sees: as they come
         signs[: len(axes.T)] = np.sign(np.einsum("jk,jk->k", fix_signs(axes), axes))
         turned = system.change_basis(rotation * signs[:, None])
@@ -180,9 +178,20 @@ class StateSpace:
 
     def marginal(self) -> LinearGaussian:
         """The distribution of one row of a stationary series, its past unknown."""
-        values, axes = np.linalg.eigh(self.stationary().covariance)
-        root = axes * np.sqrt(np.maximum(values, 0.0))
+        root = symmetric_root(self.stationary().covariance)
         return replace(self.emission, loadings=self.emission.loadings @ root)
+
+    def pushes(self, inputs: Array | None, n: int) -> Array:
+        """What the inputs of n steps do to the states after them, B u: (n, q)."""
+        if inputs is None or self.input_loadings is None:
+            return np.zeros((n, self.n_components))
+        return inputs @ self.input_loadings.T
+
+
+def _in_noise_units(emission: LinearGaussian) -> Array:
+    """R^{-1/2} C: (d, q)."""
+    noise = emission.noise_variance
+    return emission.loadings / np.sqrt(noise if noise.ndim == 0 else noise[:, None])
 
 
 def _require_covariance(name: str, value: Array) -> None:

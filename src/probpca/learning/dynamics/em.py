@@ -10,6 +10,7 @@ import numpy as np
 from probpca.inference.kalman import believe
 from probpca.learning.observed import regress_on
 from probpca.linalg.packed import packed_size, row_order
+from probpca.linalg.roots import symmetric_root
 from probpca.models import Gaussian, LinearGaussian, StateSpace
 
 if TYPE_CHECKING:
@@ -181,8 +182,7 @@ def _regress(known: Array, cross: Array) -> Array:
 
 def _turned(left: Array, moments: Array) -> Array:
     """D M D' as a sum of squares, so that it cannot lose its sign."""
-    values, axes = np.linalg.eigh(moments)
-    root = left @ (axes * np.sqrt(np.maximum(values, 0.0)))
+    root = left @ symmetric_root(moments)
     return np.asarray(root @ root.T)
 
 

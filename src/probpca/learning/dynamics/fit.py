@@ -64,8 +64,7 @@ def fit_series(
     model = ended.state
     if structure.any_basis:
         model = model.canonical()
-    empty = np.flatnonzero(np.isnan(rows.values).all(axis=0))
-    observed = int(np.count_nonzero(~np.isnan(rows.values)))
+    empty, observed = np.flatnonzero(rows.counts == 0), int(rows.counts.sum())
     value = ended.trace[-1] - problem.em(ended.state).log_prior(ended.state)
     status = Status.SERIES_MAX_ITER if ended.status is Status.MAX_ITER else ended.status
     return SeriesResult(model, status, value, ended.trace, len(ended.trace) - 1, observed, empty)
@@ -122,8 +121,7 @@ class _Problem:
     def of(
         cls, rows: Sequences, q: int, settings: Settings, rng: np.random.Generator, structure: Structure
     ) -> _Problem:
-        variance = np.nan_to_num(np.square(rows.values - rows.centre)).sum(axis=0)
-        variance /= np.maximum((~np.isnan(rows.values)).sum(axis=0), 1)
+        variance = rows.squares / np.maximum(rows.counts, 1.0)
         floor = NOISE_FLOOR * np.where(variance > 0, variance, variance.mean())
         many = len(rows.lengths) >= MANY * q
         learn = structure.says("initial_covariance", "free") or (structure.says("initial_covariance", "auto") and many)
