@@ -25,7 +25,8 @@ ALLOWED = {
     "learning": NUMBERS | {"models", "statistics", "sources", "inference"},
     "estimators": NUMBERS | {"models", "statistics", "sources", "inference", "learning"},
     "spark": {"estimators"},
-    "cli": GROUND | {"data", "estimators", "inference", "models", "sources", "learning"},
+    "views": NUMBERS | {"models", "statistics", "sources", "inference", "learning"},
+    "cli": GROUND | {"data", "estimators", "inference", "models", "sources", "learning", "views"},
 }
 OUTSIDE = {
     "sklearn": {"estimators"},

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Integral, Real
-from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from probpca.errors import SourceError
 from probpca.estimators.files import read_estimator, write_estimator
 from probpca.estimators.fitted import FittedFacts
 from probpca.estimators.imputing import ImputationQueries
+from probpca.estimators.parameters import PPCA_CONSTRAINTS
 from probpca.estimators.queries import LinearGaussianQueries, generator
 from probpca.estimators.reading import open_table, warn_of_flaws
 from probpca.estimators.streaming import StreamQueries
-from probpca.learning import SOLVERS, Settings, fit_ppca
+from probpca.learning import Settings, fit_ppca
 from probpca.learning.progress import ProgressBar
 from probpca.learning.standardize import fit_standardized
 from probpca.learning.uncertainty import require_rows_in_memory
@@ -128,27 +125,7 @@ class PPCA(
     -2.6998
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Real, 0, 1, closed="neither"),
-            StrOptions({"bic", "evidence"}),
-            None,
-        ],
-        "solver": [StrOptions(set(SOLVERS))],
-        "standardize": ["boolean"],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "missing": [StrOptions({"nan", "unstored"})],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "keep_source": ["boolean"],
-        "n_parameter_draws": [Interval(Integral, 0, None, closed="left")],
-        "checkpoint": [str, PathLike, None],
-        "half_life": [Interval(Real, 0, None, closed="neither"), None],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-        "random_state": ["random_state", np.random.Generator],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = PPCA_CONSTRAINTS
 
     def __init__(
         self,
