@@ -3,21 +3,31 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CLUSTER := .venv-distributed
+CHROMIUM ?= chromium
+ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-distributed test-killed lint types format docs bench benchmissing benchstreams coverage clean
+.PHONY: help demo test test-distributed test-browser screenshots test-killed lint types format docs bench benchmissing benchstreams coverage choosing benchbayes standard-errors clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
-demo: $(VENV)/core  ## fit PPCA to a real table and say what there is to see
-	@$(BIN)/python -m probpca.cli.demo
+demo: $(VENV)/demo  ## run every command on a real table and show what it prints
+	@$(BIN)/probpca demo
 
 test: $(VENV)/test  ## run the test suite
 	$(BIN)/python -m pytest -n auto
 
 test-distributed: $(CLUSTER)/ready  ## tests that need several processes or Java: Dask and Spark
 	$(CLUSTER)/bin/python -m pytest tests/distributed
+
+test-browser: $(VENV)/browser  ## report and explorer in a real browser; installs chromium if there is none
+	@command -v $(CHROMIUM) > /dev/null || { $(ROOT) apt-get update -qq && $(ROOT) apt-get install -y -qq chromium; } \
+		|| { echo "test-browser needs a browser: apt-get install chromium, or CHROMIUM=/path/to/it"; exit 1; }
+	CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest tests/browser
+
+screenshots: $(VENV)/browser  ## pictures of report and explorer, light and dark, in a temporary folder
+	CHROMIUM=$(CHROMIUM) $(BIN)/python tests/browser/screenshots.py
 
 test-killed: $(VENV)/test  ## kill a fit fifty times and see it end in the same place
 	$(BIN)/python tests/kill_resume.py 50
@@ -51,8 +61,17 @@ benchstreams: $(VENV)/bench  ## measure files larger than memory; takes minutes,
 coverage: $(VENV)/bench  ## count how often intervals hold the truth; takes minutes
 	$(BIN)/python benchmarks/intervals.py
 
+choosing: $(VENV)/bench  ## count how often criteria find the number of components; takes ten minutes
+	$(BIN)/python benchmarks/selection.py
+
+benchbayes: $(VENV)/bench  ## measure Bayesian PCA: intervals, errors, time; takes half an hour
+	$(BIN)/python benchmarks/bayesian.py
+
+standard-errors: $(VENV)/bench  ## count how often intervals of the model itself hold the truth; takes ten minutes
+	$(BIN)/python benchmarks/standard_errors.py
+
 clean:  ## forget the environment and everything that was built
-	rm -rf $(VENV) $(CLUSTER) docs/_build docs/_figures docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(CLUSTER) docs/_build docs/_figures docs/examples docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/pip:
 	$(PYTHON) -m venv $(VENV)

@@ -26,8 +26,9 @@ extensions = [
     "mathml",
     "fields",
     "figures",
+    "sphinx_gallery.gen_gallery",  # after the figures, whose settings of matplotlib it takes back
 ]
-exclude_patterns = ["_build", "benchmarks", "_ext", "_templates"]
+exclude_patterns = ["_build", "benchmarks", "_ext", "_templates", "gallery"]
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["probpca.css"]
@@ -44,6 +45,19 @@ autodoc_class_signature = "mixed"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "examples",  # made by every build, and not seen by git
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "capture_repr": (),
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 3600,
+    "write_computation_times": False,  # that page would ask the network for scripts
+}
+
 html_theme = "pydata_sphinx_theme"
 html_title = "probpca"
 html_show_sourcelink = False
@@ -58,7 +72,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {page: [] for page in ("*", "explanation/*")}  # only the reference has a list beside it
+html_sidebars = {page: [] for page in ("*", "explanation/*", "examples/*")}  # only the reference has a list beside it
 pygments_style = "friendly"
 
 

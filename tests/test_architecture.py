@@ -34,6 +34,8 @@ OUTSIDE = {
     "tqdm": {"learning/progress.py"},
     "narwhals": {"sources", "estimators"},
     "matplotlib": {"views"},
+    "altair": {"views/report_charts.py"},
+    "vl_convert": {"views/report_charts.py"},
     "pyarrow": {"sources/arrow"},
     "dask": {"sources/dask.py"},
     "pyspark": {"sources/spark.py", "estimators/spark.py"},

@@ -11,8 +11,9 @@ mpl.use("svg")
 mpl.rcParams.update({"svg.hashsalt": "probpca", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
 
 import matplotlib.pyplot as plt  # noqa: E402
+from sklearn.datasets import load_wine  # noqa: E402
 
-from probpca import PPCA, load_fertility  # noqa: E402
+from probpca import PPCA, LoadingsDisplay, SelectionDisplay, load_fertility  # noqa: E402
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -26,6 +27,16 @@ def draw_all(app: Sphinx) -> None:
     ppca = PPCA(n_components=3).fit(table.values)
     _save(_components(table, ppca), folder / "components.svg")
     _save(_country(table, ppca, "Romania"), folder / "romania.svg")
+    wines = SelectionDisplay.from_data(load_wine().data, standardize=True, random_state=0)
+    _save(wines.figure_, folder / "choices.svg")
+    _save(_loadings(), folder / "loadings.svg")
+
+
+def _loadings() -> Any:
+    wine = load_wine(as_frame=True).data
+    X = (wine - wine.mean()) / wine.std(ddof=0)
+    ppca = PPCA(n_components=3, random_state=0).fit(X)
+    return LoadingsDisplay.from_uncertainty(ppca.uncertainty(X)).figure_
 
 
 def _components(table: Any, ppca: PPCA) -> Any:

@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "probpca.errors": ["DataError", "FileFormatError", "ProbpcaError", "ShapeError", "SourceError"],
-    "probpca.models": ["Gaussian", "LinearGaussian", "StateSpace", "load_model", "save_model"],
+    "probpca.models": ["Gaussian", "LinearGaussian", "ParameterBelief", "StateSpace", "load_model", "save_model"],
     "probpca.inference": [
         "FilteredStates",
         "Forecast",
@@ -54,19 +54,36 @@ _HOMES = {
     ],
     "probpca.sources": ["open_source"],
     "probpca.learning": [
+        "Criterion",
+        "Estimate",
         "FitResult",
         "Gradient",
+        "ParameterUncertainty",
         "PrincipalCoordinates",
+        "Selection",
         "SeriesResult",
         "Settings",
         "Status",
         "Structure",
         "fit_ppca",
         "fit_series",
+        "fit_variational",
         "principal_coordinates",
         "value_and_gradient",
     ],
-    "probpca.estimators": ["PPCA", "LinearDynamicalSystem", "PPCAImputer"],
+    "probpca.estimators": ["PPCA", "BayesianPCA", "LinearDynamicalSystem", "PPCAImputer", "select_n_components"],
+    "probpca.views.selection": ["SelectionDisplay"],
+    "probpca.views.loadings": ["LoadingsDisplay"],
+    "probpca.views.biplot": ["BiplotDisplay"],
+    "probpca.views.convergence": ["ConvergenceDisplay"],
+    "probpca.views.forecast": ["ForecastDisplay"],
+    "probpca.views.imputation": ["ImputationDisplay"],
+    "probpca.views.latent": ["LatentDisplay"],
+    "probpca.views.missingness": ["MissingnessDisplay"],
+    "probpca.views.outliers": ["OutlierDisplay"],
+    "probpca.views.scree": ["ScreeDisplay"],
+    "probpca.views.report": ["report"],
+    "probpca.views.explorer": ["explorer"],
     "probpca.data": ["load_fertility"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -86,8 +103,10 @@ if TYPE_CHECKING:
     )
     from probpca.estimators import (
         PPCA as PPCA,
+        BayesianPCA as BayesianPCA,
         LinearDynamicalSystem as LinearDynamicalSystem,
         PPCAImputer as PPCAImputer,
+        select_n_components as select_n_components,
     )
     from probpca.inference import (
         FilteredStates as FilteredStates,
@@ -127,27 +146,69 @@ if TYPE_CHECKING:
         smooth as smooth,
     )
     from probpca.learning import (
+        Criterion as Criterion,
+        Estimate as Estimate,
         FitResult as FitResult,
         Gradient as Gradient,
+        ParameterUncertainty as ParameterUncertainty,
         PrincipalCoordinates as PrincipalCoordinates,
+        Selection as Selection,
         SeriesResult as SeriesResult,
         Settings as Settings,
         Status as Status,
         Structure as Structure,
         fit_ppca as fit_ppca,
         fit_series as fit_series,
+        fit_variational as fit_variational,
         principal_coordinates as principal_coordinates,
         value_and_gradient as value_and_gradient,
     )
     from probpca.models import (
         Gaussian as Gaussian,
         LinearGaussian as LinearGaussian,
+        ParameterBelief as ParameterBelief,
         StateSpace as StateSpace,
         load_model as load_model,
         save_model as save_model,
     )
     from probpca.sources import (
         open_source as open_source,
+    )
+    from probpca.views.biplot import (
+        BiplotDisplay as BiplotDisplay,
+    )
+    from probpca.views.convergence import (
+        ConvergenceDisplay as ConvergenceDisplay,
+    )
+    from probpca.views.explorer import (
+        explorer as explorer,
+    )
+    from probpca.views.forecast import (
+        ForecastDisplay as ForecastDisplay,
+    )
+    from probpca.views.imputation import (
+        ImputationDisplay as ImputationDisplay,
+    )
+    from probpca.views.latent import (
+        LatentDisplay as LatentDisplay,
+    )
+    from probpca.views.loadings import (
+        LoadingsDisplay as LoadingsDisplay,
+    )
+    from probpca.views.missingness import (
+        MissingnessDisplay as MissingnessDisplay,
+    )
+    from probpca.views.outliers import (
+        OutlierDisplay as OutlierDisplay,
+    )
+    from probpca.views.report import (
+        report as report,
+    )
+    from probpca.views.scree import (
+        ScreeDisplay as ScreeDisplay,
+    )
+    from probpca.views.selection import (
+        SelectionDisplay as SelectionDisplay,
     )
 
 

@@ -46,7 +46,7 @@ def test_rows_that_cannot_be_fitted(rows, error, message):
         PPCA(1).fit(rows)
 
 
-@pytest.mark.parametrize("wrong", [0, -1, 1.5, "cv", 0.0, 1.0, [2], 2.0])
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, "best", 0.0, 1.0, [2], 2.0])
 def test_numbers_of_components_that_mean_nothing(wrong):
     with pytest.raises(InvalidParameterError, match="'n_components' parameter of PPCA must be"):
         PPCA(wrong).fit(ROWS)

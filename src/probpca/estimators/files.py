@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -15,11 +15,7 @@ from probpca.models.files import MODEL_FIELDS, model_arrays, model_from_arrays, 
 if TYPE_CHECKING:
     from pathlib import Path
 
-E = TypeVar("E")
-
-PLAIN = ("log_likelihood_", "n_iter_", "n_samples_", "n_observed_", "rule_", "n_features_in_")
 DRAWS = "draws_"
-ARRAYS = ("trace_", "information_", "empty_features_")
 
 
 def write_estimator(estimator: Any, path: str | Path) -> None:
@@ -36,13 +32,13 @@ def write_estimator(estimator: Any, path: str | Path) -> None:
     header = {
         "kind": type(estimator).__name__,
         "parameters": parameters,
-        "fitted": {name: getattr(estimator, name) for name in PLAIN},
+        "fitted": {name: getattr(estimator, name) for name in estimator._stored_numbers},
         "sketch_error": getattr(estimator, "sketch_error_", 0.0),
         "status": estimator.status_.name,
         "feature_names": None if names is None else [str(name) for name in names],
     }
-    arrays = {name: np.asarray(getattr(estimator, name)) for name in ARRAYS}
-    write_record(path, header, {**model_arrays(estimator.model_), **arrays, **_draw_arrays(estimator)})
+    arrays = {name: np.asarray(getattr(estimator, name)) for name in estimator._stored_arrays}
+    write_record(path, header, {**estimator._parts(), **arrays, **_draw_arrays(estimator)})
 
 
 def _draw_arrays(estimator: Any) -> dict[str, Any]:
@@ -58,7 +54,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def read_estimator(kind: type[E], path: str | Path) -> E:
+def read_estimator(kind: Any, path: str | Path) -> Any:
     """Read what ``write_estimator`` wrote for this kind of estimator."""
     header, arrays = read_record(path)
     if header.get("kind") != kind.__name__:
@@ -66,18 +62,18 @@ def read_estimator(kind: type[E], path: str | Path) -> E:
         raise FileFormatError(msg)
     try:
         estimator: Any = kind(**header["parameters"])
-        for name in PLAIN:
+        for name in kind._stored_numbers:
             setattr(estimator, name, header["fitted"][name])
         estimator.status_ = Status[header["status"]]
         estimator.kept_sketch_error_ = header.get("sketch_error", 0.0)
-        for name in ARRAYS:
+        for name in kind._stored_arrays:
             setattr(estimator, name, arrays[name])
         if header["feature_names"] is not None:
             estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
     except (KeyError, TypeError) as error:
         msg = f"{path} lacks a part of a {kind.__name__}: {error}."
         raise FileFormatError(msg) from error
-    estimator.model_ = model_from_arrays(path, arrays)
+    estimator._take_parts(path, arrays)
     estimator.n_components_ = estimator.model_.n_components
     drawn = [arrays[DRAWS + name] for name in MODEL_FIELDS if DRAWS + name in arrays]
     if drawn:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from probpca.estimators.summary import summary
 from probpca.learning.uncertainty import complete_information
+from probpca.learning.variational import BeliefResult
+from probpca.models.files import model_arrays, model_from_arrays
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from probpca.learning import FitResult, SeriesResult, Status
 
 FITTED = (
@@ -42,17 +47,38 @@ class FitStory:
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def _keep_story(self, result: FitResult | SeriesResult) -> None:
+    def _keep_story(self, result: FitResult | SeriesResult | BeliefResult) -> None:
         self.model_ = result.model
         self.status_ = result.status
-        self.log_likelihood_ = result.log_likelihood
+        if isinstance(result, BeliefResult):
+            self.lower_bound_ = result.lower_bound
+        else:
+            self.log_likelihood_ = result.log_likelihood
         self.trace_ = np.array(result.trace)
         self.n_iter_ = result.n_iter
         self.n_components_ = result.model.n_components
 
 
 class FittedFacts(FitStory):
-    """The same of a linear-Gaussian model of rows."""
+    """The same of a linear-Gaussian model of rows, and what of it goes into a file."""
+
+    _stored_numbers: ClassVar[tuple[str, ...]] = (
+        "log_likelihood_",
+        "n_iter_",
+        "n_samples_",
+        "n_observed_",
+        "rule_",
+        "n_features_in_",
+    )
+    _stored_arrays: ClassVar[tuple[str, ...]] = ("trace_", "information_", "empty_features_")
+
+    def _parts(self) -> dict[str, Any]:
+        """The arrays that make up what was learned."""
+        return model_arrays(self.model_)
+
+    def _take_parts(self, path: str | Path, arrays: Mapping[str, Any]) -> None:
+        """Put them together again."""
+        self.model_ = model_from_arrays(path, arrays)
 
     def summary(self, feature_names: Any = None) -> str:
         """A table for people: how many components, what they hold, how the fit ended."""

@@ -71,9 +71,11 @@ class ImputationQueries:
 
     def _imputed(self, X: Any) -> Imputed:
         check_is_fitted(self)
-        doubt = ParameterDoubt(self.information_, self._inflation())
-        found: Imputed = self._answer(partial(_with_doubt, doubt), X)  # type: ignore[attr-defined]
+        found: Imputed = self._answer(partial(_with_doubt, self._doubt()), X)  # type: ignore[attr-defined]
         return found
+
+    def _doubt(self) -> ParameterDoubt:
+        return ParameterDoubt.of_fit(self.model_, self.information_, self._inflation())
 
     def _names(self) -> Any:
         return getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.model_.n_features)])

@@ -10,11 +10,12 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from probpca.learning import SOLVERS
+from probpca.learning.selection import RULES
 
 COMPONENTS: list[Any] = [
     Interval(Integral, 1, None, closed="left"),
     Interval(Real, 0, 1, closed="neither"),
-    StrOptions({"bic", "evidence"}),
+    StrOptions(set(RULES)),
     None,
 ]
 
@@ -37,5 +38,11 @@ PPCA_CONSTRAINTS: dict[str, list[Any]] = {
     "keep_source": ["boolean"],
     "n_parameter_draws": [Interval(Integral, 0, None, closed="left")],
     "checkpoint": [str, PathLike, None],
+    "bias_correction": ["boolean"],
     "half_life": [Interval(Real, 0, None, closed="neither"), None],
+}
+
+BAYESIAN_CONSTRAINTS: dict[str, list[Any]] = {
+    **FIT_CONSTRAINTS,
+    "n_components": [Interval(Integral, 1, None, closed="left"), None],
 }

@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
-
-from probpca.errors import SourceError
-from probpca.estimators.files import read_estimator, write_estimator
-from probpca.estimators.fitted import FittedFacts
-from probpca.estimators.imputing import ImputationQueries
 from probpca.estimators.parameters import PPCA_CONSTRAINTS
-from probpca.estimators.queries import LinearGaussianQueries, generator
+from probpca.estimators.queries import generator
 from probpca.estimators.reading import open_table, warn_of_flaws
 from probpca.estimators.streaming import StreamQueries
+from probpca.estimators.table import TableEstimator
+from probpca.estimators.uncertainty import UncertaintyQueries
 from probpca.learning import Settings, fit_ppca
 from probpca.learning.progress import ProgressBar
 from probpca.learning.standardize import fit_standardized
 from probpca.learning.uncertainty import require_rows_in_memory
 
 
-class PPCA(
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    StreamQueries,
-    FittedFacts,
-    ImputationQueries,
-    LinearGaussianQueries,
-    BaseEstimator,  # type: ignore[misc]
-):
+class PPCA(StreamQueries, UncertaintyQueries, TableEstimator):
     r"""Probabilistic principal component analysis by exact maximum likelihood.
 
     .. math:: x = W z + \mu + \varepsilon, \qquad z \sim N(0, I_q), \quad \varepsilon \sim N(0, \sigma^2 I_d)
 
     Parameters
     ----------
-    n_components : int, float, "bic", "evidence" or None, default=None
+    n_components : int, float, str or None, default=None
         Number of components q < d; or the share of variance that they must hold; or the criterion
-        that chooses them. None is BIC over 1 .. min(d - 1, n - 2, 50); where cells are missing over
-        1 .. min(d - 1, n - 2, 20), up to where it has fallen twice.
+        that chooses them: "bic", "cv" and "ard", and for complete rows "evidence", "parallel" and
+        "gavish_donoho"; see ``select_n_components``. None is BIC over 1 .. min(d - 1, n - 2, 50);
+        where cells are missing over 1 .. min(d - 1, n - 2, 20), up to where it has fallen twice.
     solver : str, default="auto"
         For complete rows "auto" and "closed_form" compute the exact maximum with the eigensolver that
         fits the shape; "covariance", "gram", "krylov" and "svd" name that eigensolver. "em", "px_em"
@@ -62,6 +51,9 @@ class PPCA(
     checkpoint : path or None, default=None
         A file to which a fit to rows with missing cells writes what it has after each step; a fit that finds
         it goes on from there, and removes it when it is done. With ``n_components`` given, or rows in a file.
+    bias_correction : bool, default=False
+        Free the noise variance and the variances of the components of the bias that they have where columns
+        are many for the rows. Complete rows only; the model is then not that of largest likelihood.
     half_life : float or None, default=None
         For ``partial_fit``: number of rows after which a row counts for half of what it did, so that the
         model follows a stream that drifts. None: all rows count the same.
@@ -140,6 +132,7 @@ class PPCA(
         keep_source: bool = False,
         n_parameter_draws: int = 0,
         checkpoint: Any = None,
+        bias_correction: bool = False,
         half_life: float | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -156,6 +149,7 @@ class PPCA(
         self.keep_source = keep_source
         self.n_parameter_draws = n_parameter_draws
         self.checkpoint = checkpoint
+        self.bias_correction = bias_correction
         self.half_life = half_life
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -185,7 +179,8 @@ class PPCA(
             if self.keep_source or self.n_parameter_draws:
                 require_rows_in_memory(source)
             checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
-            settings = Settings(self.solver, self.tol, self.max_iter, bar, self.n_init, checkpoint)
+            corrected = bool(self.bias_correction)
+            settings = Settings(self.solver, self.tol, self.max_iter, bar, self.n_init, checkpoint, corrected)
             self._keep(fit(source, self.n_components, settings, rng))
         self.draw_seed_ = int(rng.integers(2**63))
         if self.keep_source:
@@ -194,25 +189,3 @@ class PPCA(
             self.parameter_draws_ = self._draw_parameters(source, 0, self.n_parameter_draws)
         warn_of_flaws(self)
         return self
-
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None, cell_weight: Any = None) -> Any:
-        """Fit, then return the posterior means of the same rows."""
-        if isinstance(X, Iterator):
-            msg = "fit_transform reads its rows twice; an iterator can be read once.\nHint: pass a list of batches."
-            raise SourceError(msg)
-        return self.fit(X, y, sample_weight=sample_weight, cell_weight=cell_weight).transform(X)
-
-    def to_file(self, path: str | Path) -> None:
-        """Write parameters and fitted model to one file that holds no code."""
-        write_estimator(self, path)
-
-    @classmethod
-    def from_file(cls, path: str | Path) -> PPCA:
-        """Read what ``to_file`` wrote."""
-        return read_estimator(cls, path)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        return tags

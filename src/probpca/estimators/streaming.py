@@ -104,7 +104,8 @@ class StreamQueries:
 
     def _settings(self) -> Settings:
         parameters: Any = self
-        return Settings(parameters.solver, parameters.tol, parameters.max_iter)
+        corrected = bool(parameters.bias_correction)
+        return Settings(parameters.solver, parameters.tol, parameters.max_iter, bias_correction=corrected)
 
     def _set_stream(self, stream: Stream) -> None:
         for name in (*FITTED, "source_", "parameter_draws_"):

@@ -51,11 +51,12 @@ def dynamics_summary(estimator: Any, feature_names: Any = None) -> str:
 
 
 def _ending(estimator: Any, several: str, count: float, unit: str) -> list[str]:
-    """Noise, likelihood and status; ``several`` says what a noise variance for each feature means."""
-    each = estimator.log_likelihood_ / count
+    """Noise, what was maximised, and status; ``several`` says what a noise variance for each feature means."""
+    bounded = hasattr(estimator, "lower_bound_")
+    label, value = ("lower bound", estimator.lower_bound_) if bounded else ("log-likelihood", estimator.log_likelihood_)
     return [
         f"{'noise variance':<18}{_noise(estimator.noise_variance_, several)}",
-        f"{'log-likelihood':<18}{estimator.log_likelihood_:,.2f}  ({each:.4f} a {unit})",
+        f"{label:<18}{value:,.2f}  ({value / count:.4f} a {unit})",
         f"{'status':<18}{estimator.status_.value}",
     ]
 

@@ -10,7 +10,7 @@ import numpy as np
 from probpca.inference.intervals import central_interval
 from probpca.inference.observed import seen
 from probpca.inference.sampling import explore
-from probpca.linalg.packed import inverse, packed_size, row_order
+from probpca.linalg.packed import doubled_sides, identity, inverse, outer_products, packed_size
 from probpca.rows import as_block
 from probpca.rows.block import dense_values
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from probpca.inference.observed import Seen
     from probpca.models import LinearGaussian
     from probpca.rows import Rows
-    from probpca.typing import Array
+    from probpca.typing import Array, Index
 
 
 class Imputed(NamedTuple):
@@ -33,26 +33,39 @@ class Imputed(NamedTuple):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class ParameterDoubt:
-    r"""How well the rows of a fit determine the parameters of each feature.
+    r"""How well the parameters of each feature are known: :math:`[w_j; \mu_j]` has covariance :math:`\Sigma_j`.
 
-    Given the latents, :math:`[w_j; \mu_j]` has covariance :math:`\sigma^2 A_j^{-1}`, with
-    :math:`A_j = \sum_{i \in R_j} E[t_i t_i^\top]`, and the noise variance that maximises the likelihood is
-    too small by the share of degrees of freedom that the parameters took.
+    The variance of a cell is then, with t = [z; 1] and :math:`\psi_j` the noise variance without what doubt adds,
+
+    .. math:: \psi_j + w_j^\top P w_j + \operatorname{tr}(\Sigma_j E[t t^\top])
     """
 
-    information: Array  # A_j, packed by rows: (., d), or (., 1) if all are the same
-    inflation: float  # of the noise variance: residual cells over degrees of freedom
+    noise: Array  # psi: () or (d,)
+    spread: Array  # Sigma_j, packed by rows: (., d), or (., 1) if all are the same
 
-    def entries(self) -> Array:
-        """Entries of A_j^{-1} such that a sum over packed moments is the trace: (., d or 1)."""
-        q = int(np.sqrt(2 * len(self.information)))
-        rows, columns = row_order(q)
-        known = self.information[-1] > 0
-        safe = np.where(known, self.information, np.where(rows == columns, 1.0, 0.0)[:, None])
-        entries = inverse(safe) * np.where(rows == columns, 1.0, 2.0)[:, None]
-        return np.where(known, entries, np.where(np.arange(len(rows)) == len(rows) - 1, np.inf, 0.0)[:, None])
+    @classmethod
+    def of_fit(cls, model: LinearGaussian, information: Array, inflation: float) -> ParameterDoubt:
+        r"""The doubt that maximum likelihood leaves.
+
+        Given the latents it is :math:`\Sigma_j = \psi_j A_j^{-1}`, with ``information``
+        :math:`A_j = \sum_{i \in R_j} E[t_i t_i^\top]`; and the noise variance that maximises the likelihood is too
+        small by the share of degrees of freedom that the parameters took, ``inflation``.
+        """
+        noise = np.asarray(inflation * model.noise_variance)
+        known = information[-1] > 0
+        spread = noise * inverse(np.where(known, information, identity(model.n_components + 1)))
+        return cls(noise, spread).without(np.flatnonzero(~known))
+
+    def without(self, unknown: Index) -> ParameterDoubt:
+        """Of some features nothing was ever observed: their mean may be anything."""
+        if unknown.size == 0:
+            return self
+        spread = self.spread.copy()
+        spread[:, unknown] = 0.0
+        spread[-1, unknown] = np.inf
+        return ParameterDoubt(self.noise, spread)
 
 
 def impute(model: LinearGaussian, x: Rows) -> Array:
@@ -87,15 +100,14 @@ def impute_with_doubt(model: LinearGaussian, x: Rows, doubt: ParameterDoubt | No
     block = as_block(x, model.n_features)
     values = dense_values(block)
     std = np.zeros(values.shape)
-    factor = 1.0 if doubt is None else doubt.inflation
-    entries = None if doubt is None else doubt.entries()
+    noise = model.noise_variance if doubt is None else doubt.noise
     for part in seen(model, block):
-        variance = part.doubt() + factor * part.noise
-        if entries is not None:
+        variance = part.doubt() * np.square(part.scale) + noise
+        if doubt is not None:
             # The last entry is that of the mean; of a feature that was never seen it is infinite.
-            moments = _second_moments(part)
-            variance = variance + factor * part.noise * (moments[:-1].T @ entries[:-1] + entries[-1])
-        _fill(std, part, np.sqrt(variance) * part.scale, where=values)
+            moments = doubled_sides(_second_moments(part))
+            variance = variance + moments[:-1].T @ doubt.spread[:-1] + doubt.spread[-1]
+        _fill(std, part, np.sqrt(variance), where=values)
         _fill(values, part, part.predicted(part.latents.mean))
     return Imputed(values, std)
 
@@ -112,8 +124,7 @@ def _second_moments(part: Seen) -> Array:
     """Entries of E[t t'], t = [z; 1], packed by rows: ((q + 1)(q + 2) / 2, b)."""
     q, b = part.latents.mean.shape
     t = np.vstack([part.latents.mean, np.ones(b)])
-    rows, columns = row_order(q + 1)
-    moments = t[rows] * t[columns]
+    moments = outer_products(t)
     moments[: packed_size(q)] += part.covariance
     return moments
 

@@ -27,21 +27,26 @@ _arranged: WeakKeyDictionary[LinearGaussian, Tables] = WeakKeyDictionary()
 @final
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """A model as products with cells want it: one column per feature, the mean less the centre of the cells."""
+    """A model as products with cells want it: one column per feature, the mean less the centre of the cells.
+
+    Parameters that are known up to a ``spread`` enter by their expected outer products.
+    """
 
     loadings: Array  # W' and below it mu - centre: (q + 1, d)
     noise: Array  # sigma2: ()
     centre: Array  # (d,)
+    spread: Array | None = None  # covariance of [w_j; mu_j], packed by rows: (., d), or (., 1) if all are the same
 
     @classmethod
-    def of(cls, model: LinearGaussian, centre: Array) -> Tables:
+    def of(cls, model: LinearGaussian, centre: Array, spread: Array | None = None) -> Tables:
         """Arrange a model; once for all blocks that have the same centre."""
         with _lock:
             known = _arranged.get(model)
-            if known is None or known.centre is not centre:
+            if known is None or known.centre is not centre or known.spread is not spread:
                 if (1 + len(_arranged)) * model.loadings.nbytes * (model.n_components + 3) > 2 * KEPT_BYTES:
                     _arranged.clear()
-                known = cls(np.vstack([model.loadings.T, model.mean - centre]), model.noise_variance, centre)
+                theta = np.vstack([model.loadings.T, model.mean - centre])
+                known = cls(theta, model.noise_variance, centre, spread)
                 _ = known.products
                 _arranged[model] = known
             return known
@@ -58,10 +63,12 @@ class Tables:
 
     @cached_property
     def products(self) -> Array:
-        """Entries of w w' / psi, and of -mu w / psi as their border: (q (q + 1) / 2 + q, d)."""
+        """Entries of E[w w'] / psi, and of -E[mu w] / psi as their border: (q (q + 1) / 2 + q, d)."""
         table = np.empty((packed_size(self.q + 1) - 1, self.centre.size))
         for out, row, column in zip(table, *bordered_order(self.q), strict=True):
             np.multiply(self.loadings[row], self.encoder[column], out=out)
+            if self.spread is not None:
+                np.add(out, self.spread[packed_size(row) + column] / self.noise, out=out)
             if row == self.q:
                 np.negative(out, out=out)
         return table

@@ -10,7 +10,7 @@ import numpy as np
 
 from probpca.errors import DataError
 from probpca.inference.latents import Tables, latents
-from probpca.linalg.packed import packed_size, row_order, unpack
+from probpca.linalg.packed import doubled_sides, outer_products, packed_size, row_order, unpack
 from probpca.rows import observe
 from probpca.rows.block import with_units
 
@@ -113,8 +113,7 @@ class Seen:
 
 def doubled(loadings: Array) -> Array:
     """Entries of w w' such that a sum over packed entries of P is w'P w: (q (q + 1) / 2, d)."""
-    rows, columns = row_order(len(loadings))
-    return loadings[rows] * loadings[columns] * np.where(rows == columns, 1.0, 2.0)[:, None]
+    return doubled_sides(outer_products(loadings))
 
 
 def seen(model: LinearGaussian, block: Block) -> Iterator[Seen]:

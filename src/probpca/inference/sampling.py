@@ -8,10 +8,12 @@ import numpy as np
 
 from probpca.inference.coding import decode
 from probpca.inference.posterior import posterior, posterior_mean, posterior_root
+from probpca.linalg.packed import unpack
+from probpca.models import LinearGaussian
 from probpca.rows import as_block
 
 if TYPE_CHECKING:
-    from probpca.models import LinearGaussian
+    from probpca.models import ParameterBelief
     from probpca.rows import Rows
     from probpca.typing import Array
 
@@ -28,6 +30,17 @@ def sample(model: LinearGaussian, n: int, *, rng: np.random.Generator) -> Array:
     (5, 3)
     """
     return add_noise(model, decode(model, rng.standard_normal((n, model.n_components))), rng)
+
+
+def sample_parameters(belief: ParameterBelief, *, rng: np.random.Generator) -> LinearGaussian:
+    """Draw loadings and a mean from what is believed about them."""
+    theta = np.column_stack([belief.centre.loadings, belief.centre.mean])  # (d, q + 1)
+    root = np.zeros((belief.spread.shape[1], *[theta.shape[1]] * 2))
+    known = belief.spread[-1] > 0
+    root[known] = np.linalg.cholesky(unpack(belief.spread[:, known]))
+    noise = rng.standard_normal(theta.shape)
+    theta += np.einsum("jab,jb->ja", np.broadcast_to(root, (*theta.shape, theta.shape[1])), noise)
+    return LinearGaussian(theta[:, -1], theta[:, :-1], belief.centre.noise_variance)
 
 
 def sample_latent(model: LinearGaussian, x: Rows, n_draws: int, *, rng: np.random.Generator) -> Array:

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from probpca.errors import ShapeError
+from probpca.learning.choice.threshold import gavish_donoho
 from probpca.learning.eigensolvers import choose_regime, solve_spectrum
 from probpca.learning.results import FitResult, Regime, Settings, Status
-from probpca.learning.selection import Curve, bic, check_count, evidence, share_of_variance
+from probpca.learning.selection import RULES, Curve, bic, check_count, evidence, n_above, share_of_variance
 from probpca.learning.spectrum import Spectrum, log_likelihood_of, model_of, noise_of
 
 if TYPE_CHECKING:
     from probpca.sources import Source
 
-Components: TypeAlias = "int | float | np.integer[Any] | np.floating[Any] | Literal['bic', 'evidence'] | None"
+Components: TypeAlias = (
+    "int | float | np.integer[Any] | np.floating[Any] "
+    "| Literal['bic', 'evidence', 'cv', 'ard', 'parallel', 'gavish_donoho'] | None"
+)
 
 LARGEST_BY_BIC = 50
 
@@ -65,22 +69,26 @@ def choose_components(source: Source, n_components: Components, settings: Settin
     d = source.n_features
     match n_components.item() if isinstance(n_components, np.generic) else n_components:
         case None | "bic":
-            spectrum = _spectrum(source, _most(source, LARGEST_BY_BIC), settings, rng)
+            spectrum = leading_spectrum(source, most_pairs(source, LARGEST_BY_BIC), settings, rng)
             curve = bic(spectrum, int(min(spectrum.values.size, max(spectrum.weight - 2, 1))))
             return Chosen(curve.best, spectrum, "BIC", curve)
         case "evidence":
-            spectrum = _spectrum(source, _most(source, d - 1), settings, rng)
+            spectrum = leading_spectrum(source, most_pairs(source, d - 1), settings, rng)
             curve = evidence(spectrum)
-            return Chosen(curve.best, spectrum, "Minka's evidence", curve)
+            return Chosen(curve.best, spectrum, RULES["evidence"], curve)
+        case "gavish_donoho":
+            spectrum = leading_spectrum(source, most_pairs(source, d - 1), settings, rng)
+            curve = gavish_donoho(spectrum)
+            return Chosen(n_above(curve), spectrum, RULES["gavish_donoho"], curve)
         case int(q) if not isinstance(q, bool):
             check_count(q, d)
-            return Chosen(q, _spectrum(source, q, settings, rng), "as given")
+            return Chosen(q, leading_spectrum(source, q, settings, rng), "as given")
         case float(share) if 0 < share < 1:
             return _by_share(source, share, settings, rng)
     raise unknown_components(n_components)
 
 
-def unknown_components(n_components: object, words: str = "'bic', 'evidence' or None") -> ShapeError:
+def unknown_components(n_components: object, words: str = f"{', '.join(map(repr, RULES))} or None") -> ShapeError:
     """What to say of a number of components that is none."""
     return ShapeError(
         "n_components must be an int from 1 to n_features - 1, a share of variance between 0 and 1, "
@@ -90,11 +98,11 @@ def unknown_components(n_components: object, words: str = "'bic', 'evidence' or 
 
 def _by_share(source: Source, share: float, settings: Settings, rng: np.random.Generator) -> Chosen:
     """Compute ever more eigenpairs until they hold the share."""
-    k, most = _most(source, LARGEST_BY_BIC), _most(source, source.n_features - 1)
+    k, most = most_pairs(source, LARGEST_BY_BIC), most_pairs(source, source.n_features - 1)
     if not source.repeatable:
         k = most
     while True:
-        spectrum = _spectrum(source, k, settings, rng)
+        spectrum = leading_spectrum(source, k, settings, rng)
         chosen = _holding(spectrum, share)
         if chosen is None and k == most:
             chosen = _holding_less(spectrum, most, share, "the noise needs one axis")
@@ -115,14 +123,15 @@ def _holding_less(spectrum: Spectrum, q: int, share: float, why: str) -> Chosen:
     return Chosen(q, spectrum, f"{held:.4g} of the variance, not {share:.4g}: {why}")
 
 
-def _most(source: Source, limit: int) -> int:
+def most_pairs(source: Source, limit: int) -> int:
     """At most ``limit`` eigenpairs, and no more than the rows can have."""
     check_count(1, source.n_features)
     rows = source.n_features if source.n_rows is None else source.n_rows
     return max(min(source.n_features - 1, rows - 1, limit), 1)
 
 
-def _spectrum(source: Source, k: int, settings: Settings, rng: np.random.Generator) -> Spectrum:
+def leading_spectrum(source: Source, k: int, settings: Settings, rng: np.random.Generator) -> Spectrum:
+    """The largest k eigenpairs, with the solver that the settings name if that is one of theirs."""
     regime = settings.solver if settings.solver in get_args(Regime) else choose_regime(source, k)
     if regime == "gram" and source.n_rows is not None and k >= source.n_rows:
         regime = "svd"  # the inner products of so few rows have fewer axes than were asked for

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from probpca.learning.checks import MissingCellsError, require_usable, warn_of_no_checkpoint
+from probpca.learning.choice.judging import choose_by_rows
 from probpca.learning.closed_form import choose_components, closed_form
+from probpca.learning.condensing import boiled_down
 from probpca.learning.em import EM, ZeroNoiseEM
 from probpca.learning.expectation import expect, expect_zero_noise
 from probpca.learning.gradient import ascend
@@ -17,20 +19,19 @@ from probpca.learning.loop import Iterated, Monitor, iterate
 from probpca.learning.missing import fit_missing
 from probpca.learning.products import covariance_product, outside_energy
 from probpca.learning.results import ZERO_NOISE, FitResult, Iterative, Settings, Status
-from probpca.learning.selection import check_count, given_count
+from probpca.learning.selection import check_count, given_count, is_by_rows
 from probpca.learning.spectrum import NOISE_FLOOR, Spectrum, log_likelihood_of, model_of, noise_of, resolution_of_rows
+from probpca.learning.spiked import without_bias
 from probpca.linalg.rotations import orthonormal
 from probpca.models import LinearGaussian
 from probpca.sources import open_source
-from probpca.statistics import Root, Spread
+from probpca.statistics import Spread
 
 if TYPE_CHECKING:
     from probpca.learning.closed_form import Components
     from probpca.sources import Source
     from probpca.typing import Array
 
-LARGEST_ROOT = 2000
-"""Features up to which rows are boiled down to a square root of their scatter before iterating."""
 START_STEPS = 3
 """Products with the covariance that turn random directions into a start."""
 
@@ -39,9 +40,13 @@ def fit_ppca(source: Source, n_components: Components, settings: Settings, rng: 
     """Fit PPCA by maximum likelihood, to complete rows or to the cells of rows that were observed."""
     source = open_source(source)
     check_count(1, source.n_features)
+    if is_by_rows(n_components):
+        source, q, rule = choose_by_rows(source, str(n_components), rng)
+        return fit_ppca(source, q, settings, rng)._replace(rule=rule)
     if not source.incomplete:
         try:
-            return fit_complete(source, n_components, settings, rng)
+            result = fit_complete(source, n_components, settings, rng)
+            return without_bias(result) if settings.bias_correction else result
         except MissingCellsError:
             pass
     return fit_missing(source, n_components, settings, rng)
@@ -53,7 +58,7 @@ def fit_complete(source: Source, n_components: Components, settings: Settings, r
         return closed_form(source, n_components, settings, rng)
     if settings.checkpoint is not None:
         warn_of_no_checkpoint("where no cell is missing")
-    rows = source if settings.solver.startswith("incremental") else _boiled_down(source)
+    rows = source if settings.solver.startswith("incremental") else boiled_down(source)
     spread = rows.fold(Spread.of)
     require_usable(source, spread.count, spread.mean, spread.total)
     q, rule = _count(rows, n_components, settings, rng)
@@ -97,17 +102,6 @@ def _start(rows: Source, spread: Spread, q: int, rng: np.random.Generator) -> Li
     spectrum = rayleigh_ritz(rows, spread, span)
     loadings = spectrum.axes * np.sqrt(spectrum.values)
     return LinearGaussian(spread.mean, loadings, np.asarray(noise_of(spectrum, q).variance))
-
-
-def _boiled_down(source: Source) -> Source:
-    """Complete rows are worth as many as there are features to any of these solvers: one pass."""
-    many = source.n_rows is None or source.n_rows > 2 * source.n_features
-    if not many or source.n_features > LARGEST_ROOT:
-        return source
-    root = source.fold(Root.of)
-    require_usable(source, root.count, root.mean, root.energy)
-    rows, weight = root.as_rows()
-    return open_source(rows, weight=weight, n_jobs=source.n_jobs)
 
 
 def _count(rows: Source, n_components: Components, settings: Settings, rng: np.random.Generator) -> tuple[int, str]:

@@ -43,10 +43,16 @@ def fit_missing(source: Source, n_components: Components, settings: Settings, rn
             "Hint: solver='auto' (or 'px_em', 'em', 'gradient') learns from the cells that were observed."
         )
         raise DataError(msg)
-    if not source.repeatable:
-        source = source.keep(_as_it_is)
+    if settings.bias_correction:
+        msg = (
+            "bias_correction=True needs complete rows: its formulas are those of eigenvalues; cells are missing here.\n"
+            "Hint: bias_correction=False."
+        )
+        raise DataError(msg)
+    source = repeatable(source)
     with one_blas_thread():
-        problem, sample = _open(source, settings, rng)
+        columns, sample = summarised(source, rng)
+        problem = Problem.of(source, columns, settings, rng)
         checkpoint = None
         if settings.checkpoint is not None:
             known = fingerprint(problem.rows, problem.columns)
@@ -59,7 +65,7 @@ def fit_missing(source: Source, n_components: Components, settings: Settings, rn
         checkpoint.remove()
     collapsed = float(model.noise_variance) <= 2 * problem.floor
     status = Status.NOISE_COLLAPSED if collapsed else fitted.ended.status
-    trace, columns = fitted.ended.trace, problem.columns
+    trace = fitted.ended.trace
     cells = float(columns.observed.sum())
     empty = np.flatnonzero(columns.observed == 0)
     return FitResult(
@@ -67,15 +73,20 @@ def fit_missing(source: Source, n_components: Components, settings: Settings, rn
     )
 
 
-def _open(source: Source, settings: Settings, rng: np.random.Generator) -> tuple[Problem, Source | None]:
-    """Summarise the rows, and draw some of them if they are not at hand."""
+def summarised(source: Source, rng: np.random.Generator) -> tuple[Columns, Source | None]:
+    """What is observed of each column, and some of the rows if they are not at hand."""
     if source.in_memory:
-        return Problem.of(source, source.fold(Columns.of), settings, rng), None
+        return source.fold(Columns.of), None
     size = max(SAMPLE_CELLS // source.n_features, SAMPLE_ROWS)
     draw = partial(Distinct.of, size, int(rng.integers(2**63)))
     both = source.fold(partial(Both.of, Columns.of, draw))
-    problem, drawn = Problem.of(source, both.first, settings, rng), both.second
-    return problem, open_source(drawn.rows, weight=drawn.weight, n_jobs=source.n_jobs)
+    drawn = both.second
+    return both.first, open_source(drawn.rows, weight=drawn.weight, n_jobs=source.n_jobs)
+
+
+def repeatable(source: Source) -> Source:
+    """Rows that can be read again: those of an iterator are kept."""
+    return source if source.repeatable else source.keep(_as_it_is)
 
 
 def _resumed(problem: Problem, checkpoint: Checkpoint | None) -> Fitted | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from probpca.inference.latents import Tables, latents
 from probpca.inference.likelihood import LOG_2PI
-from probpca.linalg.packed import multiply, pack, packed_size, row_order
+from probpca.linalg.packed import multiply, pack, packed_size, row_order, traces
 from probpca.statistics import Regression
 
 if TYPE_CHECKING:
@@ -23,14 +23,17 @@ CLEAR = 1e-4
 """Share of noise in the variance from which on differences of sums of squares keep enough digits."""
 
 
-def expect_observed(model: LinearGaussian, block: Observed) -> Regression:
+def expect_observed(model: LinearGaussian, block: Observed, spread: Array | None = None) -> Regression:
     """Summarise a block with missing cells at the given parameters, with one noise variance.
+
+    Parameters may be known up to a ``spread``, the covariance of those of each feature; then what stands for
+    the log-likelihood of rows is its lower bound, the best that latents and parameters believed apart can reach.
 
     Two matrix products per part of the block: the mask with outer products of loadings, and moments
     of latents with the mask. Where the noise is a fair share of the variance, squared residuals
     follow from the sums; where it is small they are summed residual by residual.
     """
-    tables = Tables.of(model, block.centre)
+    tables = Tables.of(model, block.centre, spread)
     clear = float(model.noise_variance) > CLEAR * np.square(model.loadings).sum(axis=1).max()
     return _from_sums(tables, block.parts) if clear else _from_residuals(tables, block.parts)
 
@@ -78,6 +81,8 @@ def _from_sums(tables: Tables, parts: tuple[Part, ...]) -> Regression:
     fitted = multiply(sums.gram, theta)
     centred = sums.squares - mean * (2 * sums.right[-1] - mean * sums.gram[-1])  # of x - mu: (d,)
     sums.distance += float(centred.sum()) / sums.noise
+    if tables.spread is not None:
+        sums.distance += float((tables.spread[-1] * sums.gram[-1]).sum()) / sums.noise
     squares = sums.squares + np.einsum("kd,kd->d", theta, fitted - 2 * sums.right)
     return sums.regression(sums.right - fitted, squares)
 
@@ -96,6 +101,8 @@ def _from_residuals(tables: Tables, parts: tuple[Part, ...]) -> Regression:
         sums.distance += float(w @ np.square(found.mean).sum(axis=0))
         sums.count(part, found)
     sums.distance += float(sums.squares.sum()) / sums.noise
+    if tables.spread is not None:
+        sums.distance += float(traces(sums.gram, np.broadcast_to(tables.spread, sums.gram.shape)).sum()) / sums.noise
     return sums.shrunk()
 
 

@@ -68,7 +68,7 @@ class Problem:
         require_observed(source, columns)
         centre = columns.mean.astype(np.float32 if source.single_precision else np.float64).astype(np.float64)
         rows = source.keep(partial(observe, centre=centre))
-        floor = NOISE_FLOOR * float(columns.squares.sum() / columns.weight.sum())
+        floor = noise_floor(columns)
         return cls(rows, columns, floor, settings, rng, Steps(EM(floor, settings.solver != "em"), rows))
 
     def best(self, model: LinearGaussian) -> Iterated[LinearGaussian]:
@@ -99,3 +99,8 @@ class Problem:
                 return ascend(self.rows, start, self.floor, monitor)
             case _:
                 return iterate_accelerated(steps, start, monitor, self.floor)
+
+
+def noise_floor(columns: Columns) -> float:
+    """The smallest noise variance that is taken for one."""
+    return NOISE_FLOOR * float(columns.squares.sum() / columns.weight.sum())

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import time
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self
 
 from tqdm.auto import tqdm
 
 if TYPE_CHECKING:
     from probpca.learning.loop import Progress
+
+PATIENCE: ContextVar[float] = ContextVar("PATIENCE", default=0.0)
+"""Seconds that pass before anything is shown."""
+
+
+def _bar(**options: Any) -> tqdm[Any]:
+    return tqdm(delay=PATIENCE.get(), **options)
+
+
+def _say(bar: tqdm[Any], words: str) -> None:
+    """Show words beside the bar; at once, unless it is not yet shown itself."""
+    bar.set_postfix_str(words, refresh=time.time() >= bar.start_t + (bar.delay or 0.0))
 
 
 class ProgressBar:
@@ -37,17 +51,52 @@ class ProgressBar:
         if not self._enabled:
             return
         if self._pass is None:
-            self._pass = tqdm(total=total, unit="part", desc="reading", leave=False, position=1)
+            self._pass = _bar(total=total, unit="part", desc="reading", leave=False, position=1)
         self._pass.update(done - self._pass.n)
         if done == total:
             self._pass.close()
             self._pass = None
+
+    def draws(self, done: int, total: int) -> None:
+        """Show how many of so many independent fits are done."""
+        if not self._enabled:
+            return
+        if self._bar is None:
+            self._bar = _bar(total=total, unit="draw")
+        self._bar.update(done - self._bar.n)
 
     def __call__(self, progress: Progress) -> None:
         """Show one step."""
         if not self._enabled:
             return
         if self._bar is None:
-            self._bar = tqdm(total=progress.max_iter, unit="step")
-        self._bar.set_postfix_str(f"ll {progress.log_likelihood:.6g}, to gain {progress.remaining:.2g}")
+            self._bar = _bar(total=progress.max_iter, unit="step")
+        _say(self._bar, f"ll {progress.log_likelihood:.6g}, to gain {progress.remaining:.2g}")
         self._bar.update(progress.iteration - self._bar.n)
+
+
+class StageBar:
+    """A line that says what is being done, and counts what has been."""
+
+    def __init__(self, *, enabled: bool) -> None:
+        """Prepare a line, which appears with the first stage; a disabled one never does."""
+        self._enabled = enabled
+        self._bar: tqdm[Any] | None = None
+
+    def __enter__(self) -> Self:
+        """Return the line itself."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close the line."""
+        if self._bar is not None:
+            self._bar.close()
+
+    def __call__(self, stage: str) -> None:
+        """Show the next stage."""
+        if not self._enabled:
+            return
+        if self._bar is None:
+            self._bar = _bar(unit="stage")
+        _say(self._bar, stage)
+        self._bar.update()

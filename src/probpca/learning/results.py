@@ -32,6 +32,7 @@ class Settings:
     watch: Watch | None = None
     n_init: int = 1
     checkpoint: Path | None = None  # where a long fit leaves what it has
+    bias_correction: bool = False  # free variances of the bias that many columns bring
 
     def __post_init__(self) -> None:
         """Refuse a solver that does not exist."""
@@ -61,6 +62,8 @@ class Status(Enum):
         "max_iter was reached first; the fit is kept as it is. Raise max_iter or loosen tol; a state that moves "
         "without surprises has a process noise that shrinks for ever: fix it, or take fewer components."
     )
+    BOUND_CONVERGED = "The estimated remaining gain of the lower bound fell below tol."
+    BOUND_MAX_ITER = "max_iter was reached first; the fit is kept as it is. Raise max_iter or loosen tol."
     NOISE_COLLAPSED = (
         "The components explain the data completely, so the noise variance has no maximum-likelihood "
         "value above zero and was set to 1e-12 of the mean variance. Use fewer components or more rows."
@@ -69,7 +72,7 @@ class Status(Enum):
     @property
     def converged(self) -> bool:
         """Is the model the optimum that was asked for?"""
-        return self in (Status.EXACT, Status.CONVERGED, Status.SKETCHED, Status.ONLINE)
+        return self in (Status.EXACT, Status.CONVERGED, Status.BOUND_CONVERGED, Status.SKETCHED, Status.ONLINE)
 
 
 class FitResult(NamedTuple):

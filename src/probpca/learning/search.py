@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from probpca.errors import DataError
 from probpca.inference.coding import explained_variance_ratio
 from probpca.learning.closed_form import unknown_components
-from probpca.learning.selection import check_count, n_parameters
+from probpca.learning.selection import Curve, check_count, n_parameters, need_complete_rows
 from probpca.learning.spectral import spectral_start
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ class Fitted(NamedTuple):
 
     ended: Iterated[LinearGaussian]
     rule: str
+    curve: Curve | None = None
 
 
 def search(problem: Problem, n_components: Components) -> Fitted:
@@ -37,14 +37,13 @@ def search(problem: Problem, n_components: Components) -> Fitted:
     d, rows = problem.rows.n_features, int(problem.columns.count)
     match n_components.item() if isinstance(n_components, np.generic) else n_components:
         case None | "bic":
-            return _by_bic(problem, max(min(d - 1, rows - 2, LARGEST_BY_BIC), 1))
+            return by_bic(problem, max(min(d - 1, rows - 2, LARGEST_BY_BIC), 1))
         case int(q) if not isinstance(q, bool):
             return Fitted(problem.best(first_model(problem, q)), "as given")
         case float(share) if 0 < share < 1:
             return _by_share(problem, share, max(min(d - 1, rows - 2), 1))
-        case "evidence":
-            msg = "Minka's evidence needs complete rows; cells are missing here.\nHint: n_components='bic'."
-            raise DataError(msg)
+        case "evidence" | "parallel" | "gavish_donoho" as name:
+            raise need_complete_rows(name)
     raise unknown_components(n_components)
 
 
@@ -54,23 +53,24 @@ def first_model(problem: Problem, q: int) -> LinearGaussian:
     return spectral_start(problem.rows, problem.columns, q, problem.rng).model(q)
 
 
-def _by_bic(problem: Problem, most: int) -> Fitted:
+def by_bic(problem: Problem, most: int) -> Fitted:
     """Ever more components, each fit started from the one before, until BIC has fallen twice."""
     d = problem.rows.n_features
     # A row with half of its cells observed counts for half a row.
     penalty = 0.5 * np.log(max(problem.columns.observed.sum() / d, 2.0))
-    best, best_score, worse = None, -np.inf, 0
+    best, scores = None, []
     for ended in _path(problem, most):
         q = ended.state.n_components
         collapsed = float(ended.state.noise_variance) <= 2 * problem.floor
-        score = -np.inf if collapsed else ended.trace[-1] - penalty * n_parameters(d, q)
-        if best is None or score > best_score:
-            best, best_score, worse = ended, score, 0
-        else:
-            worse += 1
-        if worse == PATIENCE or collapsed:
+        if collapsed and best is not None:
             break
-    return Fitted(best, "BIC")  # type: ignore[arg-type]
+        scores.append(ended.trace[-1] - penalty * n_parameters(d, q))
+        if best is None or scores[-1] > max(scores[:-1]):
+            best = ended
+        if collapsed or q - best.state.n_components == PATIENCE:
+            break
+    curve = Curve(np.arange(1, len(scores) + 1), np.array(scores))
+    return Fitted(best, "BIC", curve)  # type: ignore[arg-type]
 
 
 def _by_share(problem: Problem, share: float, most: int) -> Fitted:

@@ -15,6 +15,22 @@ if TYPE_CHECKING:
     from probpca.typing import Array, Index
 
 
+RULES = {
+    "bic": "BIC",
+    "evidence": "Minka's evidence",
+    "cv": "cross-validation of cells",
+    "ard": "automatic relevance determination",
+    "parallel": "parallel analysis",
+    "gavish_donoho": "the threshold of Gavish and Donoho",
+}
+"""Criteria, and what a fit calls them."""
+COMPLETE_ONLY = ("evidence", "parallel", "gavish_donoho")
+BY_ROWS = ("cv", "ard", "parallel")
+"""Criteria that look at rows, not at sums of them."""
+SAME = 1e-12
+"""Relative difference of two eigenvalues up to which they count as one."""
+
+
 class Curve(NamedTuple):
     """A criterion, larger is better, for each number of components."""
 
@@ -72,23 +88,28 @@ def _log_prior(m: int) -> Array:
 def _log_curvature(values: Array, noise: Array, n: float) -> Array:
     """Log-determinant of the Hessian at the maximum, for k = 1 .. m - 1.
 
-    Pairs (i, j) with i <= k < j see the noise v in place of the j-th eigenvalue. Only a row of the
-    table of pairs is held at a time.
+    A pair (i, j) has the entry n (l_i - l_j)(l_i - h_j) / (l_i h_j), with h_j = l_j within the first k and the
+    noise v beyond. Only a row of the table of pairs is held at a time.
     """
     m = values.size
-    inverse = 1 / values
-    tiny = np.finfo(float).tiny
-    inner, outer = np.zeros(m), np.zeros(m)  # pairs within the first k; sums of log(l_i - l_j) over j > k
-    gaps = np.zeros(m)
+    inner, outer, beyond = np.zeros(m), np.zeros(m), np.zeros(m - 1)
+    logs, counts = np.log(values), np.arange(1, m)
     for i in range(m - 1):
-        difference = np.log(np.maximum(values[i] - values[i + 1 :], tiny))  # j = i + 1 .. m - 1
-        inner[i + 1 :] += np.log(np.maximum(inverse[i + 1 :] - inverse[i], tiny)) + difference + np.log(n)
-        outer[i:] += np.concatenate([[difference.sum()], difference.sum() - np.cumsum(difference)])
-    counts = np.arange(1, m)
-    within = np.cumsum(inner)[:-1]
-    for k in counts:
-        gaps[k - 1] = np.log(np.maximum(1 / noise[k - 1] - inverse[:k], tiny)).sum() * (m - k)
-    return within + outer[:-1] + gaps[:-1] + counts * (m - counts) * np.log(n)
+        gap = _log_gap(values[i], values[i + 1 :], n)  # j = i + 1 .. m - 1
+        inner[i + 1 :] += 2 * gap - logs[i] - logs[i + 1 :] + np.log(n)
+        outer[i:-1] += np.cumsum(gap[::-1])[::-1]  # over j > k, for k = i + 1 .. m - 1
+        beyond[i:] += _log_gap(values[i], noise[i:], n) - logs[i] - np.log(noise[i:])
+    return np.cumsum(inner)[:-1] + outer[:-1] + (m - counts) * (beyond + counts * np.log(n))
+
+
+def _log_gap(larger: float, smaller: Array, n: float) -> Array:
+    """Log of the difference of two eigenvalues.
+
+    Axes with the same eigenvalue turn freely: the integral over their angle is its range pi, as that of a
+    Gaussian would be with the relative gap (2 / (pi n))^(1/2).
+    """
+    gap = larger - smaller
+    return np.log(np.where(gap > SAME * larger, gap, larger * np.sqrt(2 / (np.pi * n))))
 
 
 def share_of_variance(spectrum: Spectrum, share: float) -> int | None:
@@ -96,6 +117,24 @@ def share_of_variance(spectrum: Spectrum, share: float) -> int | None:
     held = np.cumsum(spectrum.values) / spectrum.total
     enough = np.flatnonzero(held >= share * (1 - 1e-12))
     return int(enough[0]) + 1 if enough.size else None
+
+
+def n_above(curve: Curve) -> int:
+    """How many of the first scores are above 1: at least one component."""
+    below = curve.score <= 1
+    return max(int(below.argmax()) if below.any() else int(curve.score.size), 1)
+
+
+def is_by_rows(n_components: Any) -> bool:
+    """Is this a criterion that has to look at the rows?"""
+    return isinstance(n_components, str) and n_components in BY_ROWS
+
+
+def need_complete_rows(name: str) -> DataError:
+    """What to say where cells are missing and the criterion knows nothing of that."""
+    rule = RULES[name]
+    msg = f"{rule[0].upper()}{rule[1:]} needs complete rows; cells are missing here.\nHint: n_components='bic' or 'cv'."
+    return DataError(msg)
 
 
 def given_count(n_components: Any) -> int | None:

@@ -12,8 +12,9 @@ from probpca.learning.closed_form import LARGEST_BY_BIC, from_spectrum
 from probpca.learning.direct import top_of_factor
 from probpca.learning.fit import fit_ppca
 from probpca.learning.results import Status
-from probpca.learning.selection import given_count
+from probpca.learning.selection import given_count, is_by_rows
 from probpca.learning.spectrum import Spectrum, resolution_of_squares
+from probpca.learning.spiked import without_bias
 from probpca.learning.standardize import fit_standardized
 from probpca.rows import Block
 from probpca.sources import open_source
@@ -177,18 +178,25 @@ class Sketched:
         resolution = resolution_of_squares(values)
         spectrum = Spectrum(n, sketch.count, sketch.mean, values, axes, sketch.dropped / n, resolution)
         result = from_spectrum(spectrum, n_components)
+        result = without_bias(result) if settings.bias_correction else result
         return result if sketch.lost == 0 else result._replace(status=Status.SKETCHED)
 
 
 def begin(d: int, n_components: Any, *, standardize: bool) -> Stream:
     """The state before the first row."""
+    if is_by_rows(n_components):
+        msg = (
+            f"n_components={n_components!r} looks at rows again and again; partial_fit keeps sums of them.\n"
+            "Hint: n_components='bic', or fit."
+        )
+        raise DataError(msg)
     if d <= LARGEST_SCATTER:
         return Summed(Moments(0.0, np.zeros(d), np.zeros((d, d)), 0), standardize)
     if standardize:
         msg = f"standardize=True takes batches of up to {LARGEST_SCATTER} columns; got {d}.\nHint: scale the batches."
         raise DataError(msg)
-    if n_components == "evidence":
-        msg = f"n_components='evidence' takes batches of up to {LARGEST_SCATTER} columns; got {d}.\nHint: 'bic'."
+    if n_components in ("evidence", "gavish_donoho"):
+        msg = f"n_components={n_components!r} takes batches of up to {LARGEST_SCATTER} columns; got {d}.\nHint: 'bic'."
         raise DataError(msg)
     q = given_count(n_components) or LARGEST_BY_BIC
     return Sketched(Sketch(4 * q + 56, 0.0, np.zeros(d), np.empty((0, d)), 0.0, 0.0, 0))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from probpca.errors import SourceError
-from probpca.learning.acceleration import iterate_accelerated
 from probpca.learning.em import EM
 from probpca.learning.loop import Monitor
+from probpca.learning.resampling import frequencies, warm_fit
 from probpca.linalg.packed import pack, turn
 from probpca.models import LinearGaussian
 from probpca.rows import observe
@@ -82,16 +82,13 @@ def draw_parameters(
 
 def _resampled_fit(blocks: list[Observed], start: LinearGaussian, seed: int) -> LinearGaussian:
     """Fit to rows drawn with replacement: frequencies as weights."""
-    rng = np.random.default_rng(seed)
     weights = [_weight_of_rows(block) for block in blocks]
-    every = np.concatenate(weights)
-    counts = rng.multinomial(max(round(every.sum()), 1), every / every.sum()).astype(np.float64)
+    counts = frequencies(np.concatenate(weights), np.random.default_rng(seed))
     cuts = np.cumsum([weight.size for weight in weights])[:-1]
     drawn = [block.reweighted(count) for block, count in zip(blocks, np.split(counts, cuts), strict=True)]
     noise = float(start.noise_variance)
     rows = Kept(drawn, start.n_features)
-    step = partial(EM(noise, noise=noise).step, source=rows)
-    return iterate_accelerated(step, start, Monitor(NATS, STEPS), noise).state
+    return warm_fit(rows, start, EM(noise, noise=noise), Monitor(NATS, STEPS)).state
 
 
 def _weight_of_rows(block: Observed) -> Array:

@@ -69,9 +69,16 @@ def unpack(packed: Array) -> Array:
     return out
 
 
+def identity(q: int) -> Array:
+    """The identity: (q (q + 1) / 2, 1)."""
+    return pack(np.eye(q))[:, None]
+
+
 def multiply(packed: Array, vectors: Array) -> Array:
     """A v for each matrix and its vector, (entries, 1 or b) and (q, b): (q, b)."""
     q = vectors.shape[0]
+    if packed.shape[1] == 1:
+        return unpack(packed[:, 0]) @ vectors
     out = np.zeros(vectors.shape)
     for entry, i, j in zip(packed, *row_order(q), strict=True):
         out[i] += entry * vectors[j]
@@ -80,8 +87,27 @@ def multiply(packed: Array, vectors: Array) -> Array:
     return out
 
 
+def traces(left: Array, right: Array) -> Array:
+    """The trace of A B for each pair of matrices, both packed by rows: (b,)."""
+    return np.einsum("pb,pb->b", left, doubled_sides(right))
+
+
+def doubled_sides(packed: Array) -> Array:
+    """Entries such that their products with packed ones sum to a trace: those beside the diagonal count twice."""
+    rows, columns = row_order(int(np.sqrt(2 * len(packed))))
+    return packed * np.where(rows == columns, 1.0, 2.0)[:, None]
+
+
+def outer_products(vectors: Array) -> Array:
+    """Entries of v v' for each vector, packed by rows: (q (q + 1) / 2, b)."""
+    rows, columns = row_order(len(vectors))
+    return vectors[rows] * vectors[columns]
+
+
 def turn(packed: Array, basis: Array) -> Array:
     """B'M B of every matrix, packed by rows as it is: one product of the entries."""
+    if packed.shape[1] == 1:
+        return pack(basis.T @ unpack(packed[:, 0]) @ basis)[:, None]
     i, j = row_order(len(basis))
     outer = basis[np.ix_(i, i)] * basis[np.ix_(j, j)] + basis[np.ix_(j, i)] * basis[np.ix_(i, j)]
     return (outer * np.where(i == j, 0.5, 1.0)[:, None]).T @ packed
@@ -124,6 +150,18 @@ def inverse(packed: Array) -> Array:
     nothing = np.zeros((q, b))
     for chunk in chunks(b, q):
         inner_products(factor(_bordered(packed[:, chunk], nothing[:, chunk]), q).root[:q], out[:, chunk])
+    return out
+
+
+def log_determinants(packed: Array) -> Array:
+    """The log-determinant of each positive matrix, packed by rows: (b,)."""
+    b = packed.shape[1]
+    q = int(np.sqrt(2 * packed.shape[0]))
+    out = np.empty(b)
+    nothing = np.zeros((q, b))
+    for chunk in chunks(b, q):
+        inverse_pivots = _cholesky(_bordered(packed[:, chunk], nothing[:, chunk]), q)[1]
+        out[chunk] = -2.0 * np.log(inverse_pivots).sum(axis=0)
     return out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv, dataset, parquet
+from pyarrow import compute, csv, dataset, parquet
 
 from probpca.errors import DataError, SourceError
 from probpca.rows import Block
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from probpca.typing import Floats
 
 CSV_BYTES = 2**23
+MISSING = ("-", "--", "?", ".", "None", "none", "NONE", "Na", "N.A.", "n.a.", "#NULL!", "#VALUE!", "#DIV/0!")
+"""What people write in a cell of a text file that holds nothing, beside what pyarrow knows."""
 BUFFERS: dict[str, Any] = {"pre_buffer": False, "buffer_size": 2**18}  # so that large row groups are not held whole
 
 
@@ -45,13 +48,13 @@ def open_parquet(place: Path, columns: Sequence[str] | None, n_jobs: int, watch:
     """A Parquet file, or all those in a folder, a row group at a time."""
     groups: list[_Group] = []
     layout, n_rows = None, 0
-    for path in _parquet_files(place):
+    for path in parquet_files(place):
         stamp = Stamp.of(path)
         try:
             with parquet.ParquetFile(path) as file:
                 schema, metadata = file.schema_arrow, file.metadata
         except (pa.ArrowException, OSError) as error:
-            raise _damaged(str(path), error) from error
+            raise damaged(str(path), error) from error
         layout = Layout.of(schema, columns, path) if layout is None else layout.and_of(schema, path)
         groups += [_Group(stamp, k, metadata) for k in range(metadata.num_row_groups)]
         n_rows += metadata.num_rows
@@ -59,7 +62,8 @@ def open_parquet(place: Path, columns: Sequence[str] | None, n_jobs: int, watch:
     return _parts(groups, partial(_read_parquet, layout), layout, n_rows, n_jobs, watch)
 
 
-def _parquet_files(place: Path) -> list[Path]:
+def parquet_files(place: Path) -> list[Path]:
+    """The file itself, or those in a folder, by name."""
     if not place.is_dir():
         return [place]
     found = sorted(p for p in place.rglob("*") if p.suffix.lower() in (".parquet", ".pq") and p.name[0] not in "._")
@@ -76,7 +80,7 @@ def open_feather(place: Path, columns: Sequence[str] | None, n_jobs: int, watch:
             layout, count = Layout.of(file.schema, columns, place), file.num_record_batches
         n_rows = dataset.dataset(place, format="feather").count_rows()
     except (pa.ArrowException, OSError) as error:
-        raise _damaged(str(place), error) from error
+        raise damaged(str(place), error) from error
     groups = [_Group(Stamp.of(place), k) for k in range(count)]
     return _parts(groups, partial(_read_feather, layout), layout, n_rows, n_jobs, watch)
 
@@ -95,7 +99,7 @@ def _read_parquet(layout: Layout, group: _Group) -> Iterator[Block]:
             for batch in batches:
                 yield Block(layout.values(batch))
     except (pa.ArrowException, OSError) as error:
-        raise _damaged(group.name, error) from error
+        raise damaged(group.name, error) from error
 
 
 def _read_feather(layout: Layout, group: _Group) -> Iterator[Block]:
@@ -106,11 +110,39 @@ def _read_feather(layout: Layout, group: _Group) -> Iterator[Block]:
             for start in range(0, batch.num_rows, layout.block_rows):
                 yield Block(layout.values(batch.slice(start, layout.block_rows)))
     except (pa.ArrowException, OSError) as error:
-        raise _damaged(group.name, error) from error
+        raise damaged(group.name, error) from error
 
 
-def _damaged(where: str, error: Exception) -> SourceError:
+def damaged(where: str, error: Exception) -> SourceError:
+    """What to say of a file that ends early or holds something else."""
     return SourceError(f"{where} cannot be read: {error}.\nHint: the file may be truncated or damaged; write it again.")
+
+
+def unreadable(place: Path, error: Exception) -> DataError:
+    """What to say of a cell that is no number, or of a line that has too many cells."""
+    found = re.search(r"In CSV column #(\d+): .*invalid value '(.*)'", str(error), re.DOTALL)
+    if found is None:
+        return DataError(f"{place} cannot be read as numbers: {error}.")
+    number, text = int(found[1]), found[2]
+    with opened(place) as stream, csv_reader(stream, place, {}) as reader:
+        name = reader.schema.names[number]
+    where = f"row {row:,}, column {name!r}" if (row := _row_of(place, name, text)) else f"column {name!r}"
+    return DataError(
+        f"{place} cannot be read as numbers: {where} holds {text!r}.\n"
+        "Hint: a missing cell is empty or NA; leave the column out if it holds text."
+    )
+
+
+def _row_of(place: Path, name: str, text: str) -> int:
+    """The first row, counted from 1, in which a cell is this text; 0 if there is none."""
+    before = 0
+    with opened(place) as stream, csv_reader(stream, place, {name: pa.string()}) as reader:
+        for batch in reader:
+            found: int = compute.index(batch.column(0), text).as_py()
+            if found >= 0:
+                return before + found + 1
+            before += batch.num_rows
+    return 0
 
 
 @final
@@ -129,10 +161,10 @@ class Csv(Iterable[Any]):
         """Look at the first rows to see which columns hold numbers."""
         stamp = Stamp.of(place)
         try:
-            with _opened(place) as stream, _csv_reader(stream, place, {}) as reader:
+            with opened(place) as stream, csv_reader(stream, place, {}) as reader:
                 schema = reader.schema
         except (pa.ArrowException, OSError) as error:
-            raise _damaged(str(place), error) from error
+            raise damaged(str(place), error) from error
         if columns is None:
             check_header(schema.names, place)
         names = Layout.of(schema, columns, place).names
@@ -151,7 +183,7 @@ class Csv(Iterable[Any]):
         kinds = {name: pa.bool_() if name in self.flags else pa.float64() for name in names}
         done = 0
         try:
-            with _opened(place) as stream, _csv_reader(stream, place, kinds) as reader:
+            with opened(place) as stream, csv_reader(stream, place, kinds) as reader:
                 for done, batch in enumerate(reader, 1):
                     yield self.layout.values(batch)
                     self._tell(done)
@@ -159,10 +191,9 @@ class Csv(Iterable[Any]):
                 yield np.empty((0, len(names)))
             self._tell(done, end=True)
         except pa.ArrowInvalid as error:
-            msg = f"{place} cannot be read as numbers: {error}."
-            raise DataError(msg) from error
+            raise unreadable(place, error) from error
         except (pa.ArrowException, OSError) as error:
-            raise _damaged(str(place), error) from error
+            raise damaged(str(place), error) from error
 
     def _tell(self, done: int, *, end: bool = False) -> None:
         """Say how far a pass has come; how long a compressed text is shows when it has been read."""
@@ -174,14 +205,18 @@ class Csv(Iterable[Any]):
             self.counts[:] = [max(done, 1)]
 
 
-def _opened(place: Path) -> Any:
+def opened(place: Path) -> Any:
+    """The bytes of a text file, unpacked if they are packed."""
     return pa.input_stream(str(place), compression="gzip" if is_compressed(place) else None)
 
 
-def _csv_reader(stream: Any, place: Path, kinds: dict[str, Any]) -> Any:
+def csv_reader(stream: Any, place: Path, kinds: dict[str, Any]) -> Any:
+    """Read the columns that have a kind, or all; a cell may hold a line break, and one that says so is missing."""
+    known = csv.ConvertOptions().null_values
+    missing = [padded for marker in (*known, *MISSING) for padded in (marker, f" {marker}")]
     return csv.open_csv(
         stream,
         read_options=csv.ReadOptions(block_size=CSV_BYTES),
-        parse_options=csv.ParseOptions(delimiter=delimiter_of(place)),
-        convert_options=csv.ConvertOptions(column_types=kinds, include_columns=list(kinds)),
+        parse_options=csv.ParseOptions(delimiter=delimiter_of(place), newlines_in_values=True),
+        convert_options=csv.ConvertOptions(column_types=kinds, include_columns=list(kinds), null_values=missing),
     )

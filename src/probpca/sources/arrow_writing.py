@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+from probpca.sources.arrow_layout import NUMBERS, Layout
 from probpca.sources.files import delimiter_of, is_compressed
 
 if TYPE_CHECKING:
@@ -19,16 +22,39 @@ if TYPE_CHECKING:
 def write(part: Path, kind: str, place: Path, tables: Iterable[Floats], names: Sequence[str]) -> None:
     """Write tables with named columns, one below the other; ``place`` is where they will be in the end."""
     schema = pa.schema([(name, pa.float64()) for name in names])
-    with pa.output_stream(str(part), compression="gzip" if is_compressed(place) else None) as stream:
-        writer: Any
-        if kind == "parquet":
-            writer = parquet.ParquetWriter(stream, schema)
-        elif kind == "csv":
-            options = csv.WriteOptions(delimiter=delimiter_of(place))
-            writer = csv.CSVWriter(stream, schema, write_options=options)
-        else:
-            writer = pa.ipc.new_file(stream, schema)
-        with writer:
-            for table in tables:
-                columns = [pa.array(column, pa.float64()) for column in table.T]
-                writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+    with output(part, place) as stream, writer_of(stream, kind, schema, delimiter_of(place)) as writer:
+        for table in tables:
+            columns = [pa.array(column, pa.float64()) for column in table.T]
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+
+
+def write_batches(stream: Any, kind: str, batches: Iterable[Any], delimiter: str = ",") -> int:
+    """Write record batches, one below the other, with the columns of the first; the number of rows."""
+    batches = iter(batches)
+    first = next(batches)
+    n = 0
+    with writer_of(stream, kind, first.schema, delimiter) as writer:
+        for batch in chain([first], batches):
+            writer.write_batch(batch)
+            n += batch.num_rows
+    return n
+
+
+def output(part: Path, place: Path) -> Any:
+    """A file to write to, packed if the name of ``place`` says so."""
+    return pa.output_stream(str(part), compression="gzip" if is_compressed(place) else None)
+
+
+def writer_of(stream: Any, kind: str, schema: Any, delimiter: str) -> Any:
+    """Something that writes tables in this format."""
+    if kind == "parquet":
+        return parquet.ParquetWriter(stream, schema)
+    if kind == "csv":
+        return csv.CSVWriter(stream, schema, write_options=csv.WriteOptions(delimiter=delimiter))
+    return pa.ipc.new_file(stream, schema)
+
+
+def numbers_of(batch: Any) -> Floats:
+    """The columns of a batch that hold numbers, side by side: (b, d)."""
+    names = [field.name for field in batch.schema if any(is_kind(field.type) for is_kind in NUMBERS)]
+    return Layout(tuple(names), np.float64).values(batch)

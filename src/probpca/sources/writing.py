@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from probpca.appearing import appearing
-from probpca.sources.files import arrow_module, format_of
+from probpca.sources.files import arrow_module, delimiter_of, format_of
 
 if TYPE_CHECKING:
     import os
@@ -31,6 +32,22 @@ def write_rows(path: str | os.PathLike[str], answers: Iterable[Floats], names: S
             _write_npy(part, tables, len(names))
         else:
             arrow_module("probpca.sources.arrow_writing").write(part, kind, place, tables, names)
+    return place
+
+
+def write_tables(path: str | os.PathLike[str], batches: Iterable[Any]) -> Path:
+    """Write record batches of Arrow, at least one of them, in the same way; to .npy go columns of numbers only."""
+    place = Path(path)
+    kind = format_of(place)
+    arrow = arrow_module("probpca.sources.arrow_writing")
+    with appearing(place) as part:
+        if kind == "npy":
+            tables = map(arrow.numbers_of, batches)
+            first = next(tables)
+            _write_npy(part, chain([first], tables), first.shape[1])
+        else:
+            with arrow.output(part, place) as stream:
+                arrow.write_batches(stream, kind, batches, delimiter_of(place))
     return place
 
 

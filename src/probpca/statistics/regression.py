@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from probpca.linalg.packed import multiply, packed_size, solve, turn, unpack
+from probpca.linalg.packed import identity, multiply, packed_size, solve, turn, unpack
 
 if TYPE_CHECKING:
     from probpca.typing import Array
@@ -70,19 +70,11 @@ class Regression:
         seen = self.gram[-1] > 0
         if seen.all():
             return solve(self.gram, self.score)
-        return np.where(seen, solve(np.where(seen, self.gram, _identity(self.gram)), self.score), 0.0)
+        return np.where(seen, solve(np.where(seen, self.gram, identity(len(self.score))), self.score), 0.0)
 
     def squares_after(self, change: Array) -> Array:
         """Expected squares at the changed parameters: (d,)."""
         return self.squares + np.einsum("kd,kd->d", change, multiply(self.gram, change) - 2 * self.score)
-
-
-def _identity(gram: Array) -> Array:
-    p = len(gram)
-    q = int(np.sqrt(2 * p))
-    packed = np.zeros((p, 1))
-    packed[np.cumsum(np.arange(1, q + 1)) - 1] = 1.0
-    return packed
 
 
 def _shared_solve(matrix: Array, right: Array) -> Array:

@@ -221,17 +221,19 @@ def test_levels_that_are_no_probabilities_are_refused(level):
 # Doubt about parameters
 
 
-def random_doubt(rng, model, inflation=1.3):
+def random_information(rng, model):
     d, q = model.loadings.shape
     roots = rng.standard_normal((d, q + 1, 3 * q + 9))
-    return ParameterDoubt(pack(roots @ np.swapaxes(roots, 1, 2)), inflation)
+    return roots @ np.swapaxes(roots, 1, 2)
+
+
+def random_doubt(rng, model, inflation=1.3):
+    return ParameterDoubt.of_fit(model, pack(random_information(rng, model)), inflation)
 
 
 def test_doubt_about_parameters_adds_what_regression_says(model, x, rng):
-    doubt = random_doubt(rng, model)
-    information = np.empty((model.n_features, model.n_components + 1, model.n_components + 1))
-    rows, columns = np.tril_indices(model.n_components + 1)
-    information[:, rows, columns] = information[:, columns, rows] = doubt.information.T
+    information = random_information(rng, model)
+    doubt = ParameterDoubt.of_fit(model, pack(information), 1.3)
     found, belief = impute_with_doubt(model, x, doubt), dense_observed_posterior(model, x)
     noise = 1.3 * np.broadcast_to(model.noise_variance, model.mean.shape)
     for i, j in zip(*np.nonzero(np.isnan(x)), strict=True):
@@ -254,17 +256,18 @@ def test_it_vanishes_as_rows_grow(model, x):
     d, q = model.loadings.shape
     plain, gaps = impute_with_doubt(model, x).std, []
     for n in (1e2, 1e4, 1e6):
-        doubt = ParameterDoubt(complete_information(n, q), noise_inflation(n * d, n, d, q) if q < d else 1.0)
+        inflation = noise_inflation(n * d, n, d, q) if q < d else 1.0
+        doubt = ParameterDoubt.of_fit(model, complete_information(n, q), inflation)
         gaps.append(np.abs(impute_with_doubt(model, x, doubt).std - plain).max())
     assert gaps[1] < 0.02 * gaps[0]
     assert gaps[2] < 0.02 * gaps[1]
 
 
 def test_of_a_feature_that_was_never_observed_nothing_is_known_and_of_the_others_no_less(model, x, rng):
-    doubt = random_doubt(rng, model)
-    wanted = impute_with_doubt(model, x, doubt).std
-    doubt.information[:, 0] = 0.0
-    found = impute_with_doubt(model, x, doubt).std
+    information = pack(random_information(rng, model))
+    wanted = impute_with_doubt(model, x, ParameterDoubt.of_fit(model, information, 1.3)).std
+    information[:, 0] = 0.0
+    found = impute_with_doubt(model, x, ParameterDoubt.of_fit(model, information, 1.3)).std
     assert_array_equal(found[:, 0], np.where(np.isnan(x[:, 0]), np.inf, 0.0))
     assert_array_equal(found[:, 1:], wanted[:, 1:])
 

@@ -131,7 +131,7 @@ def test_numbers_of_numpy_are_numbers(rng, number, solver):
     assert choose(spiked_rows(rng, 40, 7, 3), np.float32(0.5)).n_components >= 1
 
 
-@pytest.mark.parametrize("wrong", ["cv", True, 1.5, 0.0, 1.0, -0.5, [2], 2.0])
+@pytest.mark.parametrize("wrong", ["best", True, 1.5, 0.0, 1.0, -0.5, [2], 2.0])
 @pytest.mark.parametrize("solver", ["auto", "em"])
 def test_what_is_no_number_of_components_is_refused(rng, wrong, solver):
     with pytest.raises(ShapeError, match="n_components must be an int from 1 to n_features - 1"):

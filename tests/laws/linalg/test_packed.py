@@ -9,14 +9,19 @@ from probpca.linalg import packed as home
 from probpca.linalg.packed import (
     bordered_order,
     chunks,
+    doubled_sides,
     factor,
+    identity,
     inner_products,
     inverse,
+    log_determinants,
     multiply,
+    outer_products,
     pack,
     packed_size,
     row_order,
     solve,
+    traces,
     turn,
     unpack,
 )
@@ -89,6 +94,44 @@ def test_turning_is_a_product_from_both_sides(rng, matrices, q):
     assert_allclose(unpack(turn(pack(matrices), basis)), basis.T @ matrices @ basis, **NEAR)
 
 
+def test_one_matrix_is_turned_as_many_are(rng, q):
+    matrix, basis = random_covariance(rng, q), rng.standard_normal((q, q))
+    one, many = (turn(np.tile(pack(matrix)[:, None], count), basis) for count in (1, 3))
+    assert one.shape == (packed_size(q), 1)
+    assert_allclose(unpack(one[:, 0]), basis.T @ matrix @ basis, **NEAR)
+    assert_allclose(many, np.tile(one, 3), **NEAR)
+
+
+def test_the_identity_is_that_of_one_matrix_which_stands_for_many(matrices, q):
+    assert_array_equal(unpack(identity(q)), np.eye(q)[None])
+    assert_array_equal(unpack(pack(matrices) + identity(q)), matrices + np.eye(q))
+
+
+def test_traces_are_those_of_products(rng, matrices, q):
+    others = np.stack([random_covariance(rng, q) for _ in matrices])
+    wanted = np.einsum("bij,bji->b", matrices, others)
+    assert_allclose(traces(pack(matrices), pack(others)), wanted, **NEAR)
+    assert_allclose(traces(pack(others), pack(matrices)), wanted, **NEAR)
+    assert_allclose((doubled_sides(pack(matrices)) * pack(others)).sum(axis=0), wanted, **NEAR)
+
+
+def test_sides_are_doubled_and_diagonals_are_not(matrices, q):
+    doubled = unpack(doubled_sides(pack(matrices)))
+    assert_array_equal(doubled, matrices * (2 - np.eye(q)))
+
+
+def test_outer_products_are_those_of_each_vector_with_itself(right):
+    found = outer_products(right.T)
+    assert_array_equal(unpack(found), right[:, :, None] * right[:, None, :])
+
+
+@pytest.mark.usefixtures("cut")
+@pytest.mark.parametrize("unit", [1.0, 1e-120, 1e120])
+def test_log_determinants_are_the_dense_ones(matrices, q, unit):
+    wanted = np.linalg.slogdet(matrices)[1] + q * np.log(unit)
+    assert_allclose(log_determinants(unit * pack(matrices)), wanted, **NEAR)
+
+
 def test_solving_equals_dense_solving(matrices, right):
     wanted = np.linalg.solve(matrices, right[:, :, None])[:, :, 0]
     assert_allclose(solve(pack(matrices), right.T), wanted.T, **NEAR)
@@ -153,3 +196,4 @@ def test_units_of_a_matrix_do_not_matter(rng, unit):
 def test_no_matrices_have_no_solutions():
     assert solve(np.empty((6, 0)), np.empty((3, 0))).shape == (3, 0)
     assert inverse(np.empty((6, 0))).shape == (6, 0)
+    assert log_determinants(np.empty((6, 0))).shape == (0,)

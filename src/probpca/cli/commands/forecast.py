@@ -1,0 +1,124 @@
+"""``probpca forecast``: what comes next in a table whose rows are steps of time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from probpca.cli.commands.fit import clip_line
+from probpca.cli.gathering import finish, told_written
+from probpca.cli.output import is_watched, note, place_for_table
+from probpca.cli.survey import require_sound, survey
+from probpca.cli.tables import Table, open_table, require_column
+from probpca.cli.text import TextColumn, clip, numbers, several, table, words, wrap
+from probpca.cli.times import Times, time_column, times_after
+from probpca.errors import DataError
+from probpca.estimators import LinearDynamicalSystem
+from probpca.sources.files import arrow_module
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from probpca.typing import Array
+
+LEAST = 3
+"""Steps from which something can be learned."""
+
+
+class Ahead(NamedTuple):
+    """The next rows."""
+
+    time: str  # how the column of time is called
+    times: list[Any]
+    names: tuple[str, ...]
+    mean: Array  # (steps, d)
+    low: Array
+    high: Array
+
+
+def run(args: Any) -> None:
+    """Learn a dynamical system from the table and go on from its last row."""
+    place = place_for_table(args)
+    name = _time(args)
+    rows = open_table(args.table, row_names=name, exclude=args.exclude)
+    values, labels = _read(rows, name)
+    times = times_after(labels, args.steps, f"{name} of {args.table}") if name else _counted(args.steps)
+    if not times.even:
+        note(f"steps of {name} are not equally long; the forecast takes them as if they were.")
+    system = LinearDynamicalSystem(args.components, verbose=is_watched(), random_state=args.seed).fit(values)
+    ahead = system.forecast(args.steps)
+    found = Ahead(name or "step", times.following, rows.numbers, ahead.mean, *ahead.interval(args.level))
+    facts = {"n_components": system.n_components_, "log_likelihood": system.log_likelihood_, "level": args.level}
+    facts |= {"converged": system.converged_, "status": system.status_.value, "steps": args.steps}
+    head = finish(args, place, _batches(found), facts)
+    if head is None:
+        return
+    print("\n".join(_line(line) for line in system.summary(rows.numbers).splitlines()))
+    print(f"\nThe next {several(args.steps, 'step')}, with {100 * args.level:g} % intervals")
+    print(_told(found))
+    if place:
+        print(f"\n{told_written(place, args.steps)}")
+
+
+def _line(line: str) -> str:
+    return clip_line(line) if line[:1] == " " else wrap(line, " " * 18) if line else ""
+
+
+def _time(args: Any) -> str | None:
+    """The column of time: as it was given, or found."""
+    looked = open_table(args.table)
+    if args.time is not None:
+        require_column(looked.place, [column.name for column in looked.columns], args.time)
+        name: str = args.time
+        return name
+    found = time_column(looked)
+    if found is not None:
+        note(f"{found} is taken for the time; --time names another column.")
+    return found
+
+
+def _read(rows: Table, name: str | None) -> tuple[Array, list[Any]]:
+    """All numbers, and the labels of time."""
+    if not rows.numbers:
+        msg = f"{rows.place} has no column of numbers to forecast."
+        raise DataError(msg)
+    found = survey(rows.source(None), [])
+    require_sound(found, rows.place, rows.numbers)
+    if found.n_rows < LEAST:
+        msg = f"{rows.place} has {found.n_rows} rows; a forecast needs {LEAST} or more."
+        raise DataError(msg)
+    opened = arrow_module("probpca.sources.arrow_tables").ArrowTable.of(rows.place, rows.numbers)
+    values: list[Any] = []
+    labels: list[Any] = []
+    for batch in opened.batches():
+        values.append(opened.values(batch))
+        labels += batch.column(name).to_pylist() if name is not None else []
+    return np.concatenate(values).astype(np.float64), labels
+
+
+def _counted(steps: int) -> Times:
+    return Times([f"+{k + 1}" for k in range(steps)], even=True)
+
+
+def _batches(found: Ahead) -> Iterator[Any]:
+    """The time, the expected values, then the ends of intervals."""
+    columns: dict[str, Any] = {found.time: found.times, **dict(zip(found.names, found.mean.T, strict=True))}
+    for name, low, high in zip(found.names, found.low.T, found.high.T, strict=True):
+        columns |= {f"{name}_low": low, f"{name}_high": high}
+    yield arrow_module("probpca.sources.arrow_tables").batch_of(columns)
+
+
+def _told(found: Ahead) -> str:
+    """One column for each series: what is expected, and from where to where."""
+    columns = [words(found.time, found.times)]
+    for name, mean, low, high in zip(found.names, found.mean.T, found.low.T, found.high.T, strict=True):
+        together = numbers(name, np.concatenate([mean, low, high])).cells
+        n = len(mean)
+        width = max(map(len, together))
+        texts = [
+            f"{m:>{width}} ({a:>{width}} to {b:>{width}})"
+            for m, a, b in zip(together[:n], together[n : 2 * n], together[2 * n :], strict=True)
+        ]
+        columns.append(TextColumn(clip(name), texts))
+    return table(columns)

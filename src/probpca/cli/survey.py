@@ -1,0 +1,132 @@
+"""One look at all rows before a fit: how many, what is missing, what cannot be."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, final
+
+import numpy as np
+
+from probpca.errors import DataError
+from probpca.sources import open_source
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from probpca.sources import Source
+    from probpca.typing import Array, Floats, Index
+
+HELD_BYTES = 2**28
+"""Tables up to this size are read once and held in memory; larger ones are read again in every pass."""
+JUDGED_ROWS = 100_000
+"""Rows by which a column is judged to be a list of identifiers."""
+IDENTIFIER = re.compile(r"(^|[_\s.-])(id|ids|idx|index|key|nr|no|number|row|rowid|uuid|code)$", re.IGNORECASE)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What a pass over the rows has found."""
+
+    n_rows: int
+    n_empty: int  # rows of which nothing was observed
+    observed: Index  # cells of each column: (d,)
+    low: Array  # smallest and largest value of each column, reversed if there is none: (d,)
+    high: Array
+    infinite: tuple[int, int] | None  # row and column of the first such cell
+    listed: Floats  # values of columns that are called as identifiers are: (rows, suspects)
+
+    def merge(self, other: Self) -> Survey:
+        """Survey of both sets of rows, the other ones below."""
+        later = None if other.infinite is None else (self.n_rows + other.infinite[0], other.infinite[1])
+        return Survey(
+            self.n_rows + other.n_rows,
+            self.n_empty + other.n_empty,
+            self.observed + other.observed,
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+            self.infinite or later,
+            np.concatenate([self.listed, other.listed])[:JUDGED_ROWS],
+        )
+
+    @property
+    def missing_share(self) -> float:
+        """Of all cells."""
+        cells = self.n_rows * self.observed.size
+        return 1.0 - float(self.observed.sum()) / cells if cells else 0.0
+
+    @property
+    def n_bytes(self) -> int:
+        """That the numbers take in memory."""
+        return 8 * self.n_rows * self.observed.size
+
+
+def suspects_among(names: Sequence[str]) -> list[int]:
+    """Columns that are called as identifiers are."""
+    return [j for j, name in enumerate(names) if IDENTIFIER.search(name)]
+
+
+def survey(source: Source, suspects: Sequence[int]) -> Survey:
+    """Look at all rows."""
+    return source.fold(partial(_survey_block, list(suspects)))
+
+
+def _survey_block(suspects: list[int], block: Any) -> Survey:
+    x = np.asarray(block.values)
+    seen = ~np.isnan(x)
+    infinite = np.argwhere(np.isinf(x))
+    return Survey(
+        len(x),
+        int((~seen.any(axis=1)).sum()),
+        seen.sum(axis=0),
+        np.fmin.reduce(x, axis=0, initial=np.inf).astype(np.float64),
+        np.fmax.reduce(x, axis=0, initial=-np.inf).astype(np.float64),
+        (int(infinite[0, 0]), int(infinite[0, 1])) if len(infinite) else None,
+        x[:JUDGED_ROWS, suspects],
+    )
+
+
+def require_sound(found: Survey, place: Path, names: Sequence[str]) -> None:
+    """Raise ``DataError`` for infinite cells, and for tables that are too small to learn from."""
+    if found.infinite is not None:
+        row, column = found.infinite
+        msg = (
+            f"{place}, row {row + 1:,}, column {names[column]!r} holds an infinite number.\n"
+            "Hint: leave the cell empty if it is missing."
+        )
+        raise DataError(msg)
+    if found.n_rows < 2:
+        msg = f"{place} has {found.n_rows} row{'s' * (found.n_rows != 1)}; a model needs two or more."
+        raise DataError(msg)
+    if not found.observed.any():
+        msg = f"{place} holds no number: all {found.n_rows:,} rows are empty."
+        raise DataError(msg)
+
+
+def identifiers(found: Survey, names: Sequence[str]) -> list[str]:
+    """Columns of whole numbers that are all different, and that are called as identifiers are."""
+    return [
+        names[j]
+        for j, values in zip(suspects_among(names), found.listed.T, strict=True)
+        if np.array_equal(values, np.round(values)) and np.unique(values).size == len(values)
+    ]
+
+
+def constants(found: Survey, names: Sequence[str]) -> list[str]:
+    """Columns in which every observed cell is the same."""
+    return [names[int(j)] for j in np.flatnonzero((found.low == found.high) & (found.observed > 1))]
+
+
+def held(source: Source, found: Survey, names: Sequence[str] | None) -> Source:
+    """The rows in memory if they are small, else the source as it is."""
+    if found.n_bytes > HELD_BYTES:
+        return source
+    inside: Any = open_source(source.map(_values), n_jobs=source.n_jobs)
+    return replace(inside, columns=None if names is None else tuple(names))
+
+
+def _values(block: Any) -> Any:
+    return np.asarray(block.values)

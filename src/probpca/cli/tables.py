@@ -1,0 +1,178 @@
+"""Tables in files: which columns hold numbers, which go along, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from difflib import get_close_matches
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from probpca.errors import DataError, ShapeError, SourceError
+from probpca.sources import open_source
+from probpca.sources.files import arrow_module, delimiter_of, format_of, has_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from probpca.sources import Source
+    from probpca.sources.arrow_columns import Column
+    from probpca.sources.protocol import Watch
+
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
+
+
+class Table(NamedTuple):
+    """A file of rows, looked at but not read."""
+
+    place: Path
+    columns: tuple[Column, ...]
+    numbers: tuple[str, ...]  # names of the columns for a model, in their order
+    others: dict[str, str]  # names of all others, and why they are not among them
+    named: bool  # .npy has no names
+
+    def source(self, n_jobs: int | None, watch: Watch | None = None) -> Source:
+        """The numbers, wherever they are."""
+        return open_source(self.place, columns=self.numbers if self.named else None, n_jobs=n_jobs, watch=watch)
+
+    def kind(self, name: str) -> str:
+        """What a column holds."""
+        return next(column.kind for column in self.columns if column.name == name)
+
+
+def open_table(path: str, *, row_names: str | None = None, exclude: Sequence[str] = ()) -> Table:
+    """Look at a file, and decide which of its columns hold numbers for a model."""
+    place = Path(path)
+    if not place.exists():
+        msg = f"there is no file {place}."
+        raise SourceError(msg)
+    if not place.is_dir():
+        format_of(place)
+        if place.stat().st_size == 0:
+            msg = f"{place} is empty."
+            raise SourceError(msg)
+        _check_separator(place)
+    columns: tuple[Column, ...] = arrow_module("probpca.sources.arrow_columns").columns_of(place)
+    names = [column.name for column in columns]
+    _check_names(place, names)
+    for name in (*exclude, *filter(None, [row_names])):
+        require_column(place, names, name)
+    others = {column.name: why for column in columns if (why := _why_not(column, row_names, exclude))}
+    numbers = tuple(name for name in names if name not in others)
+    if others and not has_names(place):
+        msg = f"{place} holds an array, whose columns have no names.\nHint: leave out --id and --exclude."
+        raise SourceError(msg)
+    return Table(place, columns, numbers, others, has_names(place))
+
+
+def require_column(place: Path, names: Sequence[str], name: str) -> None:
+    """Raise ``SourceError`` unless there is a column of this name."""
+    if name not in names:
+        close = get_close_matches(name, names, 1)
+        some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+        hint = f"Hint: {close[0]} is there." if close else f"Hint: it has {some}."
+        msg = f"{place} has no column {name!r}.\n{hint}"
+        raise SourceError(msg)
+
+
+def _why_not(column: Column, row_names: str | None, exclude: Sequence[str]) -> str:
+    """Why a column is not for a model; nothing if it is."""
+    if column.name == row_names:
+        return "--id"
+    if column.name in exclude:
+        return "--exclude"
+    if not column.name:
+        return "no name"
+    if column.kind != "numbers":
+        return f"{column.kind}: {column.why}" if column.why else column.kind
+    return ""
+
+
+def _check_separator(place: Path) -> None:
+    """Raise ``DataError`` if the first line of a text file is not cut where it should be."""
+    if format_of(place) != "csv":
+        return
+    arrow = arrow_module("probpca.sources.arrow")
+    try:
+        with arrow.opened(place) as stream:
+            line = stream.read(2**16).split(b"\n")[0].decode("utf-8", "replace")
+    except OSError as error:
+        raise arrow.damaged(str(place), error) from error
+    found = next((word for sign, word in SEPARATORS.items() if sign in line), None)
+    if delimiter_of(place) not in line and found is not None:
+        wanted = "tabs" if delimiter_of(place) == "\t" else "commas"
+        msg = (
+            f"cells of {place} must be separated by {wanted}; its first line has {found}.\nHint: save it with {wanted}."
+        )
+        raise DataError(msg)
+
+
+def _check_names(place: Path, names: list[str]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        msg = f"columns must have names of their own; {place} has several that are called {twice[0]!r}."
+        raise DataError(msg)
+    if place.is_dir() or format_of(place) != "csv":
+        return
+    if all(map(_is_number, names)) and not _are_counted(names):
+        msg = (
+            f"{place} must begin with a line of names; its first line holds numbers: {', '.join(names[:3])}"
+            f"{', ...' if len(names) > 3 else ''}.\nHint: put a line of names on top."
+        )
+        raise DataError(msg)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _are_counted(names: list[str]) -> bool:
+    """Columns that are counted from 0, and years in equal steps, have names."""
+    if not all(name.strip().isdecimal() for name in names):
+        return False
+    known = [int(name) for name in names]
+    years = all(1000 <= year < 3000 for year in known) and len({b - a for a, b in pairwise(known)}) == 1
+    return known == list(range(len(known))) or years
+
+
+def matched(table: Table, names: tuple[str, ...] | None, n_features: int) -> tuple[str, ...]:
+    """The columns that a model was fitted to, by their names; by their places where one of the two has no names."""
+    if names is not None and table.named:
+        known = [column.name for column in table.columns]
+        lacking = [name for name in names if name not in known]
+        if lacking:
+            some = ", ".join(map(repr, lacking[:3])) + (f" and {len(lacking) - 3:,} more" if len(lacking) > 3 else "")
+            msg = (
+                f"{table.place} lacks {len(lacking):,} of the {len(names):,} columns of the model: {some}.\n"
+                "Hint: columns are known by their names; their order does not matter."
+            )
+            raise ShapeError(msg)
+        for name in names:
+            _require_numbers(table, name)
+        return names
+    if len(table.numbers) != n_features:
+        msg = f"{table.place} must have {n_features:,} columns of numbers, as the model; it has {len(table.numbers):,}."
+        raise ShapeError(msg)
+    return table.numbers
+
+
+def _require_numbers(table: Table, name: str) -> None:
+    column = next(column for column in table.columns if column.name == name)
+    if column.kind not in ("numbers", "true or false", "empty"):
+        why = f"{column.kind}: {column.why}" if column.why else column.kind
+        msg = f"column {name!r} of {table.place} must hold numbers, as it did at the fit; it holds {why}."
+        raise DataError(msg)
+
+
+def row_names(table: Table, features: Sequence[str], chosen: str | None) -> str | None:
+    """The column that names rows: the one that was asked for, or the first that holds something else than numbers."""
+    if chosen is not None:
+        require_column(table.place, [column.name for column in table.columns], chosen)
+        return chosen
+    others = [column for column in table.columns if column.name not in features]
+    kinds: Any = ("text", "dates")
+    return next((column.name for column in others if column.kind in kinds or not column.name), None)

@@ -1,0 +1,108 @@
+"""Tables of text that fit the screen."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LONGEST = 28
+"""Letters of a cell of text."""
+GAP = 2
+"""Blanks between columns."""
+
+
+class TextColumn(NamedTuple):
+    """A heading, and cells that are ready to print."""
+
+    title: str
+    cells: list[str]
+    right: bool = True
+
+    @property
+    def width(self) -> int:
+        """Of the widest cell."""
+        return max(len(text) for text in (self.title, *self.cells))
+
+
+def screen_width() -> int:
+    """Letters in a line of the terminal."""
+    return max(shutil.get_terminal_size((80, 24)).columns, 40)
+
+
+def clip(text: str, width: int = LONGEST) -> str:
+    """The beginning of a text, if it is too long."""
+    text = " ".join(str(text).split())
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def wrap(text: str, indent: str = "") -> str:
+    """A text broken into lines of the screen."""
+    return textwrap.fill(text, screen_width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def numbers(title: str, values: Any) -> TextColumn:
+    """A column of numbers, all with as many decimals as show about four digits of the largest."""
+    found = np.asarray(values, dtype=np.float64)
+    finite = np.abs(found[np.isfinite(found)])
+    largest = float(finite.max()) if finite.size else 0.0
+    if largest and not 1e-4 <= largest < 1e9:
+        return TextColumn(title, [_cell(value, ".3e") for value in found])
+    decimals = int(np.clip(3 - np.floor(np.log10(largest)), 0, 6)) if largest else 0
+    return TextColumn(title, [_cell(value, f",.{decimals}f") for value in found])
+
+
+def counts(title: str, values: Any) -> TextColumn:
+    """A column of whole numbers."""
+    return TextColumn(title, [f"{value:,}" for value in values])
+
+
+def words(title: str, values: Any) -> TextColumn:
+    """A column of text."""
+    return TextColumn(clip(title), [clip("" if value is None else value) for value in values], right=False)
+
+
+def cells(title: str, values: Sequence[Any]) -> TextColumn:
+    """A column of whatever the values are."""
+    if values and all(isinstance(value, float | int | None) and not isinstance(value, bool) for value in values):
+        return numbers(title, [np.nan if value is None else value for value in values])
+    return words(title, values)
+
+
+def _cell(value: float, form: str) -> str:
+    return f"{value:{form}}" if np.isfinite(value) else ""
+
+
+def left_of(columns: Sequence[TextColumn]) -> int:
+    """Letters that are left in a line with these columns, for one more."""
+    return screen_width() - sum(column.width + GAP for column in columns)
+
+
+def table(columns: Sequence[TextColumn]) -> str:
+    """Columns side by side, as many as the screen takes; what is left out is said."""
+    shown: list[TextColumn] = []
+    for column in columns:
+        if shown and column.width > left_of(shown):
+            break
+        shown.append(column)
+    lines = [
+        (" " * GAP)
+        .join(
+            text.rjust(column.width) if column.right else text.ljust(column.width)
+            for text, column in zip(line, shown, strict=True)
+        )
+        .rstrip()
+        for line in zip(*([column.title, *column.cells] for column in shown), strict=True)
+    ]
+    left = len(columns) - len(shown)
+    return "\n".join(lines + ([f"... and {left:,} more column{'s' * (left > 1)}"] if left else []))
+
+
+def several(count: int, noun: str) -> str:
+    """A number of things: ``1 row``, ``1,200 rows``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

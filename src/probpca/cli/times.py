@@ -1,0 +1,120 @@
+"""When: columns of time, and what comes after their end."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from datetime import date, datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from probpca.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from probpca.cli.tables import Table
+
+NAMES = re.compile(r"^(time|date|datetime|timestamp|day|week|month|quarter|year|period|t)$", re.IGNORECASE)
+FORMS = ("%Y-%m-%d", "%Y-%m", "%Y/%m/%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%d.%m.%Y")
+
+
+class Times(NamedTuple):
+    """What a column says about time."""
+
+    following: list[Any]  # labels of the steps after the last row
+    even: bool  # are steps equally long?
+
+
+def time_column(table: Table) -> str | None:
+    """The column that seems to say when: by what it holds, else by how it is called."""
+    dates = [column.name for column in table.columns if column.kind == "dates"]
+    called = [column.name for column in table.columns if NAMES.match(column.name)]
+    return next(iter([*dates, *called]), None)
+
+
+def times_after(labels: Sequence[Any], steps: int, where: str) -> Times:
+    """The labels of the next steps; numbers from 1 if the column has no order that goes on."""
+    known = _numbers(labels)
+    if known is not None:
+        _require_order(known, where)
+        step = known[-1] - known[-2]
+        even = all(abs((b - a) - step) <= 1e-6 * abs(step) for a, b in pairwise(known))
+        whole = all(value == int(value) for value in known)
+        after = [known[-1] + step * (k + 1) for k in range(steps)]
+        return Times([int(value) if whole else value for value in after], even)
+    form, moments = _moments(labels)
+    if not moments:
+        return Times([f"+{k + 1}" for k in range(steps)], even=True)
+    _require_order(moments, where)
+    later, even = _moments_after(moments, steps)
+    return Times([_written(moment, form) for moment in later], even)
+
+
+def _require_order(known: Sequence[Any], where: str) -> None:
+    late = next((i for i, (a, b) in enumerate(pairwise(known), 2) if not a < b), None)
+    if late is not None:
+        msg = (
+            f"{where} must rise from row to row; row {late:,} is not after the one before.\nHint: sort the table by it."
+        )
+        raise DataError(msg)
+
+
+def _numbers(labels: Sequence[Any]) -> list[float] | None:
+    try:
+        known = [float(label) for label in labels if not isinstance(label, bool)]
+    except (TypeError, ValueError):
+        return None
+    return known if len(known) == len(labels) >= 2 and all(value == value for value in known) else None  # noqa: PLR0124
+
+
+def _moments(labels: Sequence[Any]) -> tuple[str, list[datetime]]:
+    """Labels as moments, and how they are written; none if they are not."""
+    if len(labels) < 2:
+        return "", []
+    if all(isinstance(label, date) for label in labels):
+        pure = not isinstance(labels[0], datetime)
+        return "%Y-%m-%d" if pure else "iso", [_naive(label) for label in labels]
+    for form in FORMS:
+        try:
+            return form, [datetime.strptime(str(label).strip(), form) for label in labels]  # noqa: DTZ007
+        except ValueError:
+            continue
+    return "", []
+
+
+def _naive(label: date) -> datetime:
+    if isinstance(label, datetime):
+        return label.replace(tzinfo=None)
+    return datetime(label.year, label.month, label.day)  # noqa: DTZ001
+
+
+def _written(moment: datetime, form: str) -> str:
+    return moment.isoformat(sep=" ") if form == "iso" else moment.strftime(form)
+
+
+def _moments_after(moments: list[datetime], steps: int) -> tuple[list[datetime], bool]:
+    """Equal steps in months where days of the month agree, else in time."""
+    gaps = {b - a for a, b in pairwise(moments)}
+    months = {_months(b) - _months(a) for a, b in pairwise(moments)}
+    ends = all(moment.day == _last_day(moment.year, moment.month) for moment in moments)
+    same = len({(moment.day, moment.time()) for moment in moments}) == 1
+    if len(months) == 1 and (ends or same) and 0 not in months and not (len(gaps) == 1 and len(moments) > 12):
+        step = months.pop()
+        day = 31 if ends else moments[-1].day
+        return [_month_later(moments[-1], step * (k + 1), day) for k in range(steps)], True
+    step_time: timedelta = moments[-1] - moments[-2]
+    return [moments[-1] + step_time * (k + 1) for k in range(steps)], len(gaps) == 1
+
+
+def _months(moment: datetime) -> int:
+    return 12 * moment.year + moment.month - 1
+
+
+def _last_day(year: int, month: int) -> int:
+    return calendar.monthrange(year, month)[1]
+
+
+def _month_later(moment: datetime, months: int, day: int) -> datetime:
+    year, month = divmod(_months(moment) + months, 12)
+    return moment.replace(year=year, month=month + 1, day=min(day, _last_day(year, month + 1)))

@@ -1,0 +1,1 @@
+"""How many components: every criterion, its curve, and what they say together."""

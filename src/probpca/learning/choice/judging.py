@@ -1,0 +1,178 @@
+"""Each criterion asked about a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from probpca.errors import DataError, ShapeError
+from probpca.learning.checks import require_observed
+from probpca.learning.choice.crossvalidation import cross_validate
+from probpca.learning.choice.parallel import parallel_analysis
+from probpca.learning.choice.rows import at_hand
+from probpca.learning.choice.selection import Criterion, Selection
+from probpca.learning.choice.threshold import gavish_donoho
+from probpca.learning.closed_form import LARGEST_BY_BIC, leading_spectrum, most_pairs
+from probpca.learning.problem import Problem
+from probpca.learning.results import Settings
+from probpca.learning.search import LARGEST_BY_BIC as LARGEST_BY_FITS, by_bic
+from probpca.learning.selection import (
+    COMPLETE_ONLY,
+    RULES,
+    Curve,
+    bic,
+    check_count,
+    evidence,
+    n_above,
+    need_complete_rows,
+)
+from probpca.learning.variational import fit_variational
+from probpca.statistics import Columns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from probpca.learning.spectrum import Spectrum
+    from probpca.sources import Source
+    from probpca.sources.memory import InMemory
+
+SPECTRAL = ("evidence", "gavish_donoho")
+"""Criteria that want every eigenvalue."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows at hand, and what several criteria share."""
+
+    source: InMemory
+    seed: int
+    largest: int | None = None  # number of components to look at; None: as each criterion sees fit
+    all_values: bool = True  # will anybody want every eigenvalue?
+    tell: Callable[[str], None] | None = None
+
+    @cached_property
+    def complete(self) -> bool:
+        """Is every cell observed?"""
+        return self.source.block.is_complete
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """The eigenvalues of complete rows."""
+        limit = self.source.n_features - 1 if self.all_values else max(LARGEST_BY_BIC, self.largest or 0)
+        return leading_spectrum(self.source, most_pairs(self.source, limit), Settings(), self.rng("bic"))
+
+    def rng(self, name: str) -> np.random.Generator:
+        """A generator for one criterion, whoever else is asked."""
+        return np.random.default_rng([self.seed, list(RULES).index(name)])
+
+    def most(self, limit: int) -> int:
+        """Numbers of components to try, at least one."""
+        d, rows = self.source.n_features, self.source.block.total_weight
+        return int(max(min(d - 1, rows - 2, limit if self.largest is None else self.largest), 1))
+
+
+def judge(table: Table, name: str) -> Criterion:
+    """Ask one criterion; DataError where it does not apply."""
+    if name in COMPLETE_ONLY and not table.complete:
+        raise need_complete_rows(name)
+    if table.tell is not None:
+        table.tell(RULES[name])
+    return JUDGES[name](table)
+
+
+def _by_bic(table: Table) -> Criterion:
+    if table.complete:
+        curve = bic(table.spectrum, min(table.most(LARGEST_BY_BIC), table.spectrum.values.size))
+        return Criterion("bic", curve.best, *curve)
+    problem = Problem.of(table.source, table.source.fold(Columns.of), Settings(), table.rng("bic"))
+    found: Any = by_bic(problem, table.most(LARGEST_BY_FITS)).curve
+    return Criterion("bic", found.best, *found)
+
+
+def _by_evidence(table: Table) -> Criterion:
+    curve = _up_to(evidence(table.spectrum), table.most(table.source.n_features))
+    return Criterion("evidence", curve.best, *curve)
+
+
+def _by_cv(table: Table) -> Criterion:
+    rng, jobs = table.rng("cv"), table.source.n_jobs
+    scores = cross_validate(table.source.block, table.most(LARGEST_BY_FITS), rng, n_jobs=jobs, tell=table.tell)
+    counts, best = np.arange(1, len(scores.rows) + 1), int(scores.mean.argmax()) + 1
+    note = "" if best == scores.choice else f"{best} predicts best, but not clearly better"
+    return Criterion("cv", scores.choice, counts, scores.mean, scores.shortfall()[1], note)
+
+
+def _by_parallel(table: Table) -> Criterion:
+    jobs = table.source.n_jobs
+    curve = parallel_analysis(table.source.block, table.most(LARGEST_BY_BIC), table.rng("parallel"), n_jobs=jobs)
+    note = "" if curve.score[0] > 1 else "no eigenvalue exceeds what shuffled columns give; one is the least there is"
+    return Criterion("parallel", n_above(curve), *curve, note=note)
+
+
+def _by_threshold(table: Table) -> Criterion:
+    curve = _up_to(gavish_donoho(table.spectrum), table.most(table.source.n_features))
+    note = "" if curve.score[0] > 1 else "no singular value exceeds the threshold; one is the least there is"
+    return Criterion("gavish_donoho", n_above(curve), *curve, note=note)
+
+
+def _by_relevance(table: Table) -> Criterion:
+    largest = table.most(LARGEST_BY_FITS)
+    found = fit_variational(table.source, largest, Settings(), table.rng("ard")).model.n_components
+    note = f"all {largest} that were tried are alive" if found == largest > 1 else ""
+    return Criterion("ard", int(found), note=note)
+
+
+JUDGES: dict[str, Callable[[Table], Criterion]] = {
+    "bic": _by_bic,
+    "evidence": _by_evidence,
+    "cv": _by_cv,
+    "ard": _by_relevance,
+    "parallel": _by_parallel,
+    "gavish_donoho": _by_threshold,
+}
+
+
+def _up_to(curve: Curve, most: int) -> Curve:
+    return Curve(curve.n_components[:most], curve.score[:most])
+
+
+def select(
+    source: Source,
+    names: Sequence[str] | None,
+    rng: np.random.Generator,
+    *,
+    largest: int | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Selection:
+    """Ask several criteria, or with None all of them; of those the ones that do not apply say why."""
+    check_count(1, source.n_features)
+    rows = at_hand(source, rng)
+    require_observed(rows.source, rows.source.fold(Columns.of))
+    asked = list(RULES) if names is None else list(dict.fromkeys(names))
+    spectral = any(name in SPECTRAL for name in asked)
+    table = Table(rows.source, int(rng.integers(2**63)), largest, spectral, tell)
+    criteria = []
+    for name in asked:
+        try:
+            criteria.append(judge(table, name))
+        except (DataError, ShapeError) as error:
+            if names is not None:
+                raise
+            criteria.append(Criterion(name, note=str(error).split("\n", 1)[0]))
+    note = "" if rows.whole else " (a sample)"
+    return Selection(tuple(criteria), rows.block.total_weight, source.n_features, note)
+
+
+def choose_by_rows(source: Source, name: str, rng: np.random.Generator) -> tuple[Source, int, str]:
+    """The number of components by one criterion that looks at rows, the rule in words, and the rows to go on with.
+
+    Rows that can be read only once are in memory afterwards.
+    """
+    rows = at_hand(source, rng)
+    require_observed(rows.source, rows.source.fold(Columns.of))
+    found: Any = judge(Table(rows.source, int(rng.integers(2**63))), name).choice
+    return rows.source if not source.repeatable else source, int(found), rows.told(RULES[name])

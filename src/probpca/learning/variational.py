@@ -1,0 +1,150 @@
+"""The front door of Bayesian PCA: a source in, a belief about parameters and its story out."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from probpca.learning.beliefs import VariationalEM, best_basis, without_dead
+from probpca.learning.checks import require_observed
+from probpca.learning.closed_form import closed_form
+from probpca.learning.condensing import boiled_down
+from probpca.learning.em import EM, latent_moments
+from probpca.learning.expectation import expect
+from probpca.learning.loop import Monitor, iterate
+from probpca.learning.missing import repeatable, summarised
+from probpca.learning.problem import Problem, noise_floor
+from probpca.learning.results import Settings, Status
+from probpca.learning.search import first_model
+from probpca.learning.selection import check_count
+from probpca.learning.units import units
+from probpca.sources import open_source, scaled
+from probpca.sources.local import one_blas_thread
+from probpca.statistics import Columns, Sum
+
+if TYPE_CHECKING:
+    from probpca.learning.loop import Iterated
+    from probpca.models import LinearGaussian, ParameterBelief
+    from probpca.rows import Block
+    from probpca.sources import Source
+    from probpca.typing import Index
+
+MOST_COMPLETE, MOST_MISSING = 50, 20
+"""Components to begin with if nobody says how many: the fit removes those that the rows do not support."""
+WARM_STEPS = 3
+"""Steps of maximum likelihood at first: a belief that begins with too small loadings never finds them again."""
+
+SMALLEST = 1e-8
+"""Squared loadings of a component that rows of lower rank do not have, in units of the noise."""
+
+
+class BeliefResult(NamedTuple):
+    """What is believed after the rows were seen, and how it came about."""
+
+    belief: ParameterBelief
+    model: LinearGaussian  # the distribution of a new row, doubt about parameters and all
+    status: Status
+    lower_bound: float  # of the log evidence, in nats
+    trace: tuple[float, ...]  # the bound before each step
+    n_iter: int
+    weight: float  # number of rows, as their weights count them
+    cells: float  # number of observed cells
+    rule: str  # how the number of components was found
+    empty: Index  # features of which nothing was observed
+
+
+def fit_variational(
+    source: Source, n_components: int | None, settings: Settings, rng: np.random.Generator
+) -> BeliefResult:
+    """Fit Bayesian PCA with at most ``n_components`` components; those that are not supported are removed.
+
+    Parameters and latents are believed to be independent, which makes the bound on the log evidence computable
+    (variational Bayes; Bishop 1999, Ilin & Raiko 2010). Rows are read as by the missing-data EM, once a step.
+    """
+    source = repeatable(open_source(source))
+    check_count(1 if n_components is None else n_components, source.n_features)
+    with one_blas_thread():
+        columns, sample = summarised(source, rng)
+        require_observed(source, columns)
+        complete = _is_complete(source, columns)
+        q = _most(columns, complete=complete) if n_components is None else n_components
+        if complete:
+            floor = noise_floor(columns)
+            rows = boiled_down(source)
+            start = closed_form(rows, q, Settings(), rng).model
+        else:
+            problem = Problem.of(source, columns, settings, rng)
+            rows, floor = problem.rows, problem.floor
+            start = _warm(problem if sample is None else _problem_of(sample, settings, rng), q)
+        em = VariationalEM(floor)
+        monitor = Monitor(settings.tol, settings.max_iter, settings.watch)
+        ended = iterate(partial(em.step, source=rows), _first_belief(em, rows, start), monitor)
+    return _result(ended, floor, columns, q)
+
+
+def fit_variational_standardized(
+    source: Source, n_components: int | None, settings: Settings, rng: np.random.Generator
+) -> BeliefResult:
+    """The same of x / std, told in the units of the data: one noise variance per feature."""
+    source = repeatable(open_source(source))
+    std, observed = units(source)
+    result = fit_variational(scaled(source, 1 / std), n_components, settings, rng)
+    shift = -float((observed - (observed > 0)) @ np.log(std))  # cells, and the density of the means
+    belief, trace = result.belief.rescale(std).principal(), tuple(value + shift for value in result.trace)
+    return result._replace(belief=belief, model=belief.predictive(), lower_bound=trace[-1], trace=trace)
+
+
+def _result(ended: Iterated[ParameterBelief], floor: float, columns: Columns, asked: int) -> BeliefResult:
+    belief, trace = ended.state.principal(), ended.trace
+    status = Status.BOUND_CONVERGED if ended.status.converged else Status.BOUND_MAX_ITER
+    if float(belief.centre.noise_variance) <= 2 * floor:
+        status = Status.NOISE_COLLAPSED
+    rule = _rule(belief, asked)
+    cells, empty = float(columns.observed.sum()), np.flatnonzero(columns.observed == 0)
+    return BeliefResult(
+        belief, belief.predictive(), status, trace[-1], trace, len(trace) - 1, columns.rows, cells, rule, empty
+    )
+
+
+def _rule(belief: ParameterBelief, asked: int) -> str:
+    q = belief.n_components
+    if not belief.centre.loadings.any():
+        return f"none of {asked} is relevant, one is kept"
+    return f"{q} of {asked} are relevant" if q < asked else f"all of {asked} are relevant"
+
+
+def _is_complete(source: Source, columns: Columns) -> bool:
+    """Is every cell of every row observed, with one precision? Another pass is made only if that may be."""
+    whole = np.allclose(columns.observed, columns.rows, rtol=1e-12, atol=0)
+    return bool(whole and source.fold(_lacking).value.sum() == 0)
+
+
+def _lacking(block: Block) -> Sum:
+    return Sum(np.array([float(not block.is_complete or block.precision is not None)]))
+
+
+def _most(columns: Columns, *, complete: bool) -> int:
+    limit = MOST_COMPLETE if complete else MOST_MISSING
+    return int(max(min(columns.mean.size - 1, columns.rows - 2, limit), 1))
+
+
+def _problem_of(source: Source, settings: Settings, rng: np.random.Generator) -> Problem:
+    return Problem.of(source, source.fold(Columns.of), settings, rng)
+
+
+def _warm(problem: Problem, q: int) -> LinearGaussian:
+    """A few steps of parameter-expanded EM from the leading eigenpairs."""
+    model, em = first_model(problem, q), EM(problem.floor)
+    for _ in range(WARM_STEPS):
+        model, _ = em.step(model, problem.rows)
+    return model
+
+
+def _first_belief(em: VariationalEM, rows: Source, model: LinearGaussian) -> ParameterBelief:
+    """What the rows say about parameters, given the latents at a model."""
+    sums = rows.fold(partial(expect, model))
+    energy = np.maximum(np.square(model.loadings).sum(axis=0), SMALLEST * float(model.noise_variance))
+    learnt = em.learn(model, model.n_features / energy, sums)
+    return without_dead(learnt.turned(best_basis(learnt, latent_moments(sums))))

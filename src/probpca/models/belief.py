@@ -1,0 +1,129 @@
+"""What is believed about the parameters of a linear-Gaussian model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from probpca.errors import require_finite, require_positive, require_shape
+from probpca.linalg.packed import packed_size, turn, unpack
+from probpca.models.linear_gaussian import LinearGaussian
+
+if TYPE_CHECKING:
+    from probpca.typing import Array, Index
+
+SURE = 1e-12
+"""Variance of the loadings of a component that is not relevant, in units of the noise."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ParameterBelief:
+    r"""A Gaussian for the loadings and the mean of each feature, :math:`\theta_j = [w_j; \mu_j]`.
+
+    .. math:: \theta_j \sim N(\hat\theta_j, \Sigma_j), \qquad w_{jk} \sim N(0, 1 / \alpha_k) \text{ before any data}
+
+    ``centre`` holds the means and the noise variance; the precision :math:`\alpha_k` of the loadings of a component
+    tells how relevant it is: where it is large, they are all near zero.
+    """
+
+    centre: LinearGaussian  # posterior means of W and mu; sigma2
+    spread: Array  # Sigma_j, packed by rows: ((q + 1)(q + 2) / 2, d), or (., 1) if all features share it
+    precision: Array  # alpha: (q,)
+
+    def __post_init__(self) -> None:
+        """Check shapes and values once; formulas trust them afterwards."""
+        for name in ("spread", "precision"):
+            value = np.array(getattr(self, name), dtype=np.float64)
+            value.setflags(write=False)
+            require_finite(name, value)
+            object.__setattr__(self, name, value)
+        p, d = packed_size(self.centre.n_components + 1), self.centre.n_features
+        require_shape("spread", self.spread, (p, d), (p, 1))
+        require_shape("precision", self.precision, (self.centre.n_components,))
+        require_positive("precision", self.precision)
+
+    @property
+    def n_components(self) -> int:
+        """Number of components q."""
+        return self.centre.n_components
+
+    @cached_property
+    def energy(self) -> Array:
+        """Expected squared loadings of each component, summed over the features: (q,)."""
+        return np.square(self.centre.loadings).sum(axis=0) + self.doubt
+
+    @property
+    def doubt(self) -> Array:
+        """The part of it that is variance: (q,)."""
+        return np.diag(self.summed_spread)
+
+    @cached_property
+    def summed_spread(self) -> Array:
+        """Covariance of the loadings of a feature, summed over the features: (q, q)."""
+        each = self.centre.n_features / self.spread.shape[1]
+        return each * unpack(self.spread[: packed_size(self.n_components)].sum(axis=1))
+
+    @property
+    def n_known(self) -> int:
+        """Number of features of which something was observed; the others have no spread."""
+        return self.centre.n_features if self.spread.shape[1] == 1 else int(np.count_nonzero(self.spread[-1]))
+
+    @property
+    def variances(self) -> Array:
+        """Variance of each parameter of each feature: (q + 1, d or 1)."""
+        return self.spread[packed_size(np.arange(1, self.n_components + 2)) - 1]
+
+    def predictive(self) -> LinearGaussian:
+        r"""The Gaussian of a new row with its mean and covariance, doubt about parameters and all.
+
+        .. math:: E[x] = \mu, \qquad
+            \operatorname{Cov}[x] = W W^\top + \operatorname{diag}(\psi_j + \operatorname{tr} \Sigma_j)
+
+        Doubt about the loadings of one feature says nothing about another: what it adds is noise.
+        """
+        extra = self.variances.sum(axis=0)  # (d,) or (1,)
+        noise = self.centre.noise_variance + (extra if extra.size > 1 else extra[0])
+        return replace(self.centre, noise_variance=noise)
+
+    def turned(self, basis: Array) -> ParameterBelief:
+        """The same belief, told with other latents: parameters B' theta. The precisions are those that fit best."""
+        theta = np.column_stack([self.centre.loadings, self.centre.mean]) @ basis
+        centre = LinearGaussian(theta[:, -1], theta[:, :-1], self.centre.noise_variance)
+        told = ParameterBelief(centre, turn(self.spread, basis), self.precision)
+        return told.with_best_precision()
+
+    def with_best_precision(self) -> ParameterBelief:
+        """The precisions that the loadings themselves suggest, d / E|w_k|^2."""
+        return replace(self, precision=self.n_known / np.maximum(self.energy, np.finfo(float).tiny))
+
+    def principal(self) -> ParameterBelief:
+        """Latent axes along the principal axes of the mean loadings, largest first, signs fixed."""
+        basis = np.eye(self.n_components + 1)
+        basis[:-1, :-1] = self.centre.principal_rotation
+        return self.turned(basis)
+
+    def keep(self, components: Index) -> ParameterBelief:
+        """Some of the components only, the others taken for zero."""
+        rows, columns = np.tril_indices(components.size + 1)
+        chosen = np.append(components, self.n_components)
+        spread = self.spread[packed_size(chosen[rows]) + chosen[columns]]
+        centre = replace(self.centre, loadings=self.centre.loadings[:, components])
+        return ParameterBelief(centre, spread, self.precision[components])
+
+    def muted(self) -> ParameterBelief:
+        """No component is relevant: loadings are zero, and next to certainly so."""
+        rows, columns = np.tril_indices(self.n_components + 1)
+        variance = SURE * np.mean(self.centre.noise_variance)
+        spread = np.where((rows == columns)[:, None], variance, 0.0) * (self.spread[-1] > 0)
+        spread[-1] = self.spread[-1]
+        centre = replace(self.centre, loadings=np.zeros(self.centre.loadings.shape))
+        return ParameterBelief(centre, spread, np.full(self.n_components, 1 / variance))
+
+    def rescale(self, scale: Array) -> ParameterBelief:
+        """The same of ``scale * x``: units changed feature by feature: (d,)."""
+        told = ParameterBelief(self.centre.rescale(scale), self.spread * np.square(scale), self.precision)
+        return told.with_best_precision()

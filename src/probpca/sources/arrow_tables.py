@@ -1,0 +1,175 @@
+"""Tables whole: the columns that a model sees, and those that go along with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from probpca.errors import SourceError
+from probpca.sources.arrow import BUFFERS, CSV_BYTES, csv_reader, damaged, opened, parquet_files, unreadable
+from probpca.sources.arrow_layout import Layout
+from probpca.sources.files import format_of, is_compressed
+from probpca.sources.npy import open_npy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from probpca.sources.protocol import Watch
+    from probpca.typing import Floats
+
+
+def kind_of(place: Path) -> str:
+    """The format of a file; a folder holds Parquet files."""
+    return "parquet" if place.is_dir() else format_of(place)
+
+
+def schema_of(place: Path) -> Any:
+    """Names and types of all columns; of a text file as its first rows let them appear."""
+    kind = kind_of(place)
+    try:
+        if kind == "npy":
+            return pa.schema([(f"x{j}", pa.float64()) for j in range(open_npy(place, None, 1, None).n_features)])
+        if kind == "parquet":
+            return parquet.read_schema(parquet_files(place)[0])
+        if kind == "feather":
+            with pa.memory_map(str(place)) as source, pa.ipc.open_file(source) as file:
+                return file.schema
+        with opened(place) as stream, csv_reader(stream, place, {}) as reader:
+            return reader.schema
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise damaged(str(place), error) from error
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ArrowTable:
+    """A file of rows, read batch by batch; ``layout`` are the columns that hold numbers for a model."""
+
+    place: Path
+    schema: Any
+    layout: Layout
+
+    @classmethod
+    def of(cls, place: Path, numbers: Sequence[str]) -> ArrowTable:
+        """Choose the columns to take for numbers."""
+        schema = schema_of(place)
+        layout = Layout.of(schema, numbers, place)
+        single = kind_of(place) == "npy" and open_npy(place, None, 1, None).single_precision
+        return cls(place, schema, Layout(layout.names, np.float32) if single else layout)
+
+    @property
+    def others(self) -> list[str]:
+        """Names of the columns that go along."""
+        return [name for name in self.schema.names if name not in self.layout.names]
+
+    def batches(self, watch: Watch | None = None) -> Iterator[Any]:
+        """Rows as record batches that are not empty, all columns in their order."""
+        read = {"npy": self._npy, "csv": self._csv, "parquet": self._parquet, "feather": self._feather}
+        return (batch for batch in read[kind_of(self.place)](watch) if batch.num_rows)
+
+    def values(self, batch: Any) -> Floats:
+        """The numbers of a batch, missing ones as NaN: (b, d)."""
+        return self.layout.values(batch)
+
+    def _npy(self, watch: Watch | None) -> Iterator[Any]:
+        source = open_npy(self.place, None, 1, watch)
+        for block in source.blocks:
+            yield batch_of(dict(zip(self.schema.names, np.asarray(block.values).T, strict=True)))
+
+    def _csv(self, watch: Watch | None) -> Iterator[Any]:
+        """What goes along is text, as it stands there."""
+        kinds = {field.name: _carried(field.type) for field in self.schema}
+        kinds |= dict.fromkeys(self.layout.names, pa.float64())
+        flags = [name for name in self.layout.names if pa.types.is_boolean(self.schema.field(name).type)]
+        kinds |= dict.fromkeys(flags, pa.bool_())
+        total = 0 if is_compressed(self.place) else -(-self.place.stat().st_size // CSV_BYTES)
+        try:
+            with opened(self.place) as stream, csv_reader(stream, self.place, kinds) as reader:
+                for done, batch in enumerate(reader, 1):
+                    yield _readable(batch)
+                    _tell(watch, done, total)
+        except pa.ArrowInvalid as error:
+            raise unreadable(self.place, error) from error
+        except (pa.ArrowException, OSError, EOFError) as error:
+            raise damaged(str(self.place), error) from error
+
+    def _parquet(self, watch: Watch | None) -> Iterator[Any]:
+        files, rows = parquet_files(self.place), 0
+        total = sum(parquet.read_metadata(path).num_rows for path in files) if watch else 0
+        for path in files:
+            try:
+                with parquet.ParquetFile(path, **BUFFERS) as file:
+                    self._check(file.schema_arrow, path)
+                    names = self.schema.names
+                    for batch in file.iter_batches(self.layout.block_rows, columns=names, use_threads=False):
+                        yield batch.select(names)
+                        rows += batch.num_rows
+                        _tell(watch, rows, total)
+            except (pa.ArrowException, OSError) as error:
+                raise damaged(str(path), error) from error
+
+    def _feather(self, watch: Watch | None) -> Iterator[Any]:
+        try:
+            with pa.memory_map(str(self.place)) as source, pa.ipc.open_file(source) as file:
+                for k in range(file.num_record_batches):
+                    batch = file.get_batch(k)
+                    for start in range(0, batch.num_rows, self.layout.block_rows):
+                        yield batch.slice(start, self.layout.block_rows)
+                    _tell(watch, k + 1, file.num_record_batches)
+        except (pa.ArrowException, OSError) as error:
+            raise damaged(str(self.place), error) from error
+
+    def _check(self, schema: Any, path: Path) -> None:
+        """Files of one folder have the same columns."""
+        if set(schema.names) != set(self.schema.names):
+            odd = min(set(schema.names) ^ set(self.schema.names))
+            msg = f"files in {self.place} must have the same columns; {path.name} differs in {odd!r}."
+            raise SourceError(msg)
+
+
+def _carried(kind: Any) -> Any:
+    return kind if pa.types.is_binary(kind) else pa.string()
+
+
+def _readable(batch: Any) -> Any:
+    """Text that is not UTF-8, as old spreadsheets write it, in letters."""
+    odd = [field.name for field in batch.schema if pa.types.is_binary(field.type)]
+    letters = {name: [str(cell, "cp1252", "replace") for cell in batch.column(name).to_pylist()] for name in odd}
+    return with_columns(batch, letters)
+
+
+def _tell(watch: Watch | None, done: int, total: int) -> None:
+    if watch is not None and total:
+        watch(min(done, total), total)
+
+
+def batch_of(columns: Mapping[str, Any]) -> Any:
+    """A record batch of arrays or lists, NaN as null."""
+    return pa.record_batch([_array(values) for values in columns.values()], names=list(columns))
+
+
+def with_columns(batch: Any, columns: Mapping[str, Any]) -> Any:
+    """The batch with other values in columns of these names, or with more columns at its end."""
+    for name, values in columns.items():
+        place = batch.schema.get_field_index(name)
+        array = _array(values)
+        batch = batch.append_column(name, array) if place < 0 else batch.set_column(place, name, array)
+    return batch
+
+
+def _array(values: Any) -> Any:
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        return pa.array(values.astype(np.float64), from_pandas=True)
+    return pa.array(values)
+
+
+def as_lists(batch: Any, names: Sequence[str] | None = None) -> dict[str, list[Any]]:
+    """Columns of a batch as Python has them."""
+    chosen = batch if names is None else batch.select(list(names))
+    found: dict[str, list[Any]] = chosen.to_pydict()
+    return found

@@ -1,0 +1,109 @@
+"""What pages ask of an estimator and of rows, before they ask about single rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from probpca.errors import DataError, ShapeError, SourceError
+from probpca.models import LinearGaussian
+from probpca.sources.opening import is_table
+from probpca.views.pages.packing import packed, rounded
+from probpca.views.reading import listed, names_of, row_names, table_of
+
+if TYPE_CHECKING:
+    from probpca.typing import Array, Index
+
+
+class Table(NamedTuple):
+    """A table in memory beside the model that speaks of it."""
+
+    model: LinearGaussian
+    cells: Array  # NaN where missing: (n, d)
+    rows: list[str]  # n names
+    features: list[str]  # d names
+
+    @property
+    def size(self) -> str:
+        """How many components, rows and columns there are, in words."""
+        n, d = self.cells.shape
+        counts = ((self.model.n_components, "component"), (n, "row"), (d, "column"))
+        return ", ".join(counted(count, noun) for count, noun in counts)
+
+    @property
+    def scale(self) -> Array:
+        """Standard deviation of each feature in the model: (d,)."""
+        return np.sqrt(self.model.covariance.diag())
+
+    def scaled(self, values: Array) -> Array:
+        """Values in standard deviations of their feature from its mean: (k, d)."""
+        return (values - self.model.mean) / self.scale
+
+
+def counted(number: float, noun: str) -> str:
+    """A number and its noun, in the plural where that is right."""
+    return f"{number:,.12g} {noun}" + ("" if number == 1 else "s")
+
+
+def ask_table(page: str, estimator: Any, X: Any, labels: Any, feature_names: Any) -> Table:
+    """Make sure that there is a fitted model, that the rows are at hand, and that names are as many as they name."""
+    model = _model_of(page, estimator)
+    if not is_table(X):
+        msg = f"{page} shows a table in memory; got {type(X).__name__}.\nHint: pass some of its rows as an array."
+        raise SourceError(msg)
+    cells = table_of(X, unstored_missing=getattr(estimator, "missing", "nan") == "unstored")
+    n, d = cells.shape
+    if d != model.n_features:
+        msg = f"rows must have {model.n_features} columns, as the fit had; got {d}."
+        raise ShapeError(msg)
+    if n == 0:
+        msg = f"{page} needs at least one row; got a table without rows."
+        raise ShapeError(msg)
+    rows = row_names(X, None, n) if labels is None else listed("labels", labels, n)
+    features = names_of(estimator, feature_names)
+    features = [name if name.strip() else f"(column {j})" for j, name in enumerate(features)]
+    return Table(model, cells, rows, features)
+
+
+def taken(X: Any, rows: Index) -> Any:
+    """Some rows of a table, in a table of the same kind."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if hasattr(X, "schema") and hasattr(X, "take"):  # pyarrow
+        return X.take(rows)
+    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
+
+
+def model_data(table: Table) -> dict[str, Any]:
+    """What scripts know of a model: x = mean + scale * (loadings z + noise)."""
+    noise = np.sqrt(np.broadcast_to(table.model.noise_variance, table.scale.shape))
+    return {
+        "features": table.features,
+        "mean": rounded(table.model.mean, 12),
+        "scale": rounded(table.scale, 12),
+        "loadings": packed(table.model.loadings / table.scale[:, None]),
+        "noise": rounded(noise / table.scale),
+        "components": table.model.n_components,
+        "sameUnits": bool(table.scale.max() < 5 * table.scale.min()),
+    }
+
+
+def row_data(table: Table, chosen: Index) -> dict[str, Any]:
+    """Which rows of the table a page has, and what they are called."""
+    return {"rows": chosen.tolist(), "names": [table.rows[i] for i in chosen]}
+
+
+def _model_of(page: str, estimator: Any) -> LinearGaussian:
+    model = getattr(estimator, "model_", None)
+    if isinstance(model, LinearGaussian):
+        return model
+    kind = type(estimator).__name__
+    if model is None and hasattr(estimator, "posterior"):
+        msg = f"{page} shows a fitted estimator; got {kind} before its fit.\nHint: call fit(X) first."
+    else:
+        msg = (
+            f"{page} shows a fitted PPCA or BayesianPCA; got {kind}.\n"
+            "Hint: of a pipeline pass the last step, and the rows as it sees them."
+        )
+    raise DataError(msg)

@@ -1,0 +1,123 @@
+"use strict";
+// The plane of two components: axes, rows, and the point that is dragged.
+
+const PLANE = { width: 560, height: 480, left: 44, right: 12, top: 10, bottom: 40 };
+
+function svg(tag, attributes = {}, text = "") {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  if (text !== "") made.textContent = text;
+  return made;
+}
+
+/** A linear map between two intervals, and back. */
+function linear(from, to) {
+  const slope = (to[1] - to[0]) / (from[1] - from[0]);
+  const map = (value) => to[0] + (value - from[0]) * slope;
+  map.invert = (place) => from[0] + (place - to[0]) / slope;
+  return map;
+}
+
+/** About so many round numbers in an interval. */
+function roundNumbers([low, high], count = 6) {
+  const rough = (high - low) / count;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((lead) => lead * power).find((size) => size >= rough);
+  const found = [];
+  for (let k = Math.ceil(low / step); k * step <= high; k += 1) found.push(k * step);
+  return found;
+}
+
+/** What a component ranges over: its rows with a margin, and at least the prior. */
+function reachOf(model, k) {
+  let [low, high] = [-3.2, 3.2];
+  for (let i = 0; i < model.n; i += 1) {
+    low = Math.min(low, model.latentOf(i)[k] * 1.08);
+    high = Math.max(high, model.latentOf(i)[k] * 1.08);
+  }
+  return [low, high];
+}
+
+function planeScales(model, a, b) {
+  const { width, height, left, right, top, bottom } = PLANE;
+  const up = model.q === 1 ? [-1, 1] : reachOf(model, b);
+  return {
+    x: linear(reachOf(model, a), [left, width - right]),
+    y: linear(up, [height - bottom, top]),
+    across: reachOf(model, a),
+    up,
+  };
+}
+
+function planeAxes(scales, words) {
+  const { width, height, left, right, top, bottom } = PLANE;
+  const made = svg("g", { "aria-hidden": "true" });
+  for (const value of roundNumbers(scales.across, 8)) {
+    const x = scales.x(value);
+    made.append(svg("line", { class: "axis", x1: x, x2: x, y1: top, y2: height - bottom }));
+    made.append(svg("text", { class: "tick", x, y: height - bottom + 16, "text-anchor": "middle" }, say(value, 3)));
+  }
+  for (const value of words.up ? roundNumbers(scales.up, 8) : []) {
+    const y = scales.y(value);
+    made.append(svg("line", { class: "axis", x1: left, x2: width - right, y1: y, y2: y }));
+    made.append(svg("text", { class: "tick", x: left - 6, y: y + 4, "text-anchor": "end" }, say(value, 3)));
+  }
+  const middle = (top + height - bottom) / 2;
+  made.append(svg("text", { class: "tick", x: (left + width) / 2, y: height - 6, "text-anchor": "middle" }, words.across));
+  made.append(svg("text", { class: "tick", x: 12, y: middle, "text-anchor": "middle", transform: `rotate(-90 12 ${middle})` }, words.up));
+  return made;
+}
+
+function planeRows(model, scales, a, b) {
+  const made = svg("g", { "aria-hidden": "true" });
+  for (let i = 0; i < model.n; i += 1) {
+    const z = model.latentOf(i);
+    const point = svg("circle", { class: "point", cx: scales.x(z[a]), cy: scales.y(model.q === 1 ? 0 : z[b]), r: 3.5, "data-row": i });
+    point.append(svg("title", {}, model.names[i]));
+    made.append(point);
+  }
+  return made;
+}
+
+function makeHandle() {
+  const handle = svg("g", { id: "handle", tabindex: 0, role: "slider", "aria-label": "The point among the components; arrow keys move it" });
+  handle.append(svg("circle", { r: 9 }));
+  return handle;
+}
+
+/** Where a pointer is, in the coordinates of the drawing. */
+function pointerPlace(plane, event) {
+  const place = new DOMPoint(event.clientX, event.clientY).matrixTransform(plane.getScreenCTM().inverse());
+  return [place.x, place.y];
+}
+
+/** Tell where the pointer goes while it is down; a click on a row chooses it. */
+function listenToPlane(plane, move, choose) {
+  let dragging = false;
+  plane.addEventListener("pointerdown", (event) => {
+    if (event.target.dataset.row !== undefined) {
+      choose(Number(event.target.dataset.row));
+      return;
+    }
+    dragging = true;
+    plane.setPointerCapture(event.pointerId);
+    move(...pointerPlace(plane, event));
+    plane.querySelector("#handle").focus({ preventScroll: true, focusVisible: false });
+    event.preventDefault();
+  });
+  plane.addEventListener("pointermove", (event) => {
+    if (dragging) move(...pointerPlace(plane, event));
+  });
+  for (const end of ["pointerup", "pointercancel"]) plane.addEventListener(end, () => (dragging = false));
+}
+
+const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+
+function listenToKeys(plane, step, home) {
+  plane.addEventListener("keydown", (event) => {
+    if (event.key === "Home") home();
+    else if (event.key in STEPS) step(...STEPS[event.key].map((by) => by * (event.shiftKey ? 0.5 : 0.1)));
+    else return;
+    event.preventDefault();
+  });
+}

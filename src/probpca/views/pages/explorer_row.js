@@ -1,0 +1,91 @@
+"use strict";
+// The features of a row: a bar each, or side by side where they are many.
+
+const MOST_BARS = 30;
+const BAR = { width: 560, left: 168, right: 14, top: 6, bottom: 26, line: 24 };
+const CURVE = { width: 560, height: 400, left: 50, right: 22, top: 10, bottom: 34 };
+
+/** Lowest and highest value of any row, with a margin: the drawing stands still while the point moves. */
+function reachOfValues(data, model, own) {
+  const unit = inUnits(data, own);
+  let [low, high] = [Infinity, -Infinity];
+  const see = (value) => {
+    if (!Number.isFinite(value)) return;
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+  };
+  for (let j = 0; j < model.d; j += 1) [-2, 2].forEach((x) => see(unit(j, x)));
+  for (let i = 0; i < model.n; i += 1) model.valuesOf(i).forEach((x, j) => see(unit(j, x)));
+  const margin = 0.05 * (high - low);
+  return [low - margin, high + margin];
+}
+
+/** ``shown``: x, the row that the point stands for; row, values or null; neighbours, a list of rows. */
+function drawProfile(place, data, model, own, reach, shown) {
+  const draw = model.d <= MOST_BARS ? drawBars : drawCurve;
+  place.replaceChildren(...draw(place, data, model, inUnits(data, own), reach, shown));
+}
+
+function drawBars(place, data, model, unit, reach, shown) {
+  const height = BAR.top + BAR.bottom + BAR.line * model.d;
+  place.setAttribute("viewBox", `0 0 ${BAR.width} ${height}`);
+  const x = linear(reach, [BAR.left, BAR.width - BAR.right]);
+  const made = valueTicks(reach, (value) => ({ x1: x(value), x2: x(value), y1: BAR.top, y2: height - BAR.bottom }), (value) => ({ x: x(value), y: height - 8, "text-anchor": "middle" }));
+  for (let j = 0; j < model.d; j += 1) made.push(...bar(data, unit, x, shown, j));
+  return made;
+}
+
+function bar(data, unit, x, shown, j) {
+  const middle = BAR.top + BAR.line * (j + 0.5);
+  const half = data.width * data.noise[j];
+  const [zero, value, low, high] = [0, shown.x[j], shown.x[j] - half, shown.x[j] + half].map((v) => x(unit(j, v)));
+  const made = [
+    featureName(data.features[j], BAR.left - 8, middle + 4),
+    svg("rect", { class: "bar", x: Math.min(zero, value), width: Math.abs(value - zero), y: middle - 6, height: 12 }),
+    svg("line", { class: "whisker", x1: low, x2: high, y1: middle, y2: middle }),
+  ];
+  for (const neighbour of shown.neighbours) {
+    const at = x(unit(j, neighbour.x[j]));
+    made.push(svg("line", { class: "neighbour", x1: at, x2: at, y1: middle - 8, y2: middle + 8 }));
+  }
+  if (shown.row && Number.isFinite(shown.row[j])) made.push(svg("circle", { class: "cell", cx: x(unit(j, shown.row[j])), cy: middle, r: 5 }));
+  return made;
+}
+
+function featureName(name, x, y) {
+  const letters = [...name];
+  const made = svg("text", { class: "name", x, y, "text-anchor": "end" }, letters.length > 20 ? `${letters.slice(0, 19).join("")}\u2026` : name);
+  made.append(svg("title", {}, name));
+  return made;
+}
+
+function valueTicks(reach, line, text) {
+  return roundNumbers(reach, 8).flatMap((value) => [svg("line", { class: "axis", ...line(value) }), svg("text", { class: "tick", ...text(value) }, say(value, 3))]);
+}
+
+function drawCurve(place, data, model, unit, reach, shown) {
+  const { width, height, left, right, top, bottom } = CURVE;
+  place.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  const x = linear([0, model.d - 1], [left, width - right]);
+  const y = linear(reach, [height - bottom, top]);
+  const at = (values) => Array.from(values, (value, j) => `${x(j).toFixed(1)},${y(unit(j, value)).toFixed(1)}`);
+  const end = (side) => shown.x.map((value, j) => value + side * data.width * data.noise[j]);
+  const made = valueTicks(reach, (value) => ({ x1: left, x2: width - right, y1: y(value), y2: y(value) }), (value) => ({ x: left - 6, y: y(value) + 4, "text-anchor": "end" }));
+  made.push(...featureTicks(data, x, height - bottom + 18));
+  made.push(svg("polygon", { class: "band", points: [...at(end(-1)), ...at(end(1)).reverse()].join(" ") }));
+  for (const neighbour of shown.neighbours) made.push(svg("polyline", { class: "neighbour", points: at(neighbour.x).join(" ") }));
+  const small = model.d > 120;
+  made.push(svg("polyline", { class: small ? "curve thin" : "curve", points: at(shown.x).join(" ") }));
+  (shown.row || []).forEach((value, j) => {
+    if (Number.isFinite(value)) made.push(svg("circle", { class: "cell", cx: x(j), cy: y(unit(j, value)), r: small ? 1.6 : 3.2 }));
+  });
+  return made;
+}
+
+/** Names of some features, as many as have room. */
+function featureTicks(data, x, y) {
+  const longest = data.features.reduce((most, name) => Math.max(most, Math.min([...name].length, 12)), 1);
+  const every = Math.ceil((data.features.length * (longest * 7 + 12)) / (CURVE.width - CURVE.left));
+  const some = data.features.map((name, j) => [[...name].slice(0, 12).join(""), j]).filter(([, j]) => j % every === 0);
+  return some.map(([name, j]) => svg("text", { class: "tick", x: x(j), y, "text-anchor": "middle" }, name));
+}

@@ -1,0 +1,99 @@
+"""What displays ask of an estimator and of its rows, with answers as plain arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from probpca.errors import DataError, ShapeError
+from probpca.rows.block import dense_values
+from probpca.sources import open_source
+from probpca.sources.frames import as_text, is_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from probpca.typing import Array
+
+
+def require_fitted(display: type, estimator: Any, *needed: str) -> None:
+    """Raise unless the estimator is fitted and can answer what the display asks."""
+    lacking = [name for name in needed if not hasattr(type(estimator), name)]
+    if lacking:
+        msg = f"{display.__name__} asks for {lacking[0]}, which {type(estimator).__name__} does not have."
+        raise DataError(msg)
+    asked = getattr(estimator, "__sklearn_is_fitted__", None)
+    if not (hasattr(estimator, "model_") if asked is None else asked()):
+        msg = f"{display.__name__} shows a fitted estimator; got {estimator} before its fit.\nHint: call fit(X) first."
+        raise DataError(msg)
+
+
+def names_of(estimator: Any, given: Any = None) -> list[str]:
+    """Names of the features: those given, those of the fit, or x0, x1, ..."""
+    known = getattr(estimator, "feature_names_in_", None) if given is None else given
+    d = int(estimator.n_features_in_)
+    if known is None:
+        return [f"x{j}" for j in range(d)]
+    return listed("feature_names", known, d)
+
+
+def listed(what: str, given: Any, count: int) -> list[str]:
+    """Names as text, as many as are needed."""
+    names = [str(name) for name in given]
+    if len(names) != count:
+        msg = f"{what} must be {count} names; got {len(names)}."
+        raise ShapeError(msg)
+    return names
+
+
+def row_names(X: Any, given: Any, count: int) -> list[str]:
+    """Names of the rows: those given, those of a pandas index of text, or their numbers from 0."""
+    index = getattr(X, "index", None) if given is None else given
+    if given is None and (index is None or callable(index) or as_text(index) is None):
+        return [str(i) for i in range(count)]
+    return listed("names", index, count)
+
+
+def chosen(what: str, asked: Any, count: int) -> list[int]:
+    """Positions, counted from 0, of which there are ``count``."""
+    positions = np.atleast_1d(np.asarray(asked))
+    if positions.dtype.kind not in "iu" or positions.size == 0 or positions.min() < 0 or positions.max() >= count:
+        msg = f"{what} must be among 0 .. {count - 1}; got {asked!r}."
+        raise ShapeError(msg)
+    return [int(i) for i in positions]
+
+
+def by_name(what: str, asked: Any, names: Sequence[str]) -> list[int]:
+    """Positions of what is asked for by name or by position."""
+    several = [asked] if isinstance(asked, str) or np.ndim(asked) == 0 else list(asked)
+    if not any(isinstance(one, str) for one in several):
+        return chosen(what, several, len(names))
+    unknown = [one for one in several if one not in names]
+    if unknown:
+        some = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+        msg = f"{what} must be among {some}; got {unknown[0]!r}."
+        raise ShapeError(msg)
+    return [names.index(one) for one in several]
+
+
+def table_of(X: Any, *, unstored_missing: bool = False) -> Array:
+    """All cells of a table in memory, missing ones NaN: (n, d)."""
+    return np.asarray(open_source(X, unstored_missing=unstored_missing).map(dense_values))
+
+
+def some_rows(X: Any, values: Array, positions: list[int]) -> Any:
+    """Some rows, in a dataframe if they came in one, for estimators know columns by their names."""
+    if not is_frame(X):
+        return values[positions]
+    if hasattr(X, "iloc"):
+        return X.iloc[positions]
+    return X.take(positions) if hasattr(X, "take") else X[positions]
+
+
+def tried_level(level: float) -> float:
+    """A probability strictly between 0 and 1."""
+    if not 0 < level < 1:
+        msg = f"level must lie between 0 and 1; got {level}."
+        raise DataError(msg)
+    return float(level)

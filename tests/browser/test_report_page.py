@@ -1,0 +1,173 @@
+"""The report in a real browser: what is shown are the answers of the estimator."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from browser.screen import choose, column, contrast, number, numbers
+
+CHARTS = {"scree": 3, "latent": 219, "distances": 219, "cells": 52, "causes": 12}
+
+
+def marks(page, chart):
+    return page.locator(f"#{chart} svg g.mark-symbol path, #{chart} svg g.mark-rect path").count()
+
+
+def numbers_of_row(page):
+    """D2, T2, residual, each with its p-value."""
+    texts = page.locator("#numbers dd").all_text_contents()
+    p = [text.removeprefix("p = ").split(", of")[0] for text in texts[1::2]]
+    return [number(text) for text in texts[::2]], [number(text) for text in p]
+
+
+def test_every_chart_is_drawn(visit, fertility):
+    page = visit(fertility.report)
+    for chart, least in CHARTS.items():
+        assert marks(page, chart) >= least, chart
+        svg = page.locator(f"#{chart} svg")
+        assert svg.bounding_box()["width"] > 300
+        assert svg.get_attribute("aria-label") or page.locator(f"#{chart} [aria-label]").count()
+
+
+def test_choosing_a_row_shows_its_numbers(visit, fertility):
+    page = visit(fertility.report)
+    page.click("#all-cells summary")
+    page.wait_for_selector("#cell-table tr")
+    for name in ("Kuwait", "Serbia", "India", "Aruba"):
+        choose(page, name)
+        assert_shows(page, fertility, name)
+
+
+def assert_shows(page, fertility, name):
+    i, fitted = fertility.labels.index(name), fertility.fitted
+    row = fertility.x[i : i + 1]
+    found = fitted.outliers(row)
+    distances, p = numbers_of_row(page)
+    assert_allclose(distances, [found.distance[0], found.latent_distance[0], found.residual_distance[0]], rtol=1e-3)
+    assert_allclose(p, [found.p_value[0], found.latent_p_value[0], found.residual_p_value[0]], rtol=0.06)
+    assert page.inner_text("#chosen-name") == f"{name}, row {i}"
+    values, (low, high) = fitted.impute(row)[0], fitted.impute_interval(row)
+    missing = np.isnan(row[0])
+    assert column(page, "#cell-table", 0) == [str(year) for year in fertility.feature_names]
+    assert_allclose(numbers(page, "#cell-table", 1), values, rtol=1e-4)
+    assert column(page, "#cell-table", 2) == ["filled in" if is_missing else "observed" for is_missing in missing]
+    assert_allclose(numbers(page, "#cell-table", 3), np.where(missing, low[0], np.nan), rtol=1e-3)
+    assert_allclose(numbers(page, "#cell-table", 4), np.where(missing, high[0], np.nan), rtol=1e-3)
+    shares = np.where(missing, np.nan, found.contributions[0])
+    assert_allclose(numbers(page, "#cell-table", 5), shares, rtol=6e-3, atol=1e-4)
+    assert_allclose(numbers(page, "#cell-table", 6), found.cell_scores[0], rtol=6e-3, atol=1e-4)
+
+
+def test_the_other_charts_follow_the_row(visit, fertility):
+    page = visit(fertility.report)
+    choose(page, "Kuwait")
+    seen = {chart: page.inner_html(f"#{chart}") for chart in CHARTS}
+    choose(page, "Serbia")
+    page.wait_for_timeout(300)
+    changed = {chart for chart, before in seen.items() if page.inner_html(f"#{chart}") != before}
+    assert changed == {"latent", "distances", "cells", "causes"}
+    assert "were filled in" in page.inner_text("#verdict")
+
+
+def test_the_ring_and_the_words_are_where_the_posterior_is(visit, fertility):
+    page = visit(fertility.report)
+    choose(page, "India")
+    i = fertility.labels.index("India")
+    belief = fertility.fitted.posterior(fertility.x[i : i + 1])
+    for k, said in enumerate(page.inner_text("#place").split(": ", 1)[1].split("; ")):
+        mean, std = said.split(": ")[1].split(" ± ")
+        assert_allclose(number(mean), belief.mean[0, k], rtol=6e-3)
+        assert_allclose(number(std), belief.std[0, k], rtol=0.06)
+
+
+@pytest.mark.parametrize("chart", ["latent", "distances"])
+def test_a_click_on_a_point_chooses_its_row(visit, fertility, chart):
+    page = visit(fertility.report)
+    choose(page, "Kuwait")
+    far = int(np.nanargmax(fertility.fitted.transform(fertility.x)[:, 0]))
+    points = page.locator(f"#{chart} svg g.mark-symbol").first.locator("path")
+    points.nth(far).click(force=True)
+    page.wait_for_timeout(200)
+    chosen = page.inner_text("#chosen-name")
+    assert chosen == f"{fertility.labels[far]}, row {far}"
+    assert page.input_value("#row") == fertility.labels[far]
+
+
+def test_the_table_the_buttons_and_numbers_choose_too(visit, fertility):
+    page = visit(fertility.report)
+    order = np.argsort(fertility.fitted.outliers(fertility.x).log10_p_value, kind="stable")
+    assert page.inner_text("#chosen-name") == f"{fertility.labels[order[0]]}, row {order[0]}"
+    page.click("#unusual tbody tr:nth-child(3) button")
+    assert page.inner_text("#chosen-name") == f"{fertility.labels[order[2]]}, row {order[2]}"
+    assert page.get_attribute("#unusual tbody tr:nth-child(3)", "aria-current") == "true"
+    page.click("#next")
+    assert page.inner_text("#chosen-name").endswith(f"row {order[2] + 1}")
+    choose(page, "0")
+    page.click("#previous")
+    assert page.inner_text("#chosen-name").endswith(f"row {len(fertility.x) - 1}")
+    choose(page, "nowhere")
+    assert page.evaluate("document.getElementById('row').validationMessage").startswith("No row")
+
+
+def test_other_components_and_units_can_be_chosen(visit, wine):
+    page = visit(wine.report)
+    assert page.input_value("#units") == "sd"
+    before = page.inner_html("#latent")
+    page.select_option("#across", "2")
+    page.wait_for_function("document.getElementById('latent').textContent.includes('component 3')")
+    assert page.inner_html("#latent") != before
+    page.select_option("#units", "own")
+    page.wait_for_function("document.getElementById('cells').textContent.includes('value')")
+    choose(page, "12")
+    assert page.inner_text("#chosen-name") == "Row 12"
+
+
+def test_names_do_nothing(visit, evil):
+    page = visit(evil.report)
+    for row in range(9):
+        choose(page, str(row))
+        page.wait_for_timeout(50)
+    page.click("#all-cells summary")
+    page.locator("#latent svg g.mark-symbol path").nth(1).hover(force=True)
+    page.wait_for_timeout(200)
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("img").count() == 0
+    assert page.inner_text("h1").startswith("</script><script>")
+    assert column(page, "#cell-table", 0)[:2] == list(evil.feature_names[:2])
+
+
+def test_rows_of_the_same_name_can_be_told_apart(visit, evil):
+    page = visit(evil.report)
+    options = page.locator("#row-names option").evaluate_all("found => found.map((option) => option.value)")
+    assert len(set(options)) == len(options) == len(evil.x)
+    choose(page, options[17])
+    assert page.inner_text("#chosen-name").endswith("row 17")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_can_be_read_by_day_and_by_night(visit, wine, scheme):
+    page = visit(wine.report, color_scheme=scheme)
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (dark == "rgb(18, 22, 28)") == (scheme == "dark")
+    for selector in ("#verdict", ".note", ".tiles dt", "#unusual button", ".key .odd", ".key .row", "footer"):
+        assert contrast(page, selector) >= 4.5, selector
+        assert contrast(page, selector, ".card") >= 4.5, selector
+    fill = "getComputedStyle(document.querySelector('#latent g.mark-symbol path')).fill"
+    assert page.evaluate(fill) == ("rgb(86, 180, 233)" if scheme == "dark" else "rgb(0, 114, 178)")
+
+
+def test_it_prints(visit, wine):
+    page = visit(wine.report, color_scheme="dark")
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not page.is_visible("#chooser")
+    assert page.pdf()[:4] == b"%PDF"
+
+
+@pytest.mark.parametrize("table", ["wine", "evil"])
+def test_everything_that_is_asked_has_a_name(visit, table, request):
+    page = visit(request.getfixturevalue(table).report)
+    nameless = "found => found.filter((one) => !(one.labels?.length || one.textContent.trim() || one.ariaLabel)).length"
+    assert page.locator("input, select, button").evaluate_all(nameless) == 0
+    assert page.get_attribute("html", "lang") == "en"
+    assert page.get_attribute("#verdict", "aria-live") == "polite"

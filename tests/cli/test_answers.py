@@ -1,0 +1,203 @@
+"""Commands that put questions to a model: the answers are those of the library, with labels beside them."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from cli.conftest import FEATURES
+from probpca import PPCA
+
+LABELS = ["name", "when", "price"]
+
+
+@pytest.fixture
+def ppca(model):
+    fitted = PPCA.from_file(model)
+    del fitted.feature_names_in_
+    return fitted
+
+
+def read(path):
+    return pd.read_csv(path, dtype=dict.fromkeys(LABELS, str), keep_default_na=False, na_values=[""])
+
+
+@pytest.mark.usefixtures("folder")
+def test_impute_completes_the_table_and_keeps_everything_in_its_place(run, ppca, x):
+    assert run("impute", "model.npz", "table.csv", "--out", "full.csv").code == 0
+    before, after = read("table.csv"), read("full.csv")
+    assert list(after.columns) == list(before.columns)
+    pd.testing.assert_frame_equal(after[LABELS], before[LABELS])
+    assert_array_equal(after[list(FEATURES)].to_numpy(), ppca.impute(x))
+    seen = np.isfinite(x)
+    assert_array_equal(after[list(FEATURES)].to_numpy()[seen], x[seen])
+
+
+@pytest.mark.usefixtures("folder")
+def test_intervals_are_columns_at_the_end(run, ppca, x):
+    assert run("impute", "model.npz", "table.csv", "--intervals", "--level", 0.8, "--out", "full.parquet").code == 0
+    found = pl.read_parquet("full.parquet")
+    assert found.columns[:8] == ["name", "a", "b", "when", "c", "d", "e", "price"]
+    assert found.columns[8:] == [f"{name}_{end}" for name in FEATURES for end in ("low", "high")]
+    low, high = ppca.impute_interval(x, 0.8)
+    assert_array_equal(found.select([f"{name}_low" for name in FEATURES]).to_numpy(), low)
+    assert_array_equal(found.select([f"{name}_high" for name in FEATURES]).to_numpy(), high)
+
+
+@pytest.mark.usefixtures("folder")
+def test_without_a_file_impute_shows_cells_and_how_many_there_are(run, ppca, x):
+    done = run("impute", "model.npz", "table.csv")
+    missing = np.isnan(x)
+    rows = int(missing.any(axis=1).sum())
+    assert done.out.startswith(f"{missing.sum()} cells of {rows} rows filled in ({missing.mean():.1%} of all)\n")
+    i, j = np.argwhere(missing)[0]
+    first = done.out.splitlines()[3].split()
+    assert first[:3] == ["row,", str(i), FEATURES[j]]
+    assert_allclose(float(first[3]), ppca.impute(x)[i, j], atol=6e-3)
+    assert f"... and {missing.sum() - 20} more cells" in done.out
+
+
+@pytest.mark.usefixtures("folder")
+def test_transform_has_labels_and_components(run, ppca, x):
+    assert run("transform", "model.npz", "table.csv", "--out", "z.feather").code == 0
+    found = pl.read_ipc("z.feather")
+    assert found.columns == [*LABELS, "component_1", "component_2"]
+    assert found["name"].to_list() == [f"row, {i}" for i in range(60)]
+    assert_array_equal(found.select("component_1", "component_2").to_numpy(), ppca.transform(x))
+
+
+@pytest.mark.usefixtures("folder")
+def test_transform_tells_the_ends_of_components(run, ppca, x):
+    said = run("transform", "model.npz", "table.csv").out
+    first = ppca.transform(x)[:, 0]
+    line = next(line for line in said.splitlines() if line.startswith("  1: "))
+    assert line.startswith(f"  1: row, {first.argmin()} {first.min():+.1f}, ")
+    assert f"  ...  row, {first.argmax()} {first.max():+.1f}, " in line
+    assert "... and 50 more rows; --out FILE writes all of them" in said
+
+
+@pytest.mark.usefixtures("folder")
+def test_score_is_the_log_likelihood_of_each_row(run, ppca, x):
+    done = run("score", "model.npz", "table.csv", "--out", "-")
+    assert done.out.splitlines()[0] == '"name","when","price","log_likelihood"'
+    found = [float(line.rsplit(",", 1)[1]) for line in done.out.splitlines()[1:]]
+    assert_array_equal(found, ppca.score_samples(x))
+    said = run("score", "model.npz", "table.csv").out
+    assert f"{ppca.log_likelihood(x):,.2f}  ({ppca.score(x):.4f} a row)" in said
+    assert said.splitlines()[4].startswith(f"row, {ppca.score_samples(x).argmin()} ")
+
+
+@pytest.mark.usefixtures("folder")
+def test_outliers_in_order_have_their_distances_and_cells(run, ppca, x):
+    assert run("outliers", "model.npz", "table.csv", "--out", "o.parquet").code == 0
+    found, expected = pl.read_parquet("o.parquet"), ppca.outliers(x)
+    assert found["row"].to_list() == list(range(1, 61))
+    assert found.columns[1:4] == LABELS
+    assert_array_equal(found["D2"], expected.distance)
+    assert_array_equal(found["T2"], expected.latent_distance)
+    assert_array_equal(found["residual"], expected.residual_distance)
+    assert_array_equal(found["p_value"], expected.p_value)
+    assert_array_equal(found["log10_p"], expected.log10_p_value)
+    score = np.abs(np.nan_to_num(expected.cell_scores))
+    some = np.flatnonzero(np.isfinite(x).sum(axis=1) >= 3)
+    worst = np.argsort(-score, axis=1)
+    for k in range(3):
+        assert [found[f"cell_{k + 1}"][int(i)] for i in some] == [FEATURES[worst[i, k]] for i in some]
+    assert found["cell_1"][17] is None
+    assert found["z_1"][17] is None
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_worst_outliers_come_first(run, ppca, x):
+    expected = np.argsort(ppca.outliers(x).log10_p_value, kind="stable")[:4] + 1
+    assert run("outliers", "model.npz", "table.csv", "--top", 4, "--out", "o.csv").code == 0
+    assert read("o.csv")["row"].tolist() == expected.tolist()
+    told = json.loads(run("outliers", "model.npz", "table.csv", "--top", 4, "--json").out)
+    assert told["data"]["row"] == expected.tolist()
+    lines = run("outliers", "model.npz", "table.csv", "--top", 4).out.splitlines()
+    assert [int(line.split()[0]) for line in lines[3:]] == expected.tolist()
+    rare = int((ppca.outliers(x).p_value < 0.001).sum())
+    assert lines[0] == f"{rare} of 60 rows have a p-value below 0.001; 0.06 would by chance"
+
+
+@pytest.mark.usefixtures("folder")
+def test_sample_draws_as_the_library_does(run, ppca):
+    told = json.loads(run("sample", "model.npz", "-n", 3, "--seed", 5, "--json").out)
+    assert list(told["data"]) == list(FEATURES)
+    assert_array_equal(np.column_stack(list(told["data"].values())), ppca.sample(3, random_state=5))
+
+
+@pytest.mark.usefixtures("model")
+def test_json_says_null_for_what_is_not_finite(run):
+    text = run("outliers", "model.npz", "table.csv", "--json").out
+    assert "NaN" not in text
+    told = json.loads(text)
+    assert told["data"]["z_1"][17] is None
+    assert told["rows"] == told["judged_rows"] == 60
+
+
+@pytest.mark.usefixtures("folder")
+def test_columns_are_known_by_their_names(run, ppca, x):
+    frame = pd.read_csv("table.csv")[["e", "price", "c", "name", "a", "d", "b"]]
+    frame.assign(more=1.5).to_csv("mixed.csv", index=False)
+    assert run("impute", "model.npz", "mixed.csv", "--out", "full.csv").code == 0
+    after = pd.read_csv("full.csv")
+    assert list(after.columns) == ["e", "price", "c", "name", "a", "d", "b", "more"]
+    assert (after["more"] == 1.5).all()
+    assert_array_equal(after[list(FEATURES)].to_numpy(), ppca.impute(x))
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_array_takes_the_columns_in_their_order(run, ppca, x):
+    np.save("x.npy", x)
+    done = run("impute", "model.npz", "x.npy", "--out", "full.npy")
+    assert "note: columns of the table have no names; they are taken in their order.\n" in done.err
+    assert_array_equal(np.load("full.npy"), ppca.impute(x))
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_array_of_answers_has_no_labels(run, ppca, x):
+    done = run("transform", "model.npz", "table.csv", "--out", "z.npy")
+    assert "note: z.npy will hold the columns of numbers only" in done.err
+    assert_array_equal(np.load("z.npy"), ppca.transform(x))
+
+
+@pytest.mark.usefixtures("folder")
+def test_single_precision_is_answered_as_by_the_library(run, x):
+    frame = pl.DataFrame(np.nan_to_num(x).astype(np.float32), schema=list(FEATURES))
+    frame.write_parquet("single.parquet")
+    assert run("fit", "single.parquet", "--components", 2).code == 0
+    assert run("transform", "model.npz", "single.parquet", "--out", "z.npy").code == 0
+    assert_array_equal(np.load("z.npy"), PPCA.from_file("model.npz").transform("single.parquet"))
+
+
+@pytest.mark.usefixtures("model")
+def test_new_columns_do_not_take_the_names_of_others(run):
+    assert run("score", "model.npz", "table.csv", "--out", "s.csv").code == 0
+    frame = pd.read_csv("table.csv").assign(log_likelihood=pd.read_csv("s.csv")["log_likelihood"] - 1)
+    frame.to_csv("again.csv", index=False)
+    assert run("score", "model.npz", "again.csv", "--out", "s2.csv").code == 0
+    found = pd.read_csv("s2.csv")
+    assert_allclose(found["log_likelihood_"], found["log_likelihood"] + 1)
+
+
+@pytest.mark.usefixtures("model")
+def test_text_in_an_old_encoding_is_carried_along(folder, run):
+    text = (folder / "table.csv").read_text().replace('row, 1"', 'M\u00fcller"')
+    (folder / "latin.csv").write_bytes(text.encode("latin-1"))
+    assert run("transform", "model.npz", "latin.csv", "--out", "z.csv").code == 0
+    assert pd.read_csv("z.csv")["name"][1] == "M\u00fcller"
+
+
+@pytest.mark.usefixtures("model")
+def test_a_page_is_made_of_the_table(folder, run):
+    done = run("explorer", "model.npz", "table.csv", "--title", "Sixty rows")
+    assert done.code == 0, done.err
+    page = (folder / "explorer.html").read_text()
+    assert "Sixty rows" in page
+    assert "row, 42" in page
+    assert done.out.startswith("explorer.html: 60 rows")
+    assert run("explorer", "model.npz", "table.csv").code == 1

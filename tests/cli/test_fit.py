@@ -1,0 +1,163 @@
+"""``probpca fit`` and ``probpca select``: what they take, print and write."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from cli.conftest import FEATURES, write_csv
+from probpca import PPCA, BayesianPCA, select_n_components
+
+
+def by_hand(x, components=2, **options):
+    return PPCA(components, random_state=0, **options).fit(pd.DataFrame(x, columns=list(FEATURES)))
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_model_is_that_of_the_library(run, x):
+    done = run("fit", "table.csv", "--components", 2)
+    assert done.code == 0
+    assert done.err == "note: price is taken for a label: row 4 holds 'ask'.\n"
+    fitted, expected = PPCA.from_file("model.npz"), by_hand(x)
+    assert tuple(fitted.feature_names_in_) == FEATURES
+    assert_array_equal(fitted.loadings_, expected.loadings_)
+    assert_array_equal(fitted.noise_variance_, expected.noise_variance_)
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_summary_says_what_a_person_wants_to_know(run, x):
+    said = run("fit", "table.csv", "--components", 2).out
+    missing = np.isnan(x)
+    assert "60 rows, 5 columns of numbers" in said
+    assert f"{missing.sum()} of 300 cells ({missing.mean():.1%})" in said
+    assert "1 row without any number" in said
+    assert "name (text), when (dates), price (text)" in said
+    expected = by_hand(x)
+    assert f"{expected.noise_variance_:.6g}" in said
+    assert f"{expected.log_likelihood_:,.2f}" in said
+    assert "  probpca impute model.npz table.csv --out completed.csv\n" in said
+    assert max(map(len, said.splitlines())) <= 100
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("width", [50, 80])
+def test_lines_fit_the_screen(run, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert run("fit", "table.csv", "--components", 2).code == 0
+    for command in ("transform", "score", "outliers", "impute"):
+        said = run(command, "model.npz", "table.csv").out
+        assert max(map(len, said.splitlines())) <= width, said
+
+
+@pytest.mark.parametrize("marker", ["", "NA", "n/a", "-", "?", "None", " NA", "#DIV/0!"])
+def test_the_usual_markers_are_missing_cells(folder, run, x, marker):
+    write_csv(folder / "marked.csv", x, marker)
+    found = json.loads(run("fit", "marked.csv", "--components", 2, "--json").out)
+    assert found["columns"] == list(FEATURES)
+    assert found["missing"] == dict(zip(FEATURES, np.isnan(x).sum(axis=0).tolist(), strict=True))
+    scores = json.loads(run("score", "model.npz", "marked.csv", "--json").out)["data"]["log_likelihood"]
+    assert_allclose(scores, by_hand(x).score_samples(pd.DataFrame(x, columns=list(FEATURES))), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["t.tsv", "t.csv.gz", "t.parquet", "t.feather", "t.npy"])
+def test_every_format_gives_the_same_model(folder, run, x, name):
+    frame = pl.read_csv("table.csv")
+    match name:
+        case "t.tsv":
+            write_csv(folder / name, x, delimiter="\t")
+        case "t.csv.gz":
+            pd.read_csv("table.csv").to_csv(name, index=False)
+        case "t.parquet":
+            frame.write_parquet(name)
+        case "t.feather":
+            frame.write_ipc(name)
+        case "t.npy":
+            np.save(name, x)
+    assert run("fit", name, "--components", 2).code == 0
+    assert_allclose(PPCA.from_file("model.npz").loadings_, by_hand(x).loadings_, rtol=1e-9)
+
+
+@pytest.mark.usefixtures("folder")
+def test_options_reach_the_estimator(run, x):
+    assert run("fit", "table.csv", "--components", 0.9, "--standardize", "--exclude", "c", "--out", "s.npz").code == 0
+    fitted = PPCA.from_file("s.npz")
+    expected = PPCA(0.9, standardize=True, random_state=0).fit(x[:, [0, 1, 3, 4]])
+    assert list(fitted.feature_names_in_) == ["a", "b", "d", "e"]
+    assert_array_equal(fitted.noise_variance_, expected.noise_variance_)
+    assert run("fit", "table.csv", "--components", 3, "--bayesian", "--seed", 5, "--out", "b.npz").code == 0
+    believed = BayesianPCA.from_file("b.npz")
+    assert_allclose(believed.lower_bound_, BayesianPCA(3, random_state=5).fit(x).lower_bound_, rtol=1e-12)
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_model_does_not_remember_the_terminal(run, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert run("fit", "table.csv", "--components", 2, "--jobs", 2).code == 0
+    fitted = PPCA.from_file("model.npz")
+    assert (fitted.verbose, fitted.n_jobs) == (False, None)
+
+
+@pytest.mark.usefixtures("folder")
+def test_json_has_every_number_in_full(run, x):
+    found = json.loads(run("fit", "table.csv", "--components", 2, "--json").out)
+    expected = by_hand(x)
+    assert found["rows"] == 60
+    assert found["labels"] == {"name": "text", "when": "dates", "price": "text: row 4 holds 'ask'"}
+    assert found["log_likelihood"] == expected.log_likelihood_
+    assert found["explained_variance"] == expected.explained_variance_.tolist()
+    assert [list(axis.values()) for axis in found["components"]] == expected.components_.tolist()
+    assert found["converged"] is True
+
+
+@pytest.mark.usefixtures("folder")
+def test_columns_that_look_like_identifiers_are_mentioned_and_kept(run, x):
+    frame = pd.DataFrame(x, columns=list(FEATURES))
+    frame.assign(customer_id=np.arange(60) + 1000, group_id=np.arange(60) % 3, flat=1.0).to_csv("i.csv", index=False)
+    done = run("fit", "i.csv", "--components", 2)
+    assert "note: customer_id looks like an identifier; --id customer_id leaves it out.\n" in done.err
+    assert "note: flat is the same in every row.\n" in done.err
+    assert "group_id" not in done.err
+    assert "8 columns of numbers" in done.out
+    done = run("fit", "i.csv", "--components", 2, "--id", "customer_id", "--force")
+    assert "customer_id looks" not in done.err
+    assert "customer_id (--id)" in done.out
+    assert "probpca outliers model.npz i.csv --id customer_id\n" in done.out
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_column_without_a_name_names_rows(run, x):
+    frame = pd.DataFrame(x, columns=list(FEATURES), index=[f"r{i}" for i in range(60)])
+    frame.to_csv("pandas.csv")
+    assert run("fit", "pandas.csv", "--components", 2).code == 0
+    assert tuple(PPCA.from_file("model.npz").feature_names_in_) == FEATURES
+    completed = run("impute", "model.npz", "pandas.csv", "--out", "-").out
+    assert completed.splitlines()[0] == '"","a","b","c","d","e"'
+    assert completed.splitlines()[18].startswith('"r17",')
+
+
+@pytest.mark.usefixtures("folder")
+def test_years_may_be_names(run, x):
+    pd.DataFrame(x, columns=[str(1990 + j) for j in range(5)]).to_csv("years.csv", index=False)
+    assert run("fit", "years.csv", "--components", 2).code == 0
+    assert list(PPCA.from_file("model.npz").feature_names_in_) == ["1990", "1991", "1992", "1993", "1994"]
+
+
+def test_select_says_what_the_criteria_say(folder, run, x):
+    expected = select_n_components(x, ["bic", "cv"], max_components=2, random_state=0)
+    options = ("table.csv", "--criteria", "bic", "cv", "--max-components", 2)
+    done = run("select", *options)
+    assert done.out.startswith(f"{expected}\n")
+    assert f"  probpca fit table.csv --components {expected.choices['cv']}\n" in done.out
+    told = json.loads(run("select", *options, "--json", "--plot", "choices.png").out)
+    assert told["choices"] == expected.choices
+    assert_allclose(told["criteria"]["cv"]["score"], expected["cv"].score, rtol=1e-9)
+    assert (folder / "choices.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_choice_at_the_limit_is_mentioned(run):
+    done = run("select", "table.csv", "--criteria", "bic", "--max-components", 1)
+    assert "note: bic took the largest number that was looked at; raise --max-components.\n" in done.err

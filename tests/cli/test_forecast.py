@@ -1,0 +1,83 @@
+"""``probpca forecast``: what comes next, and when that is."""
+
+import datetime as dt
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+
+from probpca import DataError, LinearDynamicalSystem
+from probpca.cli.times import times_after
+
+
+@pytest.fixture
+def series(folder):  # noqa: ARG001
+    rng = np.random.default_rng(3)
+    level = np.cumsum(rng.standard_normal(40))
+    y = np.outer(level, [1.0, -0.5]) + 0.3 * rng.standard_normal((40, 2))
+    y[5, 0] = np.nan
+    months = pd.date_range("2020-01-01", periods=40, freq="MS").strftime("%Y-%m-%d")
+    pd.DataFrame(y, columns=["up", "down"]).assign(month=months, note="x").to_csv("series.csv", index=False)
+    return y
+
+
+def test_the_forecast_is_that_of_the_library(run, series):
+    done = run("forecast", "series.csv", "--steps", 3, "--components", 1, "--level", 0.9, "--out", "next.csv")
+    assert done.code == 0, done.err
+    assert "note: month is taken for the time; --time names another column.\n" in done.err
+    expected = LinearDynamicalSystem(1, random_state=0).fit(series).forecast(3)
+    low, high = expected.interval(0.9)
+    found = pd.read_csv("next.csv")
+    assert list(found.columns) == ["month", "up", "down", "up_low", "up_high", "down_low", "down_high"]
+    assert found["month"].tolist() == ["2023-05-01", "2023-06-01", "2023-07-01"]
+    assert_array_equal(found[["up", "down"]], expected.mean)
+    assert_array_equal(found[["up_low", "down_low"]], low)
+    assert_array_equal(found[["up_high", "down_high"]], high)
+    line = next(line for line in done.out.splitlines() if line.startswith("2023-05-01"))
+    assert f"{expected.mean[0, 0]:.3f} (" in line
+
+
+def test_a_forecast_for_programs(run, series):
+    told = json.loads(run("forecast", "series.csv", "--steps", 2, "--components", 1, "--time", "month", "--json").out)
+    system = LinearDynamicalSystem(1, random_state=0).fit(series)
+    assert told["log_likelihood"] == system.log_likelihood_
+    assert told["data"]["up"] == system.forecast(2).mean[:, 0].tolist()
+
+
+@pytest.mark.usefixtures("folder", "series")
+def test_rows_that_are_not_in_order_are_refused(run):
+    frame = pd.read_csv("series.csv")
+    frame.iloc[[0, 2, 1, *range(3, 40)]].to_csv("mixed.csv", index=False)
+    done = run("forecast", "mixed.csv", "--steps", 2)
+    assert done.code == 1
+    assert "month of mixed.csv must rise from row to row; row 3 is not after the one before." in done.err
+
+
+@pytest.mark.parametrize(
+    ("labels", "following", "even"),
+    [
+        (["1990", "1991", "1992"], [1993, 1994], True),
+        ([0.5, 1.0, 1.5], [2.0, 2.5], True),
+        ([1, 2, 4], [6, 8], False),
+        (["2020-01", "2020-02", "2020-03"], ["2020-04", "2020-05"], True),
+        (["2020-11-30", "2020-12-31", "2021-01-31"], ["2021-02-28", "2021-03-31"], True),
+        (["2020-01-15", "2020-04-15", "2020-07-15"], ["2020-10-15", "2021-01-15"], True),
+        (["2024-02-28", "2024-02-29", "2024-03-01"], ["2024-03-02", "2024-03-03"], True),
+        (["2024-01-01", "2024-01-02", "2024-01-04"], ["2024-01-06", "2024-01-08"], False),
+        (["2024-01-01 22:00", "2024-01-01 23:00"], ["2024-01-02 00:00", "2024-01-02 01:00"], True),
+        ([dt.date(2019, 1, 1), dt.date(2020, 1, 1)], ["2021-01-01", "2022-01-01"], True),
+        (["spring", "summer", "autumn"], ["+1", "+2"], True),
+        (["2020-01-01"], ["+1", "+2"], True),
+    ],
+)
+def test_time_goes_on_as_it_did(labels, following, even):
+    found = times_after(labels, 2, "t")
+    assert found.following == following
+    assert found.even is even
+
+
+def test_time_must_rise():
+    with pytest.raises(DataError, match=r"t must rise .* row 3"):
+        times_after([1990, 1991, 1991], 1, "t")

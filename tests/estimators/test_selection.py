@@ -1,0 +1,316 @@
+"""select_n_components and PPCA(n_components=<criterion>): the same answers, told to people."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from oracles import closed_form_oracle, spiked_rows
+from probpca import PPCA, DataError, PPCAImputer, Selection, ShapeError, select_n_components
+from probpca.learning.choice.wording import agreement_of
+from probpca.learning.selection import RULES
+
+COMPLETE = ["bic", "evidence", "cv", "parallel", "gavish_donoho"]
+Q = 3
+
+
+@pytest.fixture
+def x(rng):
+    return spiked_rows(rng, 150, 10, Q, noise=0.03, largest=2.0)
+
+
+@pytest.fixture
+def holed(rng, x):
+    return np.where(rng.random(x.shape) < 0.15, np.nan, x)
+
+
+@pytest.fixture(scope="module")
+def found():
+    rows = spiked_rows(np.random.default_rng(3), 150, 10, Q, noise=0.03, largest=2.0)
+    return select_n_components(rows, COMPLETE, random_state=0)
+
+
+def test_every_criterion_finds_strong_components(found):
+    assert isinstance(found, Selection)
+    assert found.choices == dict.fromkeys(COMPLETE, Q)
+    assert found.agreement == "All five criteria choose 3."
+
+
+def test_curves_are_those_of_fits(x):
+    found = select_n_components(x, "bic")["bic"]
+    for q, score in zip(found.n_components, found.score, strict=True):
+        free = 10 * q - q * (q - 1) / 2 + 1 + 10
+        assert_allclose(score, closed_form_oracle(x, q).log_likelihood - 0.5 * free * np.log(150), rtol=1e-9)
+
+
+def test_bic_of_missing_cells_is_that_of_fits(holed):
+    found = select_n_components(holed, "bic", random_state=0)["bic"]
+    assert found.choice == Q
+    for q, score in zip(found.n_components, found.score, strict=True):
+        free = 10 * q - q * (q - 1) / 2 + 1 + 10
+        fit = PPCA(int(q), random_state=0).fit(holed)
+        penalty = 0.5 * free * np.log((~np.isnan(holed)).sum() / 10)
+        assert_allclose(score, fit.log_likelihood_ - penalty, atol=0.05)
+
+
+def test_the_table_has_every_curve(found):
+    table = found.table()
+    assert list(table) == ["n_components", "bic", "evidence", "cv", "cv_standard_error", "parallel", "gavish_donoho"]
+    assert {column.size for column in table.values()} == {9}
+    assert_array_equal(table["n_components"], np.arange(1, 10))
+    assert np.isnan(table["cv"][-1])
+    assert table["bic"].argmax() + 1 == Q
+    assert (table["parallel"][:Q] > 1).all()
+    assert table["cv_standard_error"][table["cv"][:4].argmax()] == 0
+
+
+def test_print_shows_every_curve_with_its_choice_marked(found):
+    lines = str(found).splitlines()
+    assert lines[0] == "Number of components: 150 rows x 10 features"
+    assert lines[2].split() == ["components", *COMPLETE]
+    chosen = next(line for line in lines if line.split()[:1] == [str(Q)])
+    assert chosen.count("*") == len(COMPLETE)
+    assert sum(line.count("*") for line in lines) == len(COMPLETE)
+    assert lines[-1] == found.agreement
+
+
+def test_long_curves_are_printed_around_the_choices(rng):
+    scores = str(select_n_components(spiked_rows(rng, 200, 40, 20, noise=0.02, largest=2), ["bic", "evidence"]))
+    shown = [line.split()[0] for line in scores.splitlines()[4:] if line]
+    assert shown == [*map(str, range(1, 13)), "...", "19", "20", "21", "Both"]
+
+
+def test_all_criteria_that_apply_are_asked(holed):
+    found = select_n_components(holed, random_state=0)
+    assert [c.name for c in found.criteria] == list(RULES)
+    assert {"bic", "cv"} <= set(found.choices) <= {"bic", "cv", "ard"}
+    assert found["evidence"].choice is None
+    assert found["evidence"].note == "Minka's evidence needs complete rows; cells are missing here."
+    assert "parallel: Parallel analysis needs complete rows" in str(found)
+
+
+@pytest.mark.parametrize("name", ["cv", "parallel", "gavish_donoho", "bic", "evidence"])
+def test_the_estimator_chooses_what_the_function_does(x, name):
+    ppca = PPCA(name, random_state=5).fit(x)
+    assert ppca.n_components_ == select_n_components(x, name, random_state=5).choices[name]
+    assert ppca.rule_ == RULES[name]
+    assert RULES[name] in ppca.summary()
+
+
+def test_a_hard_case_is_chosen_the_same_way_too(rng):
+    hard = spiked_rows(rng, 60, 12, 4, noise=1.0, largest=5.0)
+    for name in ("cv", "parallel"):
+        choice = select_n_components(hard, name, random_state=1).choices[name]
+        assert PPCA(name, random_state=1).fit(hard).n_components_ == choice
+
+
+@pytest.mark.parametrize("solver", ["auto", "em", "svd"])
+def test_any_solver_goes_with_any_criterion(x, solver):
+    for name in ("cv", "gavish_donoho"):
+        ppca = PPCA(name, solver=solver, random_state=0).fit(x)
+        assert (ppca.n_components_, ppca.rule_) == (Q, RULES[name])
+
+
+def test_missing_cells_and_standardized_columns_can_be_cross_validated(x, holed):
+    assert PPCA("cv", random_state=0).fit(holed).n_components_ == Q
+    scaled = x * np.geomspace(1e-3, 1e3, 10)
+    assert PPCA("cv", standardize=True, random_state=0).fit(scaled).n_components_ == Q
+    assert PPCAImputer("cv", random_state=0).fit(holed).ppca_.n_components_ == Q
+    stored = sparse.csr_array((holed[~np.isnan(holed)], np.nonzero(~np.isnan(holed))), shape=holed.shape)
+    assert PPCA("cv", missing="unstored", random_state=0).fit(stored).n_components_ == Q
+
+
+@pytest.mark.parametrize("name", ["cv", "parallel", "bic"])
+def test_standardized_columns_have_no_units(x, name):
+    options = {"criteria": name, "standardize": True, "random_state": 0}
+    plain, scaled = (select_n_components(y, **options)[name] for y in (x, x * np.geomspace(1e-3, 1e3, 10)))
+    assert_allclose(scaled.score, plain.score, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["cv", "parallel"])
+def test_rows_that_are_not_at_hand_are_judged_by_a_sample(x, name, tmp_path):
+    np.save(tmp_path / "x.npy", x)
+    batches = np.array_split(x, 4)
+    for rows in (str(tmp_path / "x.npy"), batches, iter(batches)):
+        ppca = PPCA(name, random_state=0).fit(rows)
+        assert ppca.n_components_ == Q
+        assert ppca.rule_ == RULES[name]  # all of so few rows are in the sample
+        assert ppca.n_samples_ == 150
+
+
+def test_a_sample_is_said_to_be_one(x, tmp_path, monkeypatch):
+    monkeypatch.setattr("probpca.learning.choice.rows.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("probpca.learning.choice.rows.SAMPLE_CELLS", 800)
+    np.save(tmp_path / "x.npy", x)
+    ppca = PPCA("parallel", random_state=0).fit(tmp_path / "x.npy")
+    assert ppca.rule_ == "parallel analysis, in a sample of 100 rows"
+    assert ppca.n_samples_ == 150
+    assert PPCA("gavish_donoho").fit(tmp_path / "x.npy").rule_ == RULES["gavish_donoho"]  # sums of all rows do
+    assert "100 rows x 10 features (a sample)" in str(select_n_components(tmp_path / "x.npy", "bic", random_state=0))
+
+
+def test_weights_count_rows(x):
+    weight = np.tile([2.0, 0.0, 1.0], 50)
+    rows = np.repeat(x, weight.astype(int), axis=0)
+    weighted = select_n_components(x, ["bic", "evidence", "gavish_donoho"], sample_weight=weight)
+    repeated = select_n_components(rows, ["bic", "evidence", "gavish_donoho"])
+    for name in weighted.choices:
+        assert_allclose(weighted[name].score, repeated[name].score, rtol=1e-8)
+    assert weighted.n_samples == 150
+
+
+def test_the_same_seed_gives_the_same_answer_whoever_else_is_asked(x):
+    together = select_n_components(x, COMPLETE, random_state=3, n_jobs=1)
+    for name in ("cv", "parallel"):
+        alone = select_n_components(x, name, random_state=3, n_jobs=2)[name]
+        assert_array_equal(alone.score, together[name].score)
+    other = select_n_components(x, "cv", random_state=4)["cv"]
+    assert not np.array_equal(other.score, together["cv"].score)
+
+
+def test_a_limit_is_kept(x, holed):
+    for rows, names in ((x, COMPLETE), (holed, ["bic", "cv"])):
+        found = select_n_components(rows, names, max_components=2, random_state=0)
+        assert {c.n_components.size for c in found.criteria} == {2}
+        assert max(found.choices.values()) == 2
+
+
+def test_progress_can_be_watched(x, capsys):
+    select_n_components(x, ["bic", "cv"], verbose=True, random_state=0)
+    assert "cross-validation of cells" in capsys.readouterr().err
+    select_n_components(x, "bic")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"criteria": "aic"}, DataError, "'bic', 'evidence', 'cv', 'ard', 'parallel', 'gavish_donoho'; got 'aic'"),
+        ({"criteria": ["bic", "aic"]}, DataError, "got 'aic'"),
+        ({"criteria": []}, DataError, "got none of them"),
+        ({"max_components": 0}, ShapeError, "whole number, 1 or more, or None; got 0"),
+        ({"max_components": 2.5}, ShapeError, "got 2.5"),
+        ({"max_components": True}, ShapeError, "got True"),
+        ({"missing": "zero"}, DataError, "'nan' or 'unstored'; got 'zero'"),
+        ({"sample_weight": [1.0]}, ShapeError, "weight"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(x, options, error, said):
+    with pytest.raises(error, match=said):
+        select_n_components(x, **options)
+
+
+def test_one_column_has_no_components_to_count():
+    with pytest.raises(ShapeError, match="at least 2"):
+        select_n_components(np.arange(6.0)[:, None])
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (np.ones((5, 3)), "no variation to explain"),
+        (np.array([[1.0, np.inf], [2.0, 3.0], [3.0, 4.0]]), "infinity"),
+        (np.ones((1, 3)), "at least 2 rows"),
+    ],
+)
+def test_rows_that_say_nothing_are_refused_by_all(rows, said):
+    with pytest.raises(DataError, match=said):
+        select_n_components(rows)
+    with pytest.raises(ValueError, match=r"variation|infinity|minimum of 2"):
+        PPCA("cv").fit(rows)
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (3, 8), (10, 2)])
+def test_small_tables_are_answered(rng, shape):
+    assert set(select_n_components(rng.standard_normal(shape), COMPLETE, random_state=0).choices.values()) == {1}
+
+
+def test_what_was_not_asked_cannot_be_looked_up(found):
+    with pytest.raises(KeyError, match="'ard' was not among the criteria: bic, evidence"):
+        found["ard"]
+
+
+def test_a_criterion_that_looks_at_rows_does_not_go_with_batches_that_are_summed(x):
+    with pytest.raises(DataError, match=r"partial_fit keeps sums of them(.|\n)*Hint"):
+        PPCA("cv").partial_fit(x)
+
+
+def test_an_unknown_criterion_is_refused_by_the_estimator(x):
+    with pytest.raises(ValueError, match="'n_components' parameter of PPCA"):
+        PPCA("aic").fit(x)
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        ({}, "No criterion applies."),
+        ({"cv": 2}, "cv chooses 2; other criteria were not asked."),
+        ({"cv": 2, "bic": 2}, "Both criteria choose 2."),
+        (
+            {"bic": 3, "cv": 3, "evidence": 12},
+            "Most choose 3; evidence chooses 12: it takes noise that is not isotropic for components.",
+        ),
+        (
+            {"bic": 3, "cv": 3, "parallel": 2},
+            "Most choose 3; parallel chooses 2: strong components hide weak ones from it.",
+        ),
+        (
+            {"bic": 7, "cv": 5, "parallel": 2},
+            "They disagree, from 2 to 7: take 5 (cv) to predict or to impute; take 2 (parallel) to interpret ",
+        ),
+        ({"bic": 3, "evidence": 3, "cv": 5, "parallel": 5}, "They disagree, from 3 to 5: take 5 (cv)"),
+    ],
+)
+def test_choices_are_put_into_a_sentence(choices, said):
+    assert agreement_of(choices).startswith(said)
+
+
+def test_components_that_stay_alive_are_counted(x, holed):
+    for rows in (x, holed):
+        found = select_n_components(rows, "ard", random_state=0)
+        assert found.choices == {"ard": Q}
+        assert np.isnan(found.table()["ard"]).all()
+        assert "ard: chooses 3" in str(found)
+        ppca = PPCA("ard", random_state=0).fit(rows)
+        assert (ppca.n_components_, ppca.rule_) == (Q, "automatic relevance determination")
+
+
+def test_noise_has_one_component_that_stays_alive(rng):
+    assert select_n_components(rng.standard_normal((100, 8)), "ard", random_state=0).choices == {"ard": 1}
+
+
+def test_it_is_said_when_all_components_stay_alive(x):
+    assert select_n_components(x, "ard", max_components=2)["ard"].note == "all 2 that were tried are alive"
+
+
+def test_all_six_criteria_agree_on_strong_components(x):
+    found = select_n_components(x, random_state=0)
+    assert found.agreement == "All six criteria choose 3."
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_rows_in_several_blocks_are_put_together(rng, form):
+    x = spiked_rows(rng, 700, 6, 2, noise=0.1)
+    x[rng.random(x.shape) < 0.3] = np.nan
+    weight = rng.integers(1, 3, 700)
+    if form == "sparse":
+        x = sparse.csr_array((x[~np.isnan(x)], np.nonzero(~np.isnan(x))), shape=x.shape)
+    options = {"standardize": True, "missing": "unstored", "sample_weight": weight, "max_components": 2}
+    one, several = (select_n_components(x, "cv", random_state=0, n_jobs=jobs, **options)["cv"] for jobs in (1, 3))
+    assert_allclose(several.score, one.score, rtol=1e-9)
+    assert several.choice == 2
+
+
+@pytest.mark.parametrize("name", ["evidence", "parallel", "gavish_donoho"])
+def test_a_criterion_that_is_asked_for_by_name_and_does_not_apply_is_an_error(holed, name):
+    with pytest.raises(DataError, match="needs complete rows"):
+        select_n_components(holed, ["bic", name], random_state=0)
+
+
+def test_rows_of_a_sample_count_as_often_as_they_came(x, tmp_path):
+    np.save(tmp_path / "x.npy", np.repeat(x, 2, axis=0))
+    found = select_n_components(tmp_path / "x.npy", ["bic", "evidence"], random_state=0)
+    assert found.n_samples == 300
+    wanted = select_n_components(np.repeat(x, 2, axis=0), ["bic", "evidence"])
+    for name in ("bic", "evidence"):
+        assert_allclose(found[name].score, wanted[name].score, rtol=1e-8)

@@ -1,0 +1,136 @@
+"""What is drawn in the holes is what the estimator puts there."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from oracles import spiked_rows
+from probpca import PPCA, BayesianPCA, DataError, ImputationDisplay, ShapeError
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+
+YEARS = np.arange(1990, 1998)
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_is_left():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def holed():
+    x = spiked_rows(np.random.default_rng(5), 40, 8, 2, noise=0.1) + 3.0
+    x[0, 2:4] = np.nan
+    x[1, :6] = np.nan
+    x[2] = np.nan
+    return x
+
+
+@pytest.fixture(scope="module")
+def ppca(holed):
+    return PPCA(n_components=2, random_state=0).fit(holed)
+
+
+@pytest.mark.parametrize("kind", [PPCA, BayesianPCA])
+def test_cells_are_those_of_the_estimator(kind, holed):
+    fitted = kind(n_components=2, random_state=0).fit(holed)
+    display = ImputationDisplay.from_estimator(fitted, holed, rows=[0, 1, 2, 9], level=0.8)
+    missing = np.isnan(holed)
+    low, high = fitted.impute_interval(holed, 0.8)
+    back = fitted.inverse_transform(fitted.transform(holed))
+    for row, i in zip(display.rows, (0, 1, 2, 9), strict=True):
+        assert_array_equal(row.observed, holed[i])
+        for shown, wanted in ((row.imputed, fitted.impute(holed)), (row.low, low), (row.high, high)):
+            assert_allclose(shown, np.where(missing[i], wanted[i], np.nan))
+        assert_allclose(row.fitted, back[i])
+        assert_allclose(row.fitted[missing[i]], row.imputed[missing[i]])
+    display.figure_.canvas.draw()
+
+
+def test_along_a_scale_values_are_drawn_as_they_are(ppca, holed):
+    display = ImputationDisplay.from_estimator(ppca, holed, rows=1, positions=YEARS)
+    model, imputed, observed = display.ax_.lines
+    assert_array_equal(model.get_xdata(), YEARS)
+    assert_allclose(model.get_ydata(), display.rows[0].fitted)
+    assert_allclose(imputed.get_ydata(), display.rows[0].imputed)
+    assert_allclose(observed.get_ydata(), holed[1])
+    bars = display.ax_.collections[0].get_segments()
+    wide = [bar[1, 1] - bar[0, 1] for bar in bars if len(bar) and not np.isnan(bar).any()]
+    assert_allclose(wide, (display.rows[0].high - display.rows[0].low)[:6])
+
+
+def test_side_by_side_features_are_in_standard_deviations(ppca, holed):
+    display = ImputationDisplay.from_estimator(ppca, holed, rows=0)
+    scaled = (holed[0] - ppca.mean_) / np.sqrt(np.diag(ppca.get_covariance()))
+    assert_allclose(display.ax_.lines[-1].get_xdata(), scaled)
+    plain = ImputationDisplay.from_estimator(ppca, holed, rows=0, units="data")
+    assert_allclose(plain.ax_.lines[-1].get_xdata(), holed[0])
+
+
+def test_rows_that_lack_most_are_shown_by_default(ppca, holed):
+    display = ImputationDisplay.from_estimator(ppca, holed)
+    assert [row.name for row in display.rows] == ["0", "1"]
+    assert len(display.axes_) == 2
+    complete = ImputationDisplay.from_estimator(ppca, holed[5:])
+    assert [row.name for row in complete.rows] == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_dataframes_keep_their_names(library, holed):
+    module = pytest.importorskip(library)
+    columns = {f"year {year}": holed[:, j] for j, year in enumerate(YEARS)}
+    frame = module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+    fitted = PPCA(n_components=2, random_state=0).fit(frame)
+    display = ImputationDisplay.from_estimator(fitted, frame, rows=[1])
+    assert display.feature_names == list(columns)
+    low, _ = fitted.impute_interval(frame, 0.95)
+    assert_allclose(display.rows[0].low[:6], np.asarray(low)[1, :6])
+
+
+def test_unstored_cells_of_a_sparse_table_are_filled_in():
+    rng = np.random.default_rng(0)
+    table = sparse.random_array((40, 6), density=0.7, rng=rng, data_sampler=rng.standard_normal, format="csr")
+    fitted = PPCA(n_components=1, missing="unstored", random_state=0).fit(table)
+    display = ImputationDisplay.from_estimator(fitted, table, rows=[3])
+    stored = np.isin(np.arange(6), table[[3]].indices)
+    assert_array_equal(np.isnan(display.rows[0].imputed), stored)
+
+
+def test_many_features_are_drawn():
+    x = np.random.default_rng(0).standard_normal((30, 150))
+    x[0, :50] = np.nan
+    fitted = PPCA(n_components=2, random_state=0).fit(x)
+    for positions in (None, np.arange(150)):
+        display = ImputationDisplay.from_estimator(fitted, x, rows=[0], positions=positions)
+        display.figure_.canvas.draw()
+        assert display.figure_.get_size_inches()[1] < 20
+
+
+def test_given_axes_are_used_or_cut(ppca, holed):
+    figure, axes = plt.subplots(1, 3)
+    display = ImputationDisplay.from_estimator(ppca, holed, rows=[0, 1], ax=axes[:2])
+    assert list(display.axes_) == list(axes[:2])
+    cut = ImputationDisplay.from_estimator(ppca, holed, rows=[0, 1], ax=axes[2])
+    left = axes[2].get_position().x0
+    assert all(ax.figure is figure and ax.get_position().x0 >= left - 1e-9 for ax in cut.axes_)
+    figure.canvas.draw()
+
+
+def test_what_cannot_be_drawn_is_said(ppca, holed):
+    with pytest.raises(ShapeError, match=r"rows must be among 0 \.\. 39; got \[40\]"):
+        ImputationDisplay.from_estimator(ppca, holed, rows=40)
+    with pytest.raises(ShapeError, match=r"positions must be one for each of 8 features; got shape \(3,\)"):
+        ImputationDisplay.from_estimator(ppca, holed, rows=0, positions=[1, 2, 3])
+    with pytest.raises(DataError, match="units must be one of auto, data, standard; got 'inch'"):
+        ImputationDisplay.from_estimator(ppca, holed, units="inch")
+    with pytest.raises(ShapeError, match="names must be 40 names; got 1"):
+        ImputationDisplay.from_estimator(ppca, holed, names=["a"])
+    with pytest.raises(ShapeError, match=r"ax must be 2 Axes, one for each panel, .*; got 3"):
+        ImputationDisplay.from_estimator(ppca, holed, ax=plt.subplots(1, 3)[1])
+    with pytest.raises(DataError, match="ImputationDisplay shows a fitted estimator"):
+        ImputationDisplay.from_estimator(PPCA(), holed)

@@ -1,0 +1,182 @@
+"""Points are posterior means, and ellipses hold what they say."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import chi2
+
+from oracles import spiked_rows
+from probpca import PPCA, BayesianPCA, DataError, LatentDisplay, LinearDynamicalSystem, ShapeError
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+
+NAMES = [f"row {i}" for i in range(40)]
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_is_left():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def holed():
+    x = spiked_rows(np.random.default_rng(3), 40, 6, 3, noise=0.2)
+    x[0, 2:] = np.nan
+    x[1, :3] = np.nan
+    x[2] = np.nan
+    x[3] = np.nan
+    return x
+
+
+@pytest.fixture(scope="module")
+def ppca(holed):
+    return PPCA(n_components=3, random_state=0).fit(holed)
+
+
+def test_points_and_covariances_are_the_posterior(ppca, holed):
+    display = LatentDisplay.from_estimator(ppca, holed, components=(2, 0))
+    belief = ppca.posterior(holed)
+    assert_array_equal(display.mean, belief.mean[:, [2, 0]])
+    assert_array_equal(display.covariance, belief.covariance[:, [2, 0]][:, :, [2, 0]])
+    assert_array_equal(display.points_[0].get_offsets(), display.mean)
+    assert "component 3" in display.ax_.get_xlabel()
+    assert "component 1" in display.ax_.get_ylabel()
+    display.figure_.canvas.draw()
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_axes_and_angle_of_an_ellipse_are_those_of_the_covariance(ppca, holed, level):
+    display = LatentDisplay.from_estimator(ppca, holed, level=level)
+    for i in (0, 1):
+        ellipse = display.ellipses_[i]
+        values, vectors = np.linalg.eigh(display.covariance[i])
+        reach = np.sqrt(chi2.ppf(level, 2) * values)
+        assert_allclose([ellipse.height / 2, ellipse.width / 2], reach)
+        assert_allclose(ellipse.center, display.mean[i])
+        long = vectors[:, 1]
+        turn = np.radians(ellipse.angle)
+        assert_allclose(abs(long @ [np.cos(turn), np.sin(turn)]), 1.0)
+
+
+def test_an_ellipse_holds_its_share_of_draws(ppca, holed):
+    display = LatentDisplay.from_estimator(ppca, holed, level=0.8)
+    draws = np.random.default_rng(0).multivariate_normal(display.mean[0], display.covariance[0], 20_000)
+    ellipse = display.ellipses_[0]
+    inside = ellipse.contains_points(ellipse.axes.transData.transform(draws), radius=0)
+    assert abs(inside.mean() - 0.8) < 6 * np.sqrt(0.8 * 0.2 / 20_000)
+
+
+def test_rows_with_missing_cells_have_ellipses_and_complete_ones_share_a_key(ppca, holed):
+    display = LatentDisplay.from_estimator(ppca, holed)
+    assert set(display.ellipses_) == {0, 1, 2, 3}
+    assert_array_equal(np.flatnonzero(~display.complete), [0, 1, 2, 3])
+    values = np.linalg.eigvalsh(display.covariance[10])
+    assert_allclose([display.key_.height / 2, display.key_.width / 2], np.sqrt(chi2.ppf(0.95, 2) * values))
+
+
+def test_empty_rows_share_one_circle_of_the_prior(ppca, holed):
+    display = LatentDisplay.from_estimator(ppca, holed)
+    drawn = [patch for patch in display.ax_.patches if patch is not display.key_]
+    assert len(drawn) == 3
+    circle = display.ellipses_[2] if display.ellipses_[2] in drawn else display.ellipses_[3]
+    assert_allclose([circle.width, circle.height], 2 * np.sqrt(chi2.ppf(0.95, 2)))
+    assert "2 rows, nothing observed" in [text.get_text() for text in display.ax_.texts]
+
+
+def test_ellipses_can_be_had_for_all_for_none_and_for_some(ppca, holed):
+    every = LatentDisplay.from_estimator(ppca, holed, ellipses="all")
+    assert len(every.ellipses_) == 40
+    assert every.key_ is None
+    none = LatentDisplay.from_estimator(ppca, holed, ellipses="none")
+    assert none.ellipses_ == {}
+    assert none.key_ is None
+    some = LatentDisplay.from_estimator(ppca, holed, ellipses=["row 7", "row 0"], names=NAMES)
+    assert list(some.ellipses_) == [7, 0]
+    assert list(LatentDisplay.from_estimator(ppca, holed, ellipses=np.array([3, 8])).ellipses_) == [3, 8]
+
+
+def test_rows_are_named_where_they_are(ppca, holed):
+    display = LatentDisplay.from_estimator(ppca, holed, names=NAMES, annotate=["row 5", "row 9"])
+    named = {text.get_text(): text.xy for text in display.ax_.texts if text.get_text().startswith("row")}
+    assert set(named) == {"row 5", "row 9"}
+    assert_allclose(named["row 9"], display.mean[9])
+
+
+def test_classes_get_colours_and_numbers_a_scale(ppca, holed):
+    kinds = np.array(["a", "b"])[np.arange(40) % 2]
+    display = LatentDisplay.from_estimator(ppca, holed, labels=kinds, ellipses="none")
+    assert [points.get_label() for points in display.points_] == ["a", "b"]
+    assert_array_equal(display.points_[1].get_offsets(), display.mean[1::2])
+    scaled = LatentDisplay.from_estimator(ppca, holed, labels=np.linspace(0, 1, 40))
+    assert_allclose(scaled.points_[0].get_array(), np.linspace(0, 1, 40))
+
+
+def test_one_component_stands_in_order_with_intervals(holed):
+    ppca = PPCA(n_components=1, random_state=0).fit(holed)
+    display = LatentDisplay.from_estimator(ppca, holed, level=0.9, annotate=[0])
+    order = np.argsort(np.argsort(display.mean[:, 0], kind="stable")) + 1
+    assert_array_equal(display.points_[0].get_offsets(), np.column_stack([order, display.mean[:, 0]]))
+    bars = np.array(display.ax_.collections[0].get_segments())
+    wide = np.sqrt(chi2.ppf(0.9, 1)) * ppca.posterior(holed).std[:, 0]
+    assert_allclose(bars[:, 1, 1] - bars[:, 0, 1], 2 * wide)
+    display.figure_.canvas.draw()
+
+
+def test_complete_rows_have_a_key_and_nothing_else(ppca, holed):
+    display = LatentDisplay.from_estimator(ppca, holed[4:])
+    assert display.ellipses_ == {}
+    assert display.key_ is not None
+
+
+def test_names_come_from_a_dataframe(ppca, holed):
+    pandas = pytest.importorskip("pandas")
+    display = LatentDisplay.from_estimator(ppca, pandas.DataFrame(holed, index=NAMES), annotate="row 6")
+    assert display.names == NAMES
+
+
+def test_beliefs_about_parameters_can_be_drawn_too(holed):
+    bayesian = BayesianPCA(n_components=3, random_state=0).fit(holed)
+    display = LatentDisplay.from_estimator(bayesian, holed, components=[0])
+    assert_array_equal(display.mean, bayesian.posterior(holed).mean[:, [0]])
+
+
+def test_the_given_axes_are_used(ppca, holed):
+    _, axes = plt.subplots(1, 2)
+    display = LatentDisplay.from_estimator(ppca, holed, ax=axes[0])
+    assert display.ax_ is axes[0]
+    assert axes[0].get_aspect() == "auto"
+    assert not axes[1].has_data()
+
+
+def test_it_can_be_drawn_from_numbers_alone():
+    mean, covariance = np.zeros((3, 2)), np.stack([np.diag([4.0, 1.0])] * 3)
+    display = LatentDisplay(mean, covariance).plot(ellipses="all")
+    assert_allclose(display.ellipses_[0].angle % 180, 0)
+    assert_allclose(display.ellipses_[0].width, 2 * display.ellipses_[0].height)
+
+
+@pytest.mark.parametrize("components", [(0, 3), (-1, 0), 5, (0.5, 1), "first"])
+def test_components_must_exist(ppca, holed, components):
+    with pytest.raises(ShapeError, match=r"components must be among 0 \.\. 2; got"):
+        LatentDisplay.from_estimator(ppca, holed, components=components)
+
+
+def test_what_cannot_be_drawn_is_said(ppca, holed):
+    with pytest.raises(ShapeError, match="one or two; got 3"):
+        LatentDisplay.from_estimator(ppca, holed, components=(0, 1, 2))
+    with pytest.raises(ShapeError, match="one for each of the 40 rows; got shape"):
+        LatentDisplay.from_estimator(ppca, holed, labels=[1, 2])
+    with pytest.raises(DataError, match="one of auto, all, none, or rows; got 'many'"):
+        LatentDisplay.from_estimator(ppca, holed, ellipses="many")
+    with pytest.raises(ShapeError, match=r"annotate must be among row 0, .*; got 'row 99'"):
+        LatentDisplay.from_estimator(ppca, holed, names=NAMES, annotate="row 99")
+    with pytest.raises(DataError, match="level must lie between 0 and 1; got 95"):
+        LatentDisplay.from_estimator(ppca, holed, level=95)
+    with pytest.raises(DataError, match="LatentDisplay shows a fitted estimator"):
+        LatentDisplay.from_estimator(PPCA(), holed)
+    with pytest.raises(DataError, match="asks for posterior, which LinearDynamicalSystem does not have"):
+        LatentDisplay.from_estimator(LinearDynamicalSystem(), holed)

@@ -1,0 +1,155 @@
+"""Distances, limits and cells are those of the model."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import chi2
+
+from oracles import spiked_rows
+from probpca import PPCA, DataError, OutlierDisplay, ShapeError
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_is_left():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def x():
+    rows = spiked_rows(np.random.default_rng(6), 80, 7, 2, noise=0.1)
+    rows[5, 3] += 3.0
+    rows[9] = rows.mean(axis=0) + 6 * (rows[9] - rows.mean(axis=0))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def ppca(x):
+    return PPCA(n_components=2).fit(x)
+
+
+@pytest.fixture(scope="module")
+def holed(x):
+    rows = x.copy()
+    rows[0] = np.nan
+    rows[1, :3] = np.nan
+    rows[5, :2] = np.nan
+    rows[2, 1:] = np.nan
+    return rows
+
+
+def test_complete_rows_are_drawn_at_their_distances(ppca, x):
+    display = OutlierDisplay.from_estimator(ppca, x)
+    found = ppca.outliers(x)
+    assert_array_equal(display.points, np.column_stack([found.latent_distance, found.residual_distance]))
+    assert_array_equal(display.whole, found.distance)
+    drawn = np.vstack([points.get_offsets() for points in display.points_])
+    assert_allclose(np.sort(drawn[:, 0]), np.sort(found.latent_distance))
+    display.figure_.canvas.draw()
+
+
+def test_limits_are_quantiles_of_chi_square(ppca, x):
+    display = OutlierDisplay.from_estimator(ppca, x, p=[0.001, 0.05])
+    for part, degrees in (("latent", 2), ("residual", 5), ("whole", 7)):
+        assert_allclose(display.limits[part], chi2.ppf([0.95, 0.999], degrees))
+    upright, level = display.ax_.lines[0], display.ax_.lines[2]
+    assert_allclose(upright.get_xdata(), chi2.ppf(0.95, 2))
+    assert_allclose(level.get_ydata(), chi2.ppf(0.95, 5))
+    chart = OutlierDisplay.from_estimator(ppca, x, kind="chart", p=0.02)
+    assert_allclose(chart.ax_.lines[0].get_ydata(), chi2.ppf(0.98, 7))
+    assert_allclose(chart.points_[0].get_offsets()[:3, 1], chart.outliers.distance[:3])
+    chart.figure_.canvas.draw()
+
+
+def test_limits_part_probable_rows_from_improbable_ones_with_missing_cells_or_without(ppca, holed):
+    display = OutlierDisplay.from_estimator(ppca, holed, p=0.03)
+    found = ppca.outliers(holed)
+    parts = (
+        (display.points[:, 0], found.latent_p_value, "latent"),
+        (display.points[:, 1], found.residual_p_value, "residual"),
+        (display.whole, found.p_value, "whole"),
+    )
+    for drawn, p_value, part in parts:
+        assert_array_equal(drawn > display.limits[part], p_value < 0.03)
+        assert_allclose(chi2.sf(drawn, {"latent": 2, "residual": 5, "whole": 7}[part]), p_value, atol=1e-12)
+    assert_array_equal(display.points[0], 0)
+    display.figure_.canvas.draw()
+
+
+def test_strange_rows_are_found_and_named(ppca, x):
+    names = [f"row {i}" for i in range(80)]
+    display = OutlierDisplay.from_estimator(ppca, x, names=names, most=2)
+    found = ppca.outliers(x)
+    strange = (found.latent_p_value < 0.01) | (found.residual_p_value < 0.01)
+    assert_array_equal(np.sort(display.beyond()), np.flatnonzero(strange))
+    assert_array_equal(np.sort(display.beyond("chart")), np.flatnonzero(found.p_value < 0.01))
+    written = {text.get_text() for text in display.ax_.texts if text.get_text().startswith("row")}
+    assert written == {"row 5", "row 9"}
+    assert len(display.points_[1].get_offsets()) == strange.sum()
+
+
+def test_bars_of_a_row_are_its_contributions(ppca, x):
+    display = OutlierDisplay.from_estimator(ppca, x, row=5)
+    found = ppca.outliers(x)
+    assert display.cells_[0] == 3
+    assert_allclose([bar.get_width() for bar in display.bars_], found.contributions[5][display.cells_])
+    assert_allclose(sum(bar.get_width() for bar in display.bars_), found.distance[5])
+    assert display.ax_.get_yticklabels()[0].get_text() == "x3"
+    assert (np.diff(np.abs(found.contributions[5][display.cells_])) <= 0).all()
+    display.figure_.canvas.draw()
+
+
+def test_bars_may_be_scores_in_the_order_of_the_columns(ppca, x):
+    display = OutlierDisplay.from_estimator(ppca, x, kind="cells", measure="cell_scores", in_order=True)
+    worst = int(ppca.outliers(x).log10_p_value.argmin())
+    assert_allclose([bar.get_height() for bar in display.bars_], ppca.outliers(x).cell_scores[worst])
+    colours = {bar.get_facecolor() for bar in display.bars_}
+    assert len(colours) == 2
+
+
+def test_missing_cells_have_no_bars(ppca, holed):
+    display = OutlierDisplay.from_estimator(ppca, holed, row=1)
+    assert_array_equal(np.sort(display.cells_), [3, 4, 5, 6])
+    empty = OutlierDisplay.from_estimator(ppca, holed, row=0)
+    assert len(empty.bars_) == 0
+    empty.figure_.canvas.draw()
+
+
+def test_one_component_and_many_features_are_drawn():
+    x = np.random.default_rng(0).standard_normal((40, 120))
+    ppca = PPCA(n_components=1).fit(x)
+    assert_allclose(OutlierDisplay.from_estimator(ppca, x).limits["residual"], chi2.isf(0.01, 119))
+    assert len(OutlierDisplay.from_estimator(ppca, x, row=0).bars_) == 20
+
+
+def test_names_come_from_a_dataframe(x):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(x, columns=list("abcdefg"), index=[f"row {i}" for i in range(80)])
+    display = OutlierDisplay.from_estimator(PPCA(n_components=2).fit(frame), frame, row="row 5")
+    assert display.ax_.get_title(loc="left") == "row 5"
+    assert display.ax_.get_yticklabels()[0].get_text() == "d"
+
+
+def test_the_given_axes_are_used_by_every_kind(ppca, x):
+    figure, axes = plt.subplots(1, 3)
+    display = OutlierDisplay.from_estimator(ppca, x, ax=axes[0])
+    assert display.ax_ is axes[0]
+    assert display.plot(axes[1], kind="chart").ax_ is axes[1]
+    assert display.plot(axes[2], row=3).ax_ is axes[2]
+    assert len(figure.axes) == 3
+
+
+def test_what_cannot_be_drawn_is_said(ppca, x):
+    with pytest.raises(DataError, match="kind must be one of distances, chart, cells"):
+        OutlierDisplay.from_estimator(ppca, x, kind="pie")
+    with pytest.raises(DataError, match="p must lie between 0 and 1; got 5"):
+        OutlierDisplay.from_estimator(ppca, x, p=5)
+    with pytest.raises(ShapeError, match=r"row must be among 0 \.\. 79"):
+        OutlierDisplay.from_estimator(ppca, x, row=80)
+    with pytest.raises(DataError, match="OutlierDisplay shows a fitted estimator"):
+        OutlierDisplay.from_estimator(PPCA(), x)

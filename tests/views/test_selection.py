@@ -1,0 +1,105 @@
+"""The figure of a selection shows its numbers."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from oracles import spiked_rows
+from probpca import SelectionDisplay, select_n_components
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+
+NAMES = ["bic", "cv", "parallel", "gavish_donoho"]
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_is_left():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def x():
+    return spiked_rows(np.random.default_rng(1), 80, 9, 2, noise=0.1)
+
+
+@pytest.fixture(scope="module")
+def found(x):
+    return select_n_components(x, [*NAMES, "ard"], random_state=0)
+
+
+def titles(display):
+    return [ax.get_title(loc="left") for ax in display.axes_]
+
+
+def test_every_curve_is_drawn_with_its_choice(found):
+    display = SelectionDisplay.from_selection(found)
+    assert titles(display) == [*(f"{name}: {found.choices[name]}" for name in NAMES), "choices"]
+    for ax, name in zip(display.axes_, NAMES, strict=False):
+        curve, _, ring = ax.lines[:3]
+        wanted = found[name].shown[: curve.get_ydata().size]
+        assert_allclose(curve.get_ydata(), wanted)
+        assert_allclose(curve.get_xdata(), np.arange(1, wanted.size + 1))
+        assert ring.get_xdata()[0] == found.choices[name]
+        assert ring.get_ydata()[0] == wanted[found.choices[name] - 1]
+
+
+def test_the_last_panel_has_all_choices_and_the_title_the_sentence(found):
+    display = SelectionDisplay.from_selection(found)
+    rings = display.axes_[-1].lines[0]
+    assert_allclose(rings.get_xdata(), list(found.choices.values()))
+    assert [label.get_text() for label in display.axes_[-1].get_yticklabels()] == [*NAMES, "ard"]
+    assert display.figure_.get_suptitle().replace("\n", " ") == found.agreement
+    assert display.ax_ is display.axes_[0]
+
+
+def test_what_a_ratio_must_exceed_is_marked(found):
+    display = SelectionDisplay.from_selection(found)
+    for ax, name in zip(display.axes_, NAMES, strict=False):
+        dashed = [line for line in ax.lines if line.get_linestyle() == "--"]
+        assert len(dashed) == (name in ("parallel", "gavish_donoho"))
+
+
+def test_the_doubt_of_cross_validation_is_shaded(found):
+    display = SelectionDisplay.from_selection(found)
+    assert [len(ax.collections) for ax in display.axes_[:4]] == [0, 1, 0, 0]
+
+
+def test_data_can_be_drawn_at_once(x, found):
+    display = SelectionDisplay.from_data(x, ["cv", "parallel"], random_state=0)
+    for name in ("cv", "parallel"):
+        assert_allclose(display.selection[name].score, found[name].score)
+
+
+def test_one_criterion_fits_the_axes_it_is_given(x):
+    figure, axes = plt.subplots(1, 2)
+    display = SelectionDisplay.from_data(x, "bic", ax=axes[1])
+    assert display.figure_ is figure
+    assert list(display.axes_) == [axes[1]]
+    assert titles(display) == ["bic: 2"]
+
+
+def test_several_criteria_share_the_place_of_one_axes(found):
+    figure, axes = plt.subplots(1, 2)
+    display = SelectionDisplay.from_selection(found, ax=axes[1])
+    left = axes[1].get_position().x0
+    assert all(ax.figure is figure and ax.get_position().x0 >= left - 1e-9 for ax in display.axes_)
+    assert len(display.axes_) == 5
+
+
+def test_choices_without_curves_are_drawn_too(x):
+    display = SelectionDisplay.from_data(x, "ard", random_state=0)
+    assert titles(display) == ["choices"]
+    display.figure_.canvas.draw()
+
+
+def test_it_can_be_drawn_again(found, tmp_path):
+    display = SelectionDisplay(found)
+    assert display.plot() is display
+    first = display.figure_
+    assert display.plot().figure_ is not first
+    display.figure_.savefig(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
