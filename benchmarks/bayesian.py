@@ -10,7 +10,7 @@
 - time beside vbpca-py (``algorithm="vb"``, in an environment of its own) on 10,000 x 100 with 20 % missing and on the
   ratings. One judge for both: the lower bound of this library, at what each believes about loadings, mean and noise,
   with the best latents and precisions. The peer gets more and more iterations until it is within 1e-4 nats a cell of
-  our bound, or stands still, or ten minutes have passed.
+  our bound, or stands still, or minutes have passed; what counts is the shortest time to where it ends.
 
 ``--only quality|ratings|speed`` is one part. Tables go to docs/benchmarks/bayesian_*.md, numbers to bayesian.json.
 """
@@ -261,11 +261,14 @@ def speed_table(found):
     yield "| table | probpca | bound a cell | vbpca-py | bound a cell | ratio |"
     yield "|---|---|---|---|---|---|"
     for name, line in found.items():
-        ours, last = line["ours"], line["peer"][-1]
+        ours, steps = line["ours"], line["peer"]
+        end = max(step["bound"] for step in steps[-2:])  # where it stands still; on the way it may have been higher
+        first = next(step for step in steps if abs(step["bound"] - end) < NEAR)
+        reached = end > ours["bound"] - 10 * NEAR
+        ratio = f"{first['seconds'] / ours['seconds']:.0f}" if reached else "does not get there"
         yield (
             f"| {name} | {ours['seconds']:.2f} s, {ours['iterations']} steps, {ours['memory']:.0f} MB "
-            f"| {ours['bound']:.5f} | {last['seconds']:.1f} s, {last['effort']} steps | {last['bound']:.5f} "
-            f"| {last['seconds'] / ours['seconds']:.0f} |"
+            f"| {ours['bound']:.5f} | {first['seconds']:.1f} s, {first['effort']} steps | {first['bound']:.5f} | {ratio} |"
         )
 
 

@@ -102,13 +102,14 @@ def kestimate_of(case):
         done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode:
             return f"pcaMethods did not run: {done.stderr.strip().splitlines()[-1]}"
-        return [int(line) for line in out.read_text(encoding="utf-8").split()]
+        return [int(line) for line in out.read_text(encoding="utf-8").split() if int(line) > 0]
 
 
 def minka_of(seed):
-    """The example of Minka (2000)."""
-    x = np.random.default_rng(seed).standard_normal((100, 10)) * np.sqrt([10, 8, 6, 4, 2, 1, 1, 1, 1, 1])
-    return choices(x, seed)
+    """The example of Minka (2000), along random axes."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((100, 10)) * np.sqrt([10, 8, 6, 4, 2, 1, 1, 1, 1, 1])
+    return choices(x @ np.linalg.qr(rng.standard_normal((10, 10)))[0], seed)
 
 
 def bias_of(shape, seed):

@@ -1,6 +1,7 @@
 # pcaMethods' kEstimate, called as: run_kestimate.R tables.npy n largest out. The tables are stacked, n rows each.
 #
-# Cross-validation of cells for missing value estimation by its ppca; writes one number a line to out.
+# Cross-validation of cells for missing value estimation by its ppca; writes one number a line to out,
+# 0 where it fails.
 
 suppressMessages(library(pcaMethods))
 
@@ -24,8 +25,11 @@ estimate <- function(i) {
   error <- if (anyNA(rows)) "nrmsep" else "q2"
   settings <- list(rows, method = "ppca", evalPcs = seq_len(largest), segs = 5, nruncv = 1, em = error)
   invisible(capture.output(
-    found <- suppressWarnings(do.call(kEstimate, c(settings, allVariables = TRUE, verbose = FALSE)))
+    found <- tryCatch(
+      suppressWarnings(do.call(kEstimate, c(settings, allVariables = TRUE, verbose = FALSE)))$bestNPcs,
+      error = function(e) 0 # some tables it cannot do
+    )
   ))
-  found$bestNPcs
+  as.numeric(found)
 }
 writeLines(as.character(vapply(seq_len(nrow(x) %/% n), estimate, 0)), words[4])

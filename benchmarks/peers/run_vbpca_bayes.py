@@ -16,7 +16,7 @@ options = {
     "minangle": 0.0,
     "rmsstop": None,
     "angle_every": effort,
-    "niter_broadprior": min(20, effort // 3),
+    "niter_broadprior": min(100, effort // 2),  # its default where there is room for it
     "return_diagnostics": False,
     "cost_diagnostics": "endpoint",
     "random_state": 0,

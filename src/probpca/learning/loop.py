@@ -77,6 +77,11 @@ class Monitor:
         self.stopped = enough or (self.steady and self.remaining(HIDDEN) < self.tol)
         return self.stopped
 
+    def forget(self) -> None:
+        """The method is about to jump: gains up to that say nothing about those to come."""
+        self._slowest, self._below = 0.0, 0
+        self.plain_steps = -2  # neither the value before the jump nor the gain of the jump make a rate
+
     def remaining(self, least_rate: float = 0.0) -> float:
         """Estimated gain still to come, in nats, if no share smaller than ``least_rate`` of a gain is kept."""
         if not self.steady:

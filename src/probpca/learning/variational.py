@@ -80,7 +80,7 @@ def fit_variational(
             start = _warm(problem if sample is None else _problem_of(sample, settings, rng), q)
         em = VariationalEM(floor)
         monitor = Monitor(settings.tol, settings.max_iter, settings.watch)
-        ended = iterate(partial(em.step, source=rows), _first_belief(em, rows, start), monitor)
+        ended = iterate(partial(_step, em, rows, monitor), _first_belief(em, rows, start), monitor)
     return _result(ended, floor, columns, q)
 
 
@@ -106,6 +106,14 @@ def _result(ended: Iterated[ParameterBelief], floor: float, columns: Columns, as
     return BeliefResult(
         belief, belief.predictive(), status, trace[-1], trace, len(trace) - 1, columns.rows, cells, rule, empty
     )
+
+
+def _step(em: VariationalEM, rows: Source, monitor: Monitor, belief: ParameterBelief) -> tuple[ParameterBelief, float]:
+    """One step; while a component dies gains grow, and say nothing about those after its death."""
+    following, bound = em.step(belief, rows)
+    if following.n_components < belief.n_components:
+        monitor.forget()
+    return following, bound
 
 
 def _rule(belief: ParameterBelief, asked: int) -> str:
