@@ -65,7 +65,7 @@ class BayesianPCA(TableEstimator):
         Number of components that are left.
     relevance_ : ndarray (n_components,)
         Expected squared loading of each component, :math:`1 / \alpha_k = E\|w_k\|^2 / d`: small for components
-        that matter little.
+        that matter little. d counts the columns of which something was observed.
     mean_, loadings_, components_
         Posterior means of the mean and of the loadings along their principal axes, and these axes.
     noise_variance_ : float, or ndarray (n_features,) when ``standardize=True``
@@ -82,10 +82,11 @@ class BayesianPCA(TableEstimator):
 
     Notes
     -----
-    All methods are those of ``PPCA``, but for streams (``partial_fit``, ``merge``). Answers count doubt about
-    parameters: ``score`` is the log density of new rows, intervals of missing cells are those of a row whose
-    parameters are not known exactly, and ``impute_draws`` draws parameters from the belief, so that no training rows
-    are needed. The belief takes latents and parameters for independent, and is somewhat too sure of each parameter.
+    All methods are those of ``PPCA``, but for streams (``partial_fit``, ``merge``) and ``uncertainty``. Answers count
+    doubt about parameters: ``score`` is the log density of new rows, intervals of missing cells are those of a row
+    whose parameters are not known exactly, and ``impute_draws`` draws parameters from the belief, so that no training
+    rows are needed. The belief takes latents and parameters for independent, and is somewhat too sure of each
+    parameter.
 
     References
     ----------
@@ -145,7 +146,8 @@ class BayesianPCA(TableEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, cell_weight: Any = None) -> Self:
         """Fit the model to rows, of which cells may be missing; ``X`` and the weights are as ``PPCA`` takes them."""
         self._validate_params()
-        self.__dict__.pop("model_", None)  # a fit that fails leaves nothing half fitted behind
+        for name in ("model_", "belief_", "lower_bound_", "n_components_", "trace_", "status_"):
+            self.__dict__.pop(name, None)  # a fit that fails leaves nothing half fitted behind
         rng = generator(self.random_state)
         fit = fit_variational_standardized if self.standardize else fit_variational
         with ProgressBar(enabled=bool(self.verbose)) as bar:

@@ -79,7 +79,7 @@ class UncertaintyQueries:
         """
         check_is_fitted(self)
         _check(method, n_draws)
-        how = Bootstrap(self.standardize, self.bias_correction, align)
+        how = Bootstrap(bool(self.model_.noise_variance.ndim), self.bias_correction, align)
         obstacle = self._obstacle_to_formulas()
         chosen = method if method != "auto" else self._method(X, obstacle)
         if chosen == "asymptotic":
@@ -114,6 +114,9 @@ class UncertaintyQueries:
         raise DataError(msg)
 
     def _training_rows(self, X: Any, sample_weight: Any, cell_weight: Any) -> Source:
+        if X is None and (sample_weight is not None or cell_weight is not None):
+            msg = "weights go with the rows that they weigh.\nHint: pass X too."
+            raise DataError(msg)
         if X is None:
             kept: Source | None = getattr(self, "source_", None)
             if kept is None:

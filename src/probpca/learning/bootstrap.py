@@ -170,8 +170,11 @@ def _note(n: float, d: int) -> str:
 
 
 def _noise(value: Array, logs: Array, n: float, *, corrected: bool) -> Estimate:
-    """Draws are smaller than the fit by the share by which that is smaller than the truth, if it was not corrected."""
-    centre = value if corrected else value * np.exp(np.log(value) - logs.mean(axis=0))
+    """Draws are smaller than the fit by the share by which that is smaller than the truth, if it was not corrected.
+
+    By that of most draws: in a few of them the noise may collapse.
+    """
+    centre = value if corrected else value * np.exp(np.log(value) - np.median(logs, axis=0))
     error = centre * logs.std(axis=0, ddof=1) * np.sqrt(n / (n - 1))
     return Estimate(value, error, n - 1, value - centre, positive=True)
 

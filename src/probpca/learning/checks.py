@@ -84,6 +84,16 @@ def require_observed(source: Source, columns: Columns) -> None:
         raise NothingToLearnError(msg)
 
 
+def require_counted(columns: Columns) -> None:
+    """Raise ``DataError`` where weights do not count rows: how many there are decides what can be believed."""
+    if columns.rows < ENOUGH_ROWS:
+        msg = (
+            f"sample_weight counts rows; these add up to {columns.rows:.3g}, and {ENOUGH_ROWS} or more are needed.\n"
+            "Hint: multiply the weights so that they add up to the number of rows."
+        )
+        raise DataError(msg)
+
+
 def _blame_observed(source: Source) -> None:
     flaws = source.fold(Flaws.of)
     if flaws.n_infinite:

@@ -55,7 +55,7 @@ def bic(spectrum: Spectrum, largest: int) -> Curve:
     sound = [q for q in range(1, largest + 1) if not noise_of(spectrum, q).collapsed] or [1]
     penalty = 0.5 * np.log(n)
     score = [log_likelihood_of(spectrum, q) - penalty * n_parameters(d, q) for q in sound]
-    return Curve(np.array(sound), np.array(score))
+    return _before_the_end(Curve(np.array(sound), np.array(score)), spectrum)
 
 
 def evidence(spectrum: Spectrum) -> Curve:
@@ -76,7 +76,20 @@ def evidence(spectrum: Spectrum) -> Curve:
     score = _log_prior(m)[:-1] - 0.5 * n * (np.cumsum(np.log(values))[:-1] + (m - counts) * np.log(noise))
     free = m * counts - counts * (counts + 1) / 2
     score += 0.5 * (free + counts) * np.log(2 * np.pi) - 0.5 * counts * np.log(n)
-    return Curve(counts, score - 0.5 * _log_curvature(values, noise, n))
+    return _before_the_end(Curve(counts, score - 0.5 * _log_curvature(values, noise, n)), spectrum)
+
+
+def _before_the_end(curve: Curve, spectrum: Spectrum) -> Curve:
+    """With fewer rows than features, the numbers up to where the score has fallen twice in a row.
+
+    As components use up the rows, what is left of the noise shrinks to nothing and the likelihood rises without
+    bound: a maximum there says nothing about the rows.
+    """
+    if spectrum.weight > spectrum.n_features:
+        return curve
+    falls = np.flatnonzero((np.diff(curve.score[:-1]) < 0) & (np.diff(curve.score[1:]) < 0))
+    last = int(falls[0]) + 3 if falls.size else curve.score.size
+    return Curve(curve.n_components[:last], curve.score[:last])
 
 
 def _log_prior(m: int) -> Array:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from probpca.learning.beliefs import VariationalEM, best_basis, without_dead
-from probpca.learning.checks import require_observed
-from probpca.learning.closed_form import closed_form
+from probpca.learning.checks import require_counted, require_observed
+from probpca.learning.closed_form import choose_components
 from probpca.learning.condensing import boiled_down
 from probpca.learning.em import EM, latent_moments
 from probpca.learning.expectation import expect
@@ -19,6 +19,7 @@ from probpca.learning.problem import Problem, noise_floor
 from probpca.learning.results import Settings, Status
 from probpca.learning.search import first_model
 from probpca.learning.selection import check_count
+from probpca.learning.spectrum import model_of, noise_of
 from probpca.learning.units import units
 from probpca.sources import open_source, scaled
 from probpca.sources.local import one_blas_thread
@@ -68,12 +69,13 @@ def fit_variational(
     with one_blas_thread():
         columns, sample = summarised(source, rng)
         require_observed(source, columns)
+        require_counted(columns)
         complete = _is_complete(source, columns)
         q = _most(columns, complete=complete) if n_components is None else n_components
         if complete:
             floor = noise_floor(columns)
             rows = boiled_down(source)
-            start = closed_form(rows, q, Settings(), rng).model
+            start = _exact_start(rows, q, rng)
         else:
             problem = Problem.of(source, columns, settings, rng)
             rows, floor = problem.rows, problem.floor
@@ -140,6 +142,17 @@ def _most(columns: Columns, *, complete: bool) -> int:
 
 def _problem_of(source: Source, settings: Settings, rng: np.random.Generator) -> Problem:
     return Problem.of(source, source.fold(Columns.of), settings, rng)
+
+
+def _exact_start(rows: Source, q: int, rng: np.random.Generator) -> LinearGaussian:
+    """The maximum of the likelihood.
+
+    A few columns that depend on others leave directions without noise, in which the bound has no end: as many
+    components as leave some noise, then. Rows in few directions altogether have no noise, and are told to have none.
+    """
+    spectrum = choose_components(rows, q, Settings(), rng).spectrum
+    most = max((k for k in range(1, q + 1) if not noise_of(spectrum, k).collapsed), default=0)
+    return model_of(spectrum, most if 2 * (most + 1) > rows.n_features else q)
 
 
 def _warm(problem: Problem, q: int) -> LinearGaussian:

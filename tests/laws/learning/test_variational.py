@@ -897,6 +897,20 @@ def test_more_components_than_rows_have_directions_are_believed(rng):
     assert fit(x, 4, tol=1e-3).belief.n_components == Q
 
 
+def test_a_column_that_depends_on_others_does_not_keep_every_component_alive(rng):
+    x = spiked_rows(rng, 200, D, Q, noise=0.1)
+    found = fit(np.column_stack([x, x.sum(axis=1)]), None, tol=1e-3)
+    assert found.belief.n_components < D
+    assert found.status.converged
+    assert float(found.belief.centre.noise_variance) > 1e-3
+
+
+def test_weights_that_do_not_count_rows_are_refused(rng):
+    x = spiked_rows(rng, N, D, Q)
+    with pytest.raises(DataError, match="add up to 1"):
+        fit(x, Q, weight=np.full(N, 1 / N))
+
+
 @pytest.mark.parametrize("complete", [False, True])
 def test_tiny_noise_is_found(rng, complete):
     x = spiked_rows(rng, 150, D, Q, noise=1e-10)

@@ -9,6 +9,7 @@ import numpy as np
 
 from probpca.errors import DataError, ShapeError
 from probpca.learning.choice.judging import select
+from probpca.learning.missing import repeatable
 from probpca.learning.progress import StageBar
 from probpca.learning.selection import RULES
 from probpca.learning.units import units
@@ -34,6 +35,7 @@ def ask(
     names = _names(criteria)
     _check_largest(largest)
     if standardize:
+        source = repeatable(source)
         source = scaled(source, 1 / units(source)[0])
     with StageBar(enabled=bool(verbose)) as bar:
         return select(source, names, rng, largest=largest, tell=bar)

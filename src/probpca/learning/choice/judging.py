@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from probpca.errors import DataError, ShapeError
-from probpca.learning.checks import require_observed
+from probpca.learning.checks import require_counted, require_observed
 from probpca.learning.choice.crossvalidation import cross_validate
 from probpca.learning.choice.parallel import parallel_analysis
 from probpca.learning.choice.rows import at_hand
@@ -95,7 +95,9 @@ def _by_bic(table: Table) -> Criterion:
 
 def _by_evidence(table: Table) -> Criterion:
     curve = _up_to(evidence(table.spectrum), table.most(table.source.n_features))
-    return Criterion("evidence", curve.best, *curve)
+    wide = table.source.block.total_weight <= table.source.n_features
+    note = "with fewer rows than columns the approximation behind it is poor" if wide else ""
+    return Criterion("evidence", curve.best, *curve, note=note)
 
 
 def _by_cv(table: Table) -> Criterion:
@@ -121,9 +123,8 @@ def _by_threshold(table: Table) -> Criterion:
 
 def _by_relevance(table: Table) -> Criterion:
     largest = table.most(LARGEST_BY_FITS)
-    found = fit_variational(table.source, largest, Settings(), table.rng("ard")).model.n_components
-    note = f"all {largest} that were tried are alive" if found == largest > 1 else ""
-    return Criterion("ard", int(found), note=note)
+    result = fit_variational(table.source, largest, Settings(), table.rng("ard"))
+    return Criterion("ard", result.model.n_components, note=result.rule)
 
 
 JUDGES: dict[str, Callable[[Table], Criterion]] = {
@@ -151,7 +152,7 @@ def select(
     """Ask several criteria, or with None all of them; of those the ones that do not apply say why."""
     check_count(1, source.n_features)
     rows = at_hand(source, rng)
-    require_observed(rows.source, rows.source.fold(Columns.of))
+    _require_usable(rows.source)
     asked = list(RULES) if names is None else list(dict.fromkeys(names))
     spectral = any(name in SPECTRAL for name in asked)
     table = Table(rows.source, int(rng.integers(2**63)), largest, spectral, tell)
@@ -167,12 +168,18 @@ def select(
     return Selection(tuple(criteria), rows.block.total_weight, source.n_features, note)
 
 
+def _require_usable(source: InMemory) -> None:
+    columns = source.fold(Columns.of)
+    require_observed(source, columns)
+    require_counted(columns)
+
+
 def choose_by_rows(source: Source, name: str, rng: np.random.Generator) -> tuple[Source, int, str]:
     """The number of components by one criterion that looks at rows, the rule in words, and the rows to go on with.
 
     Rows that can be read only once are in memory afterwards.
     """
     rows = at_hand(source, rng)
-    require_observed(rows.source, rows.source.fold(Columns.of))
+    _require_usable(rows.source)
     found: Any = judge(Table(rows.source, int(rng.integers(2**63))), name).choice
     return rows.source if not source.repeatable else source, int(found), rows.told(RULES[name])
