@@ -58,9 +58,7 @@ class Part:
     @property
     def place(self) -> Index | slice:
         """The same positions, as a slice if they are next to each other and in order."""
-        first, last = int(self.rows[0]), int(self.rows[-1])
-        in_order = last - first == self.rows.size - 1 and bool((self.rows[1:] > self.rows[:-1]).all())
-        return slice(first, last + 1) if in_order else self.rows
+        return _as_slice(self.rows)
 
     def reweighted(self, weight: Array) -> Part:
         """The same rows counted differently."""
@@ -219,11 +217,19 @@ def _dense_cells(name: str, block: Block, mask: Mask, centre: Array, rows: Index
     return MaskedCells.of(np.ascontiguousarray(mask.T).view(np.uint8), values)
 
 
+def _as_slice(rows: Index) -> Index | slice:
+    """Positions as a slice if they are next to each other and in order; those sorted by pattern need not be."""
+    first, last = int(rows[0]), int(rows[-1])
+    in_order = last - first == rows.size - 1 and bool((rows[1:] > rows[:-1]).all())
+    return slice(first, last + 1) if in_order else rows
+
+
 def _turned(block: Block, mask: Mask, centre: Array, rows: Index) -> Any:
     """Some rows less the centre, zero where nothing was observed, a column per row: (d, b)."""
     centre = centre.astype(block.values.dtype)
-    if not block.is_sparse and block.values.flags.f_contiguous and rows[-1] - rows[0] == rows.size - 1:
-        out = block.values.T[:, rows[0] : rows[-1] + 1] - centre[:, None]
+    place = _as_slice(rows)
+    if not block.is_sparse and block.values.flags.f_contiguous and isinstance(place, slice):
+        out = block.values.T[:, place] - centre[:, None]
         np.copyto(out, 0.0, where=~mask.T)
         return out
     out = np.empty((block.n_features, rows.size), block.values.dtype)

@@ -41,6 +41,9 @@ def schema_of(place: Path) -> Any:
                 return file.schema
         with opened(place) as stream, csv_reader(stream, place, {}) as reader:
             return reader.schema
+    except UnicodeDecodeError as error:
+        msg = f"the names of the columns of {place} are not UTF-8.\nHint: save the file as 'CSV UTF-8'."
+        raise SourceError(msg) from error
     except (pa.ArrowException, OSError, EOFError) as error:
         raise damaged(str(place), error) from error
 
@@ -159,7 +162,7 @@ def with_columns(batch: Any, columns: Mapping[str, Any]) -> Any:
         place = batch.schema.get_field_index(name)
         array = _array(values)
         batch = batch.append_column(name, array) if place < 0 else batch.set_column(place, name, array)
-    return batch
+    return batch.replace_schema_metadata(None)  # that of pandas says what types columns had before
 
 
 def _array(values: Any) -> Any:
