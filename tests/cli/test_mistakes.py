@@ -210,3 +210,17 @@ def test_a_fit_that_does_not_converge_says_so_once(run, monkeypatch):
     done = run("fit", "table.csv", "--components", 2, "--json")
     assert json.loads(done.out)["converged"] is False
     assert "max_iter" not in done.err
+
+
+def test_a_file_without_names_does_not_lose_its_first_row(tmp_path, run):
+    (tmp_path / "bare.csv").write_text("a,0.0125,0.9867\nb,0.5,0.25\nc,0.75,0.125\n", encoding="utf-8")
+    done = run("fit", tmp_path / "bare.csv")
+    assert done.code == 1
+    assert "must begin with a line of names" in done.err
+
+
+def test_names_that_are_not_utf8_are_named(tmp_path, run):
+    (tmp_path / "latin.csv").write_bytes("na\xefve,b\n1,2\n3,4\n".encode("latin-1"))
+    done = run("fit", tmp_path / "latin.csv")
+    assert done.code == 1
+    assert "latin.csv are not UTF-8" in done.err

@@ -114,7 +114,9 @@ def _check_names(place: Path, names: list[str]) -> None:
         raise DataError(msg)
     if place.is_dir() or format_of(place) != "csv":
         return
-    if all(map(_is_number, names)) and not _are_counted(names):
+    # Years and counted columns are names; 0.731 is a cell of a file without any.
+    broken = any(_is_number(name) and not name.strip().lstrip("-").isdigit() for name in names)
+    if broken or (all(map(_is_number, names)) and not _are_counted(names)):
         msg = (
             f"{place} must begin with a line of names; its first line holds numbers: {', '.join(names[:3])}"
             f"{', ...' if len(names) > 3 else ''}.\nHint: put a line of names on top."

@@ -24,6 +24,7 @@ class Times(NamedTuple):
 
     following: list[Any]  # labels of the steps after the last row
     even: bool  # are steps equally long?
+    known: bool = True  # could the labels be read, and their order be checked?
 
 
 def time_column(table: Table) -> str | None:
@@ -42,13 +43,19 @@ def times_after(labels: Sequence[Any], steps: int, where: str) -> Times:
         even = all(abs((b - a) - step) <= 1e-6 * abs(step) for a, b in pairwise(known))
         whole = all(value == int(value) for value in known)
         after = [known[-1] + step * (k + 1) for k in range(steps)]
+        if not even:
+            return Times(_counted(steps), even)
         return Times([int(value) if whole else value for value in after], even)
     form, moments = _moments(labels)
     if not moments:
-        return Times([f"+{k + 1}" for k in range(steps)], even=True)
+        return Times(_counted(steps), even=True, known=False)
     _require_order(moments, where)
     later, even = _moments_after(moments, steps)
-    return Times([_written(moment, form) for moment in later], even)
+    return Times([_written(moment, form) for moment in later] if even else _counted(steps), even)
+
+
+def _counted(steps: int) -> list[str]:
+    return [f"+{k + 1}" for k in range(steps)]
 
 
 def _require_order(known: Sequence[Any], where: str) -> None:

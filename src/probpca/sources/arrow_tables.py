@@ -40,6 +40,7 @@ def schema_of(place: Path) -> Any:
             with pa.memory_map(str(place)) as source, pa.ipc.open_file(source) as file:
                 return file.schema
         with opened(place) as stream, csv_reader(stream, place, {}) as reader:
+            _ = reader.schema.names  # decoded here, where it is known whose they are
             return reader.schema
     except UnicodeDecodeError as error:
         msg = f"the names of the columns of {place} are not UTF-8.\nHint: save the file as 'CSV UTF-8'."

@@ -45,7 +45,9 @@ def run(args: Any) -> None:
     values, labels = _read(rows, name)
     times = times_after(labels, args.steps, f"{name} of {args.table}") if name else _counted(args.steps)
     if not times.even:
-        note(f"steps of {name} are not equally long; the forecast takes them as if they were.")
+        note(f"steps of {name} are not equally long; the forecast takes them as if they were, and counts them.")
+    if not times.known:
+        note(f"{name} holds neither numbers nor dates that can be read: whether rows are in order was not checked.")
     system = LinearDynamicalSystem(args.components, verbose=is_watched(), random_state=args.seed).fit(values)
     ahead = system.forecast(args.steps)
     found = Ahead(name or "step", times.following, rows.numbers, ahead.mean, *ahead.interval(args.level))
