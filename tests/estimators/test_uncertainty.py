@@ -138,10 +138,14 @@ def test_a_stream_and_a_file_know_how_sure_they_are(x, tmp_path):
 
 def test_other_rows_than_those_of_the_fit_are_refused(x, rng):
     ppca = PPCA(2, random_state=0).fit(x)
-    with pytest.raises(DataError, match=r"the rows of the fit, which were 40; got 39\."):
+    with pytest.raises(DataError, match=r"the rows of the fit, which had 40 rows; got 39\."):
         ppca.uncertainty(x[:39])
-    with pytest.raises(DataError, match=r"which were 40; got 80\.\nHint: pass the same table"):
+    with pytest.raises(DataError, match=r"which had 40 rows; got 80\.\nHint: pass the same table"):
         ppca.uncertainty(x, sample_weight=np.full(40, 2.0))
+    with pytest.raises(DataError, match=r"which had 240 observed cells; got 239\."):
+        ppca.uncertainty(np.where(np.arange(240).reshape(40, 6) == 7, np.nan, x))
+    with pytest.raises(DataError, match="weights go with the rows"):
+        ppca.uncertainty(sample_weight=np.ones(40), method="bootstrap")
     with pytest.raises(ValueError, match="6 features"):
         ppca.uncertainty(x[:, :5])
     with pytest.raises(SourceError, match="held in memory"):

@@ -31,6 +31,7 @@ class UncertaintyQueries:
     model_: LinearGaussian
     information_: Array
     n_samples_: float
+    n_observed_: float
     standardize: bool
     bias_correction: bool
     verbose: Any
@@ -133,14 +134,18 @@ class UncertaintyQueries:
             unstored_missing=self._unstored_missing,  # type: ignore[attr-defined]
             n_jobs=self.n_jobs,  # type: ignore[attr-defined]
         )
-        count = rows.fold(Columns.of).rows
-        if not np.isclose(count, self.n_samples_, rtol=1e-6):
+        columns = rows.fold(Columns.of)
+        self._require_same("rows", self.n_samples_, columns.rows)
+        self._require_same("observed cells", self.n_observed_, float(columns.observed.sum()))
+        return rows
+
+    def _require_same(self, what: str, fitted: float, count: float) -> None:
+        if not np.isclose(count, fitted, rtol=1e-6):
             msg = (
-                f"X must be the rows of the fit, which were {self.n_samples_:,.6g}; got {count:,.6g}.\n"
-                "Hint: pass the same table, and the sample_weight that the fit had."
+                f"X must be the rows of the fit, which had {fitted:,.6g} {what}; got {count:,.6g}.\n"
+                "Hint: pass the same table, and the weights that the fit had."
             )
             raise DataError(msg)
-        return rows
 
     def _named(self, found: ParameterUncertainty) -> ParameterUncertainty:
         names = getattr(self, "feature_names_in_", None)
