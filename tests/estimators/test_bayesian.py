@@ -274,7 +274,7 @@ def test_the_summary_says_what_matters(x):
 def test_where_nothing_is_relevant_all_questions_have_answers(rng):
     x = punched(rng, rng.standard_normal((80, 6)), 0.2)
     bayesian = BayesianPCA(4, random_state=0).fit(x)
-    assert "1 components (none of 4 is relevant, one is kept)" in bayesian.summary()
+    assert "1 component (none of 4 is relevant, one is kept)" in bayesian.summary()
     assert bayesian.converged_
     assert_allclose(bayesian.components_ @ bayesian.components_.T, [[1.0]])
     assert bayesian.relevance_[0] < 1e-10

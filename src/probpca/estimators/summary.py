@@ -21,7 +21,7 @@ def summary(estimator: Any, feature_names: Any = None) -> str:
     names = _names(estimator, feature_names)
     rows = f"{estimator.n_samples_:,.12g} rows x {estimator.n_features_in_:,} features"
     lines = [
-        f"{type(estimator).__name__}: {rows}, {estimator.n_components_} components ({estimator.rule_})",
+        f"{type(estimator).__name__}: {rows}, {_counted(estimator.n_components_, 'component')} ({estimator.rule_})",
         "",
         *_components(estimator, names),
         "",
@@ -36,7 +36,7 @@ def dynamics_summary(estimator: Any, feature_names: Any = None) -> str:
     names = _names(estimator, feature_names)
     steps = f"{estimator.n_steps_:,} steps x {estimator.n_features_in_:,} features"
     lines = [
-        f"{type(estimator).__name__}: {steps}, {estimator.n_components_} states ({estimator.rule_})",
+        f"{type(estimator).__name__}: {steps}, {_counted(estimator.n_components_, 'state')} ({estimator.rule_})",
         "",
         "mode   modulus   time constant   period",
     ]
@@ -72,6 +72,10 @@ def _components(estimator: Any, names: list[str]) -> list[str]:
     if len(ratio) > MOST_LINES:
         lines.append(f"      ...   and {len(ratio) - MOST_LINES} more, together {ratio.sum():.1%}")
     return lines
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _names(estimator: Any, given: Any) -> list[str]:
