@@ -19,11 +19,11 @@ from probpca.learning.selection import given_count
 from probpca.learning.uncertainty import turned_information
 from probpca.sources import open_source
 from probpca.sources.local import one_blas_thread
+from probpca.sources.memory import as_it_is
 from probpca.statistics import Both, Columns, Distinct
 
 if TYPE_CHECKING:
     from probpca.learning.closed_form import Components
-    from probpca.rows import Block
     from probpca.sources import Source
 
 SAMPLE_CELLS = 2**20
@@ -86,7 +86,7 @@ def summarised(source: Source, rng: np.random.Generator) -> tuple[Columns, Sourc
 
 def repeatable(source: Source) -> Source:
     """Rows that can be read again: those of an iterator are kept."""
-    return source if source.repeatable else source.keep(_as_it_is)
+    return source if source.repeatable else source.keep(as_it_is)
 
 
 def _resumed(problem: Problem, checkpoint: Checkpoint | None) -> Fitted | None:
@@ -116,7 +116,3 @@ def _searched(
         if rule != "as given":
             rule = f"{rule}, in a sample of {columns.rows:,.0f} rows"
     return Fitted(problem.run(start, None if checkpoint is None else Saver(checkpoint, rule)), rule)
-
-
-def _as_it_is(block: Block) -> Block:
-    return block

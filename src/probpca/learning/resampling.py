@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, cast, final
+from typing import TYPE_CHECKING, Self, final
 
 import numpy as np
-from scipy import sparse
 
 from probpca.errors import DataError
 from probpca.learning.acceleration import iterate_accelerated
 from probpca.rows import Block
-from probpca.sources.memory import InMemory
+from probpca.rows.block import joined
+from probpca.sources.memory import held
 from probpca.statistics import Columns
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from probpca.learning.loop import Iterated, Monitor
     from probpca.models import LinearGaussian
     from probpca.sources import Source
-    from probpca.sources.memory import Kept
     from probpca.typing import Array
 
 TRIES = 100
@@ -51,7 +50,7 @@ class Table:
     @classmethod
     def of(cls, source: Source) -> Self:
         """Look at the rows of a source once."""
-        blocks = (source.block,) if isinstance(source, InMemory) else tuple(cast("Kept", source.keep(_as_it_is)).blocks)
+        blocks = tuple(held(source))
         weight = np.concatenate([block.weights for block in blocks])
         n = float(weight.sum())
         if all(block.is_complete for block in blocks):
@@ -73,7 +72,7 @@ class Table:
         counts = self._enough_frequencies(q + 2, rng)  # q components would explain fewer completely
         cuts = np.cumsum([block.n_rows for block in self.blocks])[:-1]
         parts = [_some(block, count) for block, count in zip(self.blocks, np.split(counts, cuts), strict=True)]
-        return parts[0] if len(parts) == 1 else _joined(parts)
+        return joined(parts)
 
     def _enough_frequencies(self, needed: int, rng: np.random.Generator) -> Array:
         for _ in range(TRIES):
@@ -91,14 +90,3 @@ def _some(block: Block, counts: Array) -> Block:
     if precision is not None:
         precision = precision[np.repeat(counts > 0, np.diff(block.values.indptr)) if block.is_sparse else present]
     return Block(block.values[present], counts[present], precision, block.unstored_missing)
-
-
-def _joined(parts: list[Block]) -> Block:
-    values = [part.values for part in parts]
-    precision = None if parts[0].precision is None else np.concatenate([part.precision for part in parts])
-    rows: Any = sparse.vstack(values, format="csr") if parts[0].is_sparse else np.concatenate(values)
-    return Block(rows, np.concatenate([part.weights for part in parts]), precision, parts[0].unstored_missing)
-
-
-def _as_it_is(block: Block) -> Block:
-    return block

@@ -228,3 +228,15 @@ def _floats(values: Any) -> Any:
         msg = f"got {values.dtype} entries"  # numpy would drop the imaginary part, or the unit of time
         raise TypeError(msg)
     return values.astype(np.float64)
+
+
+def joined(blocks: list[Block]) -> Block:
+    """Successive blocks in one."""
+    if len(blocks) == 1:
+        return blocks[0]
+    stack = sparse.vstack if blocks[0].is_sparse else np.concatenate
+    weight = None if all(b.weight is None for b in blocks) else np.concatenate([b.weights for b in blocks])
+    precision = None if blocks[0].precision is None else np.concatenate([b.precision for b in blocks])
+    values = stack([b.values for b in blocks])
+    values = sparse.csr_array(values) if blocks[0].is_sparse else values
+    return Block(values, weight, precision, blocks[0].unstored_missing)

@@ -152,3 +152,16 @@ def join(answers: list[Any]) -> Any:
 def in_memory(block: Block, n_jobs: int | None = None) -> InMemory:
     """Open rows that are at hand."""
     return InMemory(block, resolve_jobs(n_jobs))
+
+
+def held(source: Source) -> list[Block]:
+    """The rows of a source in blocks, in memory."""
+    if isinstance(source, InMemory):
+        return [source.block]
+    kept: Any = source.keep(as_it_is)
+    return list(kept.blocks)
+
+
+def as_it_is(block: Block) -> Block:
+    """A block that needs no preparation."""
+    return block

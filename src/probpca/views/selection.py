@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probpca.learning.choice.asking import ask, open_rows
-from probpca.views.axes import pyplot
+from probpca.views.axes import CHOSEN, FAINT, INK, pyplot
 
 if TYPE_CHECKING:
     from probpca.learning.choice.selection import Criterion, Selection
 
-INK, CHOSEN, FAINT = "#33415c", "#c1440e", "#8d99ae"
 RING = {"markersize": 9, "markerfacecolor": "none", "markeredgecolor": CHOSEN, "markeredgewidth": 2}
 BEYOND = 6
 """Numbers of components that are shown after a choice, at least."""

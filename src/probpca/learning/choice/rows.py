@@ -5,17 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-from scipy import sparse
-
 from probpca.errors import DataError
 from probpca.learning.missing import SAMPLE_CELLS, SAMPLE_ROWS
 from probpca.rows import Block
-from probpca.rows.block import dense_values
-from probpca.sources.memory import InMemory
+from probpca.rows.block import dense_values, joined
+from probpca.sources.memory import InMemory, held
 from probpca.statistics import Distinct
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from probpca.sources import Source
     from probpca.typing import Array
 
@@ -44,25 +43,11 @@ def at_hand(source: Source, rng: np.random.Generator) -> AtHand:
     if isinstance(source, InMemory):
         return AtHand(source, whole=True)
     if source.in_memory or not source.repeatable:
-        kept = source.keep(_as_it_is)
-        blocks: list[Block] = kept.blocks  # type: ignore[attr-defined]
-        return AtHand(InMemory(joined(blocks), source.n_jobs), whole=True)
+        return AtHand(InMemory(joined(held(source)), source.n_jobs), whole=True)
     size = max(SAMPLE_CELLS // source.n_features, SAMPLE_ROWS)
     drawn = source.fold(partial(Distinct.of, size, int(rng.integers(2**63))))
     block = Block(drawn.rows, drawn.weight)
     return AtHand(InMemory(block, source.n_jobs), whole=len(drawn.rows) < size)
-
-
-def joined(blocks: list[Block]) -> Block:
-    """Successive blocks in one."""
-    if len(blocks) == 1:
-        return blocks[0]
-    stack = sparse.vstack if blocks[0].is_sparse else np.concatenate
-    weight = None if all(b.weight is None for b in blocks) else np.concatenate([b.weights for b in blocks])
-    precision = None if blocks[0].precision is None else np.concatenate([b.precision for b in blocks])
-    values = stack([b.values for b in blocks])
-    values = sparse.csr_array(values) if blocks[0].is_sparse else values
-    return Block(values, weight, precision, blocks[0].unstored_missing)
 
 
 def table_of(block: Block) -> Array:
@@ -74,7 +59,3 @@ def table_of(block: Block) -> Array:
         )
         raise DataError(msg)
     return dense_values(block)
-
-
-def _as_it_is(block: Block) -> Block:
-    return block
