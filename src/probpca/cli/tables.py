@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.sources import open_source
-from probpca.sources.files import arrow_module, delimiter_of, format_of, has_names
+from probpca.sources.files import arrow_module, delimiter_of, format_of, has_names, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,21 +115,13 @@ def _check_names(place: Path, names: list[str]) -> None:
     if place.is_dir() or format_of(place) != "csv":
         return
     # Years and counted columns are names; 0.731 is a cell of a file without any.
-    broken = any(_is_number(name) and not name.strip().lstrip("-").isdigit() for name in names)
-    if broken or (all(map(_is_number, names)) and not _are_counted(names)):
+    broken = any(is_number(name) and not name.strip().lstrip("-").isdigit() for name in names)
+    if broken or (all(map(is_number, names)) and not _are_counted(names)):
         msg = (
             f"{place} must begin with a line of names; its first line holds numbers: {', '.join(names[:3])}"
             f"{', ...' if len(names) > 3 else ''}.\nHint: put a line of names on top."
         )
         raise DataError(msg)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _are_counted(names: list[str]) -> bool:

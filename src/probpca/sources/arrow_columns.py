@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from probpca.sources.arrow import MISSING, csv_reader, opened
 from probpca.sources.arrow_tables import kind_of, schema_of
+from probpca.sources.files import is_number
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,14 +56,6 @@ def _odd_cells(place: Path, names: list[str]) -> dict[str, str]:
 def _odd_cell(cells: list[Any]) -> str:
     texts = ["" if cell is None else cell.decode("utf-8", "replace").strip() for cell in cells]
     known = {"", *MISSING, "NA", "N/A", "n/a", "nan", "NaN", "null", "NULL"}
-    odd = [i for i, text in enumerate(texts) if text not in known and not _is_number(text)]
+    odd = [i for i, text in enumerate(texts) if text not in known and not is_number(text)]
     filled = sum(text not in known for text in texts)
     return f"row {odd[0] + 1:,} holds {texts[odd[0]]!r}" if odd and len(odd) < filled / 2 else ""
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

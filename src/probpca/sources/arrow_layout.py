@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from probpca.errors import DataError, SourceError
+from probpca.sources.files import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,21 +72,13 @@ def check_header(names: Sequence[str], place: Path) -> None:
             "Hint: write the file without it (index=False), or open_source(path, columns=[...]) reads some columns."
         )
         raise DataError(msg)
-    if all(map(_is_number, names)) and [*names] != [str(j) for j in range(len(names))]:
+    if all(map(is_number, names)) and [*names] != [str(j) for j in range(len(names))]:
         msg = (
             f"{place} must begin with a line of names; its first line holds numbers: {', '.join(names[:3])}"
             f"{', ...' if len(names) > 3 else ''}.\n"
             "Hint: write a header. If these are names, open_source(path, columns=[...]) takes them for such."
         )
         raise DataError(msg)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _all_but_index(schema: Any) -> tuple[str, ...]:

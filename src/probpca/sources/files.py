@@ -86,6 +86,15 @@ def has_names(path: str | os.PathLike[str]) -> bool:
     return place.is_dir() or format_of(place) != "npy"
 
 
+def is_number(text: str) -> bool:
+    """Does a cell of a text file hold a number?"""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def arrow_module(name: str) -> Any:
     """A module that needs pyarrow."""
     try:
