@@ -30,7 +30,9 @@ PAUSE = 0.004
 CLOSE = 1e-6
 """Nats for each nat by which two fits of the same rows may differ."""
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["pyarrow.parquet", "scipy.linalg", "probpca.learning.fit", "probpca.sources.arrow"])
+SERVER.set_forkserver_preload(
+    ["pyarrow.parquet", "scipy.linalg", "probpca.learning.fit", "probpca.sources.arrow", "probpca.sources.arrow_text"]
+)
 
 
 class Ended(NamedTuple):

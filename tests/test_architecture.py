@@ -13,7 +13,7 @@ NUMBERS = GROUND | {"linalg", "rows"}
 ALLOWED = {
     "errors": {"typing"},
     "typing": set(),
-    "appearing": set(),
+    "appearing": {"errors"},
     "scratch": {"typing"},
     "data": GROUND,
     "linalg": GROUND,

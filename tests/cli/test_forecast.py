@@ -67,6 +67,10 @@ def test_rows_that_are_not_in_order_are_refused(run):
         (["2024-02-28", "2024-02-29", "2024-03-01"], ["2024-03-02", "2024-03-03"], True),
         (["2024-01-01", "2024-01-02", "2024-01-04"], ["+1", "+2"], False),
         (["2024-01-01 22:00", "2024-01-01 23:00"], ["2024-01-02 00:00", "2024-01-02 01:00"], True),
+        (["01/31/2024", "02/29/2024", "03/31/2024"], ["04/30/2024", "05/31/2024"], True),
+        (["30/12/2024", "31/12/2024", "01/01/2025"], ["02/01/2025", "03/01/2025"], True),
+        (["20240130", "20240131"], ["20240201", "20240202"], True),
+        (["2024-01-01T22:00:00+02:00", "2024-01-01T23:00:00+02:00"], None, True),
         ([dt.date(2019, 1, 1), dt.date(2020, 1, 1)], ["2021-01-01", "2022-01-01"], True),
         (["spring", "summer", "autumn"], ["+1", "+2"], True),
         (["2020-01-01"], ["+1", "+2"], True),
@@ -74,9 +78,21 @@ def test_rows_that_are_not_in_order_are_refused(run):
 )
 def test_time_goes_on_as_it_did(labels, following, even):
     found = times_after(labels, 2, "t")
-    assert found.following == following
+    assert found.following == (following or ["2024-01-02 00:00:00+02:00", "2024-01-02 01:00:00+02:00"])
     assert found.even is even
     assert found.known is (labels[0] not in ("spring", "2020-01-01"))
+
+
+def test_days_and_months_that_cannot_be_told_apart_are_not_guessed():
+    assert not times_after(["01/01/2024", "01/02/2024", "01/03/2024"], 1, "t").known
+    assert not times_after(["11/12/2024", "12/12/2024", "01/01/2025"], 1, "t").known
+
+
+@pytest.mark.usefixtures("series")
+def test_more_states_than_there_is_to_learn_from_are_noticed(run):
+    done = run("forecast", "series.csv", "--steps", 2, "--components", 12)
+    assert "12 states have" in done.err
+    assert "Take fewer --components." in done.err
 
 
 def test_time_must_rise():

@@ -23,8 +23,9 @@ BAD = {
     "one.csv": ("a,b\n1,2\n", "one.csv has 1 row; a model needs two or more."),
     "bare.csv": ("1,2\n3,5\n4,4\n", "bare.csv must begin with a line of names; its first line holds numbers: 1, 2."),
     "inf.csv": ("a,b\n1,2\n3,inf\n5,6\n", "inf.csv, row 2, column 'b' holds an infinite number."),
-    "ragged.csv": ("a,b\n1,2\n3\n", "ragged.csv cannot be read: CSV parse error: Expected 2 columns, got 1: 3."),
-    "semi.csv": ("a;b\n1;2\n3;4\n", "cells of semi.csv must be separated by commas; its first line has semicolons."),
+    "short.csv": ("a,b\n1,2\n3\n", "short.csv, row 2 has 1 cell, and the line of names 2: '3'."),
+    "long.csv": ("a,b\n1,2\n3,4\n5,6,7\n", "long.csv, row 3 has 3 cells, and the line of names 2: '5,6,7'."),
+    "photo.csv": ("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "photo.csv does not hold text."),
     "twice.csv": ("a,a,b\n1,2,3\n3,4,5\n", "columns must have names of their own; twice.csv has several"),
     "x.xlsx": ("?", "the name of x.xlsx does not say its format."),
     "cut.parquet": ("PAR1 and no more", "cut.parquet cannot be read: "),
@@ -54,7 +55,7 @@ def test_a_folder_without_tables_is_refused(folder, run):
 
 
 def test_text_that_comes_late_is_found(folder, run, monkeypatch):
-    monkeypatch.setattr("probpca.sources.arrow.CSV_BYTES", 1000)
+    monkeypatch.setattr("probpca.sources.arrow_text.CSV_BYTES", 1000)
     lines = [f"{i},{i % 7},{i % 5}" for i in range(500)]
     lines[400] = "400,two,1"
     (folder / "late.csv").write_text("x,y,z\n" + "\n".join(lines) + "\n")

@@ -15,7 +15,7 @@ from pyarrow import parquet
 from cli.conftest import FEATURES
 from probpca import PPCA
 from probpca.cli import survey
-from probpca.sources import arrow, arrow_tables
+from probpca.sources import arrow_tables, arrow_text
 from probpca.sources.batches import Batches
 from probpca.sources.parts import Parts
 
@@ -60,8 +60,7 @@ def pieces(monkeypatch):
     def refuse(*_):
         pytest.fail("all rows were read into memory")
 
-    monkeypatch.setattr("probpca.sources.arrow.CSV_BYTES", 2**14)
-    monkeypatch.setattr(arrow_tables, "CSV_BYTES", 2**14)
+    monkeypatch.setattr("probpca.sources.arrow_text.CSV_BYTES", 2**14)
     monkeypatch.setattr("probpca.sources.arrow_layout.BLOCK_ROWS", (250, 250))
     monkeypatch.setattr(arrow_tables.ArrowTable, "values", values)
     monkeypatch.setattr(survey, "HELD_BYTES", 0)
@@ -141,14 +140,14 @@ def test_a_bar_with_the_time_left_appears_on_a_terminal_and_after_a_while(
     large, run, pieces, monkeypatch, patience, terminal
 ):
     screen = Screen(terminal)
-    fold = Parts._tell, arrow.Csv._tell
+    fold = Parts._tell, arrow_text.Csv._tell
 
     def slowly(tell, *args, **options):
         time.sleep(0.03)
         tell(*args, **options)
 
     monkeypatch.setattr(Parts, "_tell", lambda self, *args: slowly(fold[0], self, *args))
-    monkeypatch.setattr(arrow.Csv, "_tell", lambda self, *args, **options: slowly(fold[1], self, *args, **options))
+    monkeypatch.setattr(arrow_text.Csv, "_tell", lambda self, *args, **options: slowly(fold[1], self, *args, **options))
     monkeypatch.setattr("probpca.cli.main.PATIENCE", patience)
     monkeypatch.setattr("sys.stderr", screen)
     assert run("fit", large, "--components", 1).code == 0, screen.getvalue()

@@ -291,7 +291,7 @@ def test_two_threads_may_write_to_the_same_file(tmp_path, x):
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 def test_a_file_that_was_looked_at_is_closed(tmp_path, x, monkeypatch):
-    monkeypatch.setattr("probpca.sources.arrow.CSV_BYTES", 2000)
+    monkeypatch.setattr("probpca.sources.arrow_text.CSV_BYTES", 2000)
     path = write_rows(tmp_path / "x.csv", [x], NAMES)
     sources = [open_source(path) for _ in range(5)]
     links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import parquet as pq
 
 from probpca import PPCA, DataError, ShapeError, SourceError, open_source
-from probpca.sources import arrow
+from probpca.sources import arrow_text
 from probpca.statistics import Moments
 
 N, D = 4000, 5
@@ -182,7 +182,7 @@ def test_a_column_of_text_is_named(tmp_path, x):
 
 
 def test_text_far_down_in_a_column_of_numbers_is_named(tmp_path, x, monkeypatch):
-    monkeypatch.setattr("probpca.sources.arrow.CSV_BYTES", 20_000)
+    monkeypatch.setattr("probpca.sources.arrow_text.CSV_BYTES", 20_000)
     path = save(tmp_path / "x.csv", x)
     lines = path.read_text().splitlines()
     lines[3000] = "1,2,three,4,5"
@@ -242,7 +242,7 @@ def test_somebody_who_watches_is_told_of_every_part(tmp_path, x):
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
 def test_somebody_who_watches_is_told_how_much_of_a_text_is_read(tmp_path, x, suffix, monkeypatch):
-    monkeypatch.setattr(arrow, "CSV_BYTES", 2**14)
+    monkeypatch.setattr(arrow_text, "CSV_BYTES", 2**14)
     path, told = tmp_path / f"x{suffix}", []
     pd.DataFrame(x, columns=NAMES).to_csv(path, index=False)
     source = open_source(path, watch=lambda *progress: told.append(progress), n_jobs=1)

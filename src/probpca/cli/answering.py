@@ -49,11 +49,10 @@ class Opened(NamedTuple):
         return batch.columns.select(self.rows.others)
 
     def labels(self, batch: Batch) -> list[Any]:
-        """Names of rows; their numbers, counted from 1, if they have none."""
-        if self.label is None:
-            return [f"row {batch.start + i + 1:,}" for i in range(len(batch.values))]
-        found: list[Any] = batch.columns.column(self.label).to_pylist()
-        return found
+        """Names of rows; their numbers, counted from 1, where they have none."""
+        count = len(batch.values)
+        found = [None] * count if self.label is None else batch.columns.column(self.label).to_pylist()
+        return [f"row {batch.start + i + 1:,}" if label in (None, "") else label for i, label in enumerate(found)]
 
     def fresh(self, names: Sequence[str]) -> list[str]:
         """Names of new columns that no column of the table has."""

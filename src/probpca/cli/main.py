@@ -49,7 +49,7 @@ def _run(args: Any) -> None:
 
     def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         if issubclass(category, UserWarning) and category.__name__ != "ConvergenceWarning":  # the status says it
-            note(str(message))
+            note(_in_words_of_the_shell(str(message)))
 
     command = import_module(f"probpca.cli.commands.{args.module}")
     patience = PATIENCE_OF_BARS.set(PATIENCE)
@@ -73,7 +73,9 @@ def told(error: Exception) -> str:
             text = f"this command needs {name}.\nHint: pip install 'probpca[cli]'."
         case MemoryError():
             text = f"there is not enough memory: {error}.\nHint: fewer components, or --jobs 1."
-        case ValueError() | OSError():
+        case OSError():
+            text = str(error)
+        case ValueError() if type(error).__name__ != "LinAlgError":  # whose cause is never the reader's
             text = str(error)
         case _:
             text = f"{type(error).__name__}: {error}.\nHint: this is a bug in probpca; --debug shows where."

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from probpca.appearing import require_writable
 from probpca.errors import SourceError
 from probpca.sources.files import arrow_module, format_of
 from probpca.sources.writing import write_tables
@@ -34,9 +35,6 @@ def is_watched() -> bool:
 def place_for(out: str, *, force: bool, reads: Iterable[str] = (), suffixes: tuple[str, ...] = ()) -> Path:
     """The file to write, before anything is computed; ``suffixes`` are allowed, by default those of tables."""
     place = Path(out)
-    if not place.parent.is_dir():
-        msg = f"there is no folder {place.parent} to write {place.name} to."
-        raise SourceError(msg)
     if place.is_dir():
         msg = f"{place} is a folder, and cannot be written as a file.\nHint: --out {place / 'answer.csv'}"
         raise SourceError(msg)
@@ -51,6 +49,7 @@ def place_for(out: str, *, force: bool, reads: Iterable[str] = (), suffixes: tup
     if place.exists() and not force:
         msg = f"{place} exists already, and was left alone.\nHint: --force overwrites it."
         raise SourceError(msg)
+    require_writable(place)
     return place
 
 

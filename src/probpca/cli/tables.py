@@ -6,8 +6,9 @@ from collections import Counter
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from probpca.cli.output import note
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.sources import open_source
 from probpca.sources.files import arrow_module, delimiter_of, format_of, has_names, is_number
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from probpca.sources import Source
     from probpca.sources.arrow_columns import Column
     from probpca.sources.protocol import Watch
-
-SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 
 
 class Table(NamedTuple):
@@ -51,7 +50,7 @@ def open_table(path: str, *, row_names: str | None = None, exclude: Sequence[str
         if place.stat().st_size == 0:
             msg = f"{place} is empty."
             raise SourceError(msg)
-        _check_separator(place)
+        _tell_dialect(place)
     columns: tuple[Column, ...] = arrow_module("probpca.sources.arrow_columns").columns_of(place)
     names = [column.name for column in columns]
     _check_names(place, names)
@@ -83,34 +82,24 @@ def _why_not(column: Column, row_names: str | None, exclude: Sequence[str]) -> s
         return "--exclude"
     if not column.name:
         return "no name"
-    if column.kind != "numbers":
-        return f"{column.kind}: {column.why}" if column.why else column.kind
-    return ""
+    if column.why:
+        return f"{'codes' if column.kind == 'numbers' else column.kind}: {column.why}"
+    return "" if column.kind == "numbers" else column.kind
 
 
-def _check_separator(place: Path) -> None:
-    """Raise ``DataError`` if the first line of a text file is not cut where it should be."""
-    if format_of(place) != "csv":
-        return
-    arrow = arrow_module("probpca.sources.arrow")
-    try:
-        with arrow.opened(place) as stream:
-            line = stream.read(2**16).split(b"\n")[0].decode("utf-8", "replace")
-    except OSError as error:
-        raise arrow.damaged(str(place), error) from error
-    found = next((word for sign, word in SEPARATORS.items() if sign in line), None)
-    if delimiter_of(place) not in line and found is not None:
-        wanted = "tabs" if delimiter_of(place) == "\t" else "commas"
-        msg = (
-            f"cells of {place} must be separated by {wanted}; its first line has {found}.\nHint: save it with {wanted}."
-        )
-        raise DataError(msg)
+def _tell_dialect(place: Path) -> None:
+    """Say so if a text file is not written as its name lets expect."""
+    if format_of(place) == "csv":
+        written = arrow_module("probpca.sources.arrow_text").dialect(place)
+        if written != (delimiter_of(place), "."):
+            note(f"cells of {place} are separated by {written}.")
 
 
 def _check_names(place: Path, names: list[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        msg = f"columns must have names of their own; {place} has several that are called {twice[0]!r}."
+        found = f"{place} has several that are called {twice[0]!r}"
+        msg = f"columns must have names of their own; {found}.\nHint: rename them."
         raise DataError(msg)
     if place.is_dir() or format_of(place) != "csv":
         return
@@ -168,5 +157,4 @@ def row_names(table: Table, features: Sequence[str], chosen: str | None) -> str 
         require_column(table.place, [column.name for column in table.columns], chosen)
         return chosen
     others = [column for column in table.columns if column.name not in features]
-    kinds: Any = ("text", "dates")
-    return next((column.name for column in others if column.kind in kinds or not column.name), None)
+    return next((c.name for c in others if c.kind in ("text", "dates") or c.why or not c.name), None)

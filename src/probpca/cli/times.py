@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from probpca.cli.tables import Table
 
 NAMES = re.compile(r"^(time|date|datetime|timestamp|day|week|month|quarter|year|period|t)$", re.IGNORECASE)
-FORMS = ("%Y-%m-%d", "%Y-%m", "%Y/%m/%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%d.%m.%Y")
+DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%Y%m%d")
+HOURS = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S")
+FORMS = ("%Y-%m", "%b %Y", "%Y/%m", *(day + hour for day in DAYS for hour in HOURS))
+DAY_NUMBER = re.compile(r"(19|20)\d{6}")
+UNSURE = tuple((f"%m/%d/{year}{hour}", f"%d/%m/{year}{hour}") for year in ("%Y", "%y") for hour in HOURS[:3])
+"""Forms between which only the order of rows can decide."""
 
 
 class Times(NamedTuple):
@@ -36,7 +41,7 @@ def time_column(table: Table) -> str | None:
 
 def times_after(labels: Sequence[Any], steps: int, where: str) -> Times:
     """The labels of the next steps; numbers from 1 if the column has no order that goes on."""
-    known = _numbers(labels)
+    known = None if _are_days(labels) else _numbers(labels)
     if known is not None:
         _require_order(known, where)
         step = known[-1] - known[-2]
@@ -67,6 +72,12 @@ def _require_order(known: Sequence[Any], where: str) -> None:
         raise DataError(msg)
 
 
+def _are_days(labels: Sequence[Any]) -> bool:
+    """Days as 20240131."""
+    texts = [str(label).strip() for label in labels]
+    return all(DAY_NUMBER.fullmatch(text) for text in texts) and bool(_read(texts, "%Y%m%d"))
+
+
 def _numbers(labels: Sequence[Any]) -> list[float] | None:
     try:
         known = [float(label) for label in labels if not isinstance(label, bool)]
@@ -82,12 +93,36 @@ def _moments(labels: Sequence[Any]) -> tuple[str, list[datetime]]:
     if all(isinstance(label, date) for label in labels):
         pure = not isinstance(labels[0], datetime)
         return "%Y-%m-%d" if pure else "iso", [_naive(label) for label in labels]
+    texts = [str(label).strip() for label in labels]
     for form in FORMS:
-        try:
-            return form, [datetime.strptime(str(label).strip(), form) for label in labels]  # noqa: DTZ007
-        except ValueError:
-            continue
-    return "", []
+        if moments := _read(texts, form):
+            return form, moments
+    for forms in UNSURE:
+        read = {form: moments for form in forms if (moments := _read(texts, form))}
+        rising = {form: moments for form, moments in read.items() if _is_rising(moments)}
+        if sure := next((found for found in (read, rising) if len(found) == 1), None):
+            return sure.popitem()
+    return "iso", _with_zone(texts)
+
+
+def _read(texts: Sequence[str], form: str) -> list[datetime]:
+    try:
+        return [datetime.strptime(text, form) for text in texts]  # noqa: DTZ007
+    except ValueError:
+        return []
+
+
+def _with_zone(texts: Sequence[str]) -> list[datetime]:
+    """Moments that say how far they are from Greenwich, or have fractions of seconds."""
+    try:
+        moments = [datetime.fromisoformat(text) for text in texts]
+    except ValueError:
+        return []
+    return moments if len({moment.utcoffset() for moment in moments}) == 1 else []
+
+
+def _is_rising(known: Sequence[Any]) -> bool:
+    return all(a < b for a, b in pairwise(known))
 
 
 def _naive(label: date) -> datetime:

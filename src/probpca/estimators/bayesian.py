@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from probpca.estimators.parameters import BAYESIAN_CONSTRAINTS
-from probpca.estimators.queries import generator
 from probpca.estimators.reading import open_table, warn_of_flaws
 from probpca.estimators.table import TableEstimator
 from probpca.inference.imputation import ParameterDoubt
 from probpca.inference.sampling import sample_parameters
 from probpca.learning.progress import ProgressBar
 from probpca.learning.results import Settings
+from probpca.learning.seeds import generator
 from probpca.learning.variational import fit_variational, fit_variational_standardized
 from probpca.models.files import belief_arrays, belief_from_arrays
 
@@ -150,7 +150,7 @@ class BayesianPCA(TableEstimator):
             self.__dict__.pop(name, None)  # a fit that fails leaves nothing half fitted behind
         rng = generator(self.random_state)
         fit = fit_variational_standardized if self.standardize else fit_variational
-        with ProgressBar(enabled=bool(self.verbose)) as bar:
+        with ProgressBar(enabled=bool(self.verbose), objective="bound") as bar:
             source = open_table(self, X, sample_weight, cell_weight, bar.parts)
             settings = Settings(tol=self.tol, max_iter=self.max_iter, watch=bar)
             self._keep_belief(fit(source, self.n_components, settings, rng))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -11,14 +12,14 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from probpca.errors import ShapeError
 from probpca.estimators.fitted import FitStory
-from probpca.estimators.queries import generator
 from probpca.estimators.reading import warn_of_flaws
 from probpca.estimators.series import SeriesQueries
 from probpca.estimators.time import Remembered, checked
 from probpca.inference.kalman import last_states
 from probpca.learning import Settings
-from probpca.learning.dynamics import Chosen, Structure, choose_states, fit_series
+from probpca.learning.dynamics import Chosen, Structure, choose_states, fit_series, n_parameters
 from probpca.learning.progress import ProgressBar
+from probpca.learning.seeds import generator
 from probpca.learning.selection import given_count
 from probpca.rows.sequences import is_several
 
@@ -174,7 +175,17 @@ class LinearDynamicalSystem(
         self.tables_ = [Remembered.of(x) for x in (X if is_several(X) else [X])]
         self.several_ = is_several(X)
         warn_of_flaws(self)
+        self._warn_of_too_many(structure)
         return self
+
+    def _warn_of_too_many(self, structure: Structure) -> None:
+        free = n_parameters(structure, self.n_components_, self.n_features_in_, self.model_.n_inputs)
+        if free > self.n_observed_:
+            msg = (
+                f"{self.n_components_} states have {free:,} parameters to learn from {self.n_observed_:,} observed "
+                "cells: the fit follows the noise, and its intervals are too narrow. Take fewer n_components."
+            )
+            warnings.warn(msg, UserWarning, stacklevel=3)
 
     def _structure(self) -> Structure:
         return Structure(

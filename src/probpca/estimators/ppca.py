@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from probpca.estimators.parameters import PPCA_CONSTRAINTS
-from probpca.estimators.queries import generator
 from probpca.estimators.reading import open_table, warn_of_flaws
 from probpca.estimators.streaming import StreamQueries
 from probpca.estimators.table import TableEstimator
 from probpca.estimators.uncertainty import UncertaintyQueries
 from probpca.learning import Settings, fit_ppca
 from probpca.learning.progress import ProgressBar
+from probpca.learning.seeds import generator
 from probpca.learning.standardize import fit_standardized
 from probpca.learning.uncertainty import require_rows_in_memory
 

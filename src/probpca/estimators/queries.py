@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.base import TransformerMixin
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probpca.errors import ShapeError, SourceError
@@ -17,6 +17,7 @@ from probpca.inference import coding, conditioning, sampling
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.outliers import Outliers, outliers
 from probpca.inference.posterior import posterior, posterior_covariance, posterior_mean
+from probpca.learning.seeds import generator
 from probpca.models import Gaussian, LinearGaussian
 from probpca.rows import Block, as_block
 from probpca.sources import open_source
@@ -27,13 +28,6 @@ if TYPE_CHECKING:
 
     from probpca.inference.conditioning import Predictive
     from probpca.typing import Array
-
-
-def generator(random_state: Any) -> np.random.Generator:
-    """A numpy generator from whatever scikit-learn calls a random state."""
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
 
 
 class _Belief(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from probpca.estimators.queries import generator
 from probpca.learning.choice.asking import ask, open_rows
+from probpca.learning.seeds import generator
 
 if TYPE_CHECKING:
     from probpca.learning.choice.selection import Selection

@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 from probpca.errors import DataError, ShapeError
 from probpca.estimators.frames import like
 from probpca.estimators.ppca import PPCA
-from probpca.estimators.queries import generator
 from probpca.estimators.summary import dynamics_summary
 from probpca.estimators.time import Remembered, SeriesForecast, answer, checked
 from probpca.inference import kalman, series
 from probpca.inference.kalman import FilteredStates, Smoothed
 from probpca.learning.results import FitResult
+from probpca.learning.seeds import generator
 from probpca.models import Gaussian
 from probpca.rows.sequences import is_several
 

@@ -10,9 +10,9 @@ from sklearn.utils.validation import validate_data
 
 from probpca.errors import DataError, ProbpcaError
 from probpca.estimators.fitted import FITTED
-from probpca.estimators.queries import generator
 from probpca.learning.online import Gathered
 from probpca.learning.results import Settings
+from probpca.learning.seeds import generator
 from probpca.learning.selection import check_count, given_count
 from probpca.learning.streams import Sketched, Stream, Summed, begin, check_half_life, needed_rows
 from probpca.rows import Block

@@ -25,14 +25,15 @@ def _say(bar: tqdm[Any], words: str) -> None:
 
 
 class ProgressBar:
-    """A bar that counts iterations and shows the log-likelihood and what is still to be gained.
+    """A line that counts iterations and shows what is maximised, the log-likelihood, and what is still to be gained.
 
-    Use it as a context manager and hand it to a solver as ``watch``.
+    It does not say how long that will take: most fits end long before the last step that they may make. Use it as a
+    context manager and hand it to a solver as ``watch``.
     """
 
-    def __init__(self, *, enabled: bool) -> None:
-        """Prepare a bar, which appears with the first step; a disabled one never does."""
-        self._enabled = enabled
+    def __init__(self, *, enabled: bool, objective: str = "ll") -> None:
+        """Prepare a line, which appears with the first step; a disabled one never does."""
+        self._enabled, self._objective = enabled, objective
         self._bar: tqdm[Any] | None = None
         self._pass: tqdm[Any] | None = None
 
@@ -70,9 +71,10 @@ class ProgressBar:
         if not self._enabled:
             return
         if self._bar is None:
-            self._bar = _bar(total=progress.max_iter, unit="step")
-        _say(self._bar, f"ll {progress.log_likelihood:.6g}, to gain {progress.remaining:.2g}")
+            told = f"step {{n_fmt}} of at most {progress.max_iter} [{{elapsed}}, {{rate_fmt}}{{postfix}}]"
+            self._bar = _bar(bar_format=told, unit="step")
         self._bar.update(progress.iteration - self._bar.n)
+        _say(self._bar, f"{self._objective} {progress.log_likelihood:.6g}, to gain {progress.remaining:.2g}")
 
 
 class StageBar:

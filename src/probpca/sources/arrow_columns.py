@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+from pyarrow import compute
 
-from probpca.sources.arrow import MISSING, csv_reader, opened
-from probpca.sources.arrow_tables import kind_of, schema_of
+from probpca.sources.arrow_tables import first_rows, kind_of, schema_of
+from probpca.sources.arrow_text import NOTHING, reading
 from probpca.sources.files import is_number
 
 if TYPE_CHECKING:
@@ -15,6 +17,16 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 1000
 """Cells of a column of text that are looked at."""
+EXACT = 2**53
+"""Whole numbers up to here are exact in floating point."""
+TOO_LONG = "which has more digits than a number keeps"
+CODE = r"^(0\d+|\d{16,})$"
+"""Digits that a number would lose: zeros before others, or too many of them."""
+NEARLY = re.compile(
+    r"[<>~$€£¥]?\s*[-+]?(\d+([.,]\d+)?|\d{1,3}(?P<by>[,.' \u00a0\u202f])\d{3}((?P=by)\d{3})*([.,]\d+)?)"
+    r"\s*([%‰°$€£¥]|\W?[^\W\d_]{1,3})?"
+)
+"""A number with a unit, with signs between its thousands, or with a decimal comma."""
 KINDS = {
     "numbers": (pa.types.is_floating, pa.types.is_integer, pa.types.is_decimal),
     "true or false": (pa.types.is_boolean,),
@@ -25,7 +37,7 @@ KINDS = {
 
 
 class Column(NamedTuple):
-    """A column, what it holds, and why that is not numbers if it nearly is."""
+    """A column, what it holds, and why it is for no model although it looks like numbers."""
 
     name: str
     kind: str  # a key of KINDS, or what Arrow calls it
@@ -36,26 +48,70 @@ def columns_of(place: Path) -> tuple[Column, ...]:
     """All columns of a file, in their order."""
     schema = schema_of(place)
     kinds = [_kind(field.type) for field in schema]
-    texts = [name for name, kind in zip(schema.names, kinds, strict=True) if kind == "text"]
     unique = len(set(schema.names)) == len(schema.names)
-    odd = _odd_cells(place, texts) if texts and unique and kind_of(place) == "csv" else {}
-    return tuple(Column(name, kind, odd.get(name, "")) for name, kind in zip(schema.names, kinds, strict=True))
+    strange = _strange(place, schema, kinds) if unique else {}
+    return tuple(Column(name, kind, strange.get(name, "")) for name, kind in zip(schema.names, kinds, strict=True))
+
+
+def _strange(place: Path, schema: Any, kinds: list[str]) -> dict[str, str]:
+    """Columns that look like numbers and are not, or the other way round."""
+    known = {name: kind for name, kind in zip(schema.names, kinds, strict=True) if kind in ("numbers", "text")}
+    if not known or kind_of(place) == "npy":
+        return {}
+    return _strange_text(place, known) if kind_of(place) == "csv" else _long_integers(place, schema)
 
 
 def _kind(found: Any) -> str:
     return next((kind for kind, tests in KINDS.items() if any(test(found) for test in tests)), str(found))
 
 
-def _odd_cells(place: Path, names: list[str]) -> dict[str, str]:
-    """Of columns in which most cells are numbers, one that is not."""
-    with opened(place) as stream, csv_reader(stream, place, dict.fromkeys(names, pa.binary())) as reader:
-        batch = reader.read_next_batch().slice(0, LOOKED_AT)
-    return {name: why for name in names if (why := _odd_cell(batch.column(name).to_pylist()))}
+def _strange_text(place: Path, kinds: dict[str, str]) -> dict[str, str]:
+    with reading(place, dict.fromkeys(kinds, pa.binary())) as reader:
+        batch = reader.read_next_batch()
+    looks = {"numbers": _code, "text": _odd_cell}
+    return {name: why for name, kind in kinds.items() if (why := looks[kind](batch.column(name)))}
 
 
-def _odd_cell(cells: list[Any]) -> str:
-    texts = ["" if cell is None else cell.decode("utf-8", "replace").strip() for cell in cells]
-    known = {"", *MISSING, "NA", "N/A", "n/a", "nan", "NaN", "null", "NULL"}
-    odd = [i for i, text in enumerate(texts) if text not in known and not is_number(text)]
-    filled = sum(text not in known for text in texts)
-    return f"row {odd[0] + 1:,} holds {texts[odd[0]]!r}" if odd and len(odd) < filled / 2 else ""
+def _odd_cell(column: Any) -> str:
+    """Of a column in which most cells are numbers, or nearly, one that is not."""
+    texts = ["" if cell is None else cell.decode("utf-8", "replace").strip() for cell in column[:LOOKED_AT].to_pylist()]
+    odd = [i for i, text in enumerate(texts) if text not in NOTHING and not is_number(text)]
+    filled = sum(text not in NOTHING for text in texts)
+    strange = [i for i in odd if not NEARLY.fullmatch(texts[i])]
+    if not odd or 2 * len(strange) >= filled:
+        return ""
+    first = odd[0]
+    plain = "" if first in strange else "; numbers are written as -1234.5"
+    return f"row {first + 1:,} holds {texts[first]!r}{plain}"
+
+
+def _code(column: Any) -> str:
+    """Of a column of digits that are no quantity, as those of postal codes and account numbers, the first."""
+    text = compute.utf8_trim_whitespace(column.cast(pa.string()))
+    hit = compute.match_substring_regex(text, CODE)
+    found = text.filter(hit).to_pylist()
+    if not found:
+        return ""
+    filled = text.filter(compute.invert(compute.is_in(text, pa.array(NOTHING))))
+    widths = compute.count_distinct(compute.utf8_length(filled)).as_py()
+    zeros = [cell for cell in found if cell.startswith("0")]
+    if zeros and (widths == 1 or 2 * len(zeros) >= len(filled)):
+        return f"row {_row(text, zeros[0])} holds {zeros[0]!r}, a code rather than a number"
+    long = next((cell for cell in found if int(cell) > EXACT), None)
+    return f"row {_row(text, long)} holds {long}, {TOO_LONG}" if long else ""
+
+
+def _long_integers(place: Path, schema: Any) -> dict[str, str]:
+    """Columns of whole numbers with too many digits, in a file that knows its types."""
+    wide = [field.name for field in schema if field.type in (pa.int64(), pa.uint64())]
+    batch = first_rows(place, wide, LOOKED_AT) if wide else {}
+    most = {name: compute.max(batch[name]).as_py() for name in wide}
+    return {
+        name: f"row {_row(batch[name], number)} holds {number}, {TOO_LONG}"
+        for name, number in most.items()
+        if number is not None and number > EXACT
+    }
+
+
+def _row(column: Any, value: Any) -> str:
+    return f"{compute.index(column, value).as_py() + 1:,}"

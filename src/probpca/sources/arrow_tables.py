@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from probpca.errors import SourceError
-from probpca.sources.arrow import BUFFERS, CSV_BYTES, csv_reader, damaged, opened, parquet_files, unreadable
+from probpca.sources import arrow_text
+from probpca.sources.arrow import BUFFERS, damaged, parquet_files
 from probpca.sources.arrow_layout import Layout
 from probpca.sources.files import format_of, is_compressed
 from probpca.sources.npy import open_npy
@@ -39,14 +40,24 @@ def schema_of(place: Path) -> Any:
         if kind == "feather":
             with pa.memory_map(str(place)) as source, pa.ipc.open_file(source) as file:
                 return file.schema
-        with opened(place) as stream, csv_reader(stream, place, {}) as reader:
-            _ = reader.schema.names  # decoded here, where it is known whose they are
-            return reader.schema
-    except UnicodeDecodeError as error:
-        msg = f"the names of the columns of {place} are not UTF-8.\nHint: save the file as 'CSV UTF-8'."
-        raise SourceError(msg) from error
-    except (pa.ArrowException, OSError, EOFError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise damaged(str(place), error) from error
+    return arrow_text.schema_of_text(place)
+
+
+def first_rows(place: Path, names: Sequence[str], count: int) -> Any:
+    """Some columns of the first rows of a Parquet or Feather file, ``count`` of them or less."""
+    try:
+        if kind_of(place) == "parquet":
+            with parquet.ParquetFile(parquet_files(place)[0], **BUFFERS) as file:
+                batch = next(file.iter_batches(count, columns=list(names), use_threads=False), None)
+        else:
+            with pa.memory_map(str(place)) as source, pa.ipc.open_file(source) as file:
+                batch = file.get_batch(0) if file.num_record_batches else None
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(str(place), error) from error
+    batch = pa.RecordBatch.from_pylist([], schema_of(place)) if batch is None else batch
+    return batch.select(list(names)).slice(0, count)
 
 
 @final
@@ -76,6 +87,18 @@ class ArrowTable:
         read = {"npy": self._npy, "csv": self._csv, "parquet": self._parquet, "feather": self._feather}
         return (batch for batch in read[kind_of(self.place)](watch) if batch.num_rows)
 
+    def complete(self) -> frozenset[str]:
+        """Columns for a model, not of floating point, that lack no cell, as far as the file says so unread."""
+        exact = {name for name in self.layout.names if not pa.types.is_floating(self.schema.field(name).type)}
+        kind = kind_of(self.place)
+        if not exact or kind not in ("parquet", "feather"):
+            return frozenset()
+        try:
+            lacking = _lacking_in_parquet(self.place) if kind == "parquet" else _lacking_in_feather(self.place, exact)
+        except (pa.ArrowException, OSError) as error:
+            raise damaged(str(self.place), error) from error
+        return frozenset(exact - lacking)
+
     def values(self, batch: Any) -> Floats:
         """The numbers of a batch, missing ones as NaN: (b, d)."""
         return self.layout.values(batch)
@@ -91,16 +114,11 @@ class ArrowTable:
         kinds |= dict.fromkeys(self.layout.names, pa.float64())
         flags = [name for name in self.layout.names if pa.types.is_boolean(self.schema.field(name).type)]
         kinds |= dict.fromkeys(flags, pa.bool_())
-        total = 0 if is_compressed(self.place) else -(-self.place.stat().st_size // CSV_BYTES)
-        try:
-            with opened(self.place) as stream, csv_reader(stream, self.place, kinds) as reader:
-                for done, batch in enumerate(reader, 1):
-                    yield _readable(batch)
-                    _tell(watch, done, total)
-        except pa.ArrowInvalid as error:
-            raise unreadable(self.place, error) from error
-        except (pa.ArrowException, OSError, EOFError) as error:
-            raise damaged(str(self.place), error) from error
+        total = 0 if is_compressed(self.place) else -(-self.place.stat().st_size // arrow_text.CSV_BYTES)
+        with arrow_text.reading(self.place, kinds) as reader:
+            for done, batch in enumerate(reader, 1):
+                yield _readable(batch)
+                _tell(watch, done, total)
 
     def _parquet(self, watch: Watch | None) -> Iterator[Any]:
         files, rows = parquet_files(self.place), 0
@@ -136,6 +154,25 @@ class ArrowTable:
             raise SourceError(msg)
 
 
+def _lacking_in_parquet(place: Path) -> set[str]:
+    """Columns that lack cells, or may."""
+    found = set()
+    for metadata in map(parquet.read_metadata, parquet_files(place)):
+        groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
+        chunks = [group.column(j) for group in groups for j in range(metadata.num_columns)]
+        found |= {chunk.path_in_schema for chunk in chunks if not chunk.statistics or chunk.statistics.null_count != 0}
+    return found
+
+
+def _lacking_in_feather(place: Path, names: set[str]) -> set[str]:
+    found = set()
+    with pa.memory_map(str(place)) as source, pa.ipc.open_file(source) as file:
+        for k in range(file.num_record_batches):
+            batch = file.get_batch(k)
+            found |= {name for name in names if batch.column(name).null_count}
+    return found
+
+
 def _carried(kind: Any) -> Any:
     return kind if pa.types.is_binary(kind) else pa.string()
 
@@ -164,6 +201,15 @@ def with_columns(batch: Any, columns: Mapping[str, Any]) -> Any:
         array = _array(values)
         batch = batch.append_column(name, array) if place < 0 else batch.set_column(place, name, array)
     return batch.replace_schema_metadata(None)  # that of pandas says what types columns had before
+
+
+def filled(batch: Any, columns: Mapping[str, Any]) -> Any:
+    """The batch with these values in columns that lack some; floating point keeps its precision."""
+    kinds = {field.name: field.type for field in batch.schema}
+    arrays = {name: _array(values) for name, values in columns.items()}
+    return with_columns(
+        batch, {name: a.cast(kinds[name]) if pa.types.is_floating(kinds[name]) else a for name, a in arrays.items()}
+    )
 
 
 def _array(values: Any) -> Any:

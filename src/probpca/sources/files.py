@@ -46,9 +46,9 @@ def open_file(
     jobs = resolve_jobs(n_jobs)
     if kind == "npy":
         return open_npy(place, columns, jobs, watch)
-    arrow = arrow_module("probpca.sources.arrow")
     if kind == "csv":
-        return Batches(arrow.Csv.of(place, columns, watch), n_jobs)
+        return Batches(arrow_module("probpca.sources.arrow_text").Csv.of(place, columns, watch), n_jobs)
+    arrow = arrow_module("probpca.sources.arrow")
     open_parts = arrow.open_parquet if kind == "parquet" else arrow.open_feather
     source: Source = open_parts(place, columns, jobs, watch)
     return source

@@ -48,8 +48,9 @@ def open_source(  # noqa: PLR0913
 
     An array, a memory map, a sparse matrix, a dataframe (pandas, polars, pyarrow), an iterable of batches,
     or the name of a file: .npy, Parquet (also a folder of them), Feather, CSV, of which ``columns`` are
-    read, all by default. ``watch(done, parts)`` is called as a pass over a file proceeds. Also a Dask array or
-    dataframe, a list of delayed matrices, or a Spark DataFrame, which stay where they are.
+    read, all by default. What separates the cells of a text, and its decimals, is told from its first lines.
+    ``watch(done, parts)`` is called as a pass over a file proceeds. Also a Dask array or dataframe, a list of
+    delayed matrices, or a Spark DataFrame, which stay where they are.
 
     A nested list is a matrix; an iterable of matrices or dataframes is a stream of batches. NaN is a cell that was
     not observed; so is, with ``unstored_missing``, what a sparse matrix does not store. ``weight`` says

@@ -104,9 +104,9 @@ def remarks(table: Table, found: Survey) -> list[str]:
     ]
     said += [f"{name} is the same in every row." for name in constants(found, table.numbers)[:5]]
     said += [
-        f"{name} is taken for a label: {why.removeprefix('text: ')}."
-        for name, why in table.others.items()
-        if why.startswith("text: ")
+        f"{name} is taken for a label: {cell}."
+        for name, (_, _, cell) in ((name, why.partition(": ")) for name, why in table.others.items())
+        if cell
     ]
     return said
 

@@ -62,16 +62,16 @@ class Filling:
     def answers(self, asked: Iterator[Completed], *, intervals: bool) -> Iterator[Any]:
         """All columns in their places, and intervals behind them."""
         arrow = arrow_module("probpca.sources.arrow_tables")
-        names = self.opened.rows.layout.names
+        names, kept = self.opened.rows.layout.names, self.opened.rows.complete()
         ends = self.opened.fresh([f"{name}_{end}" for name in names for end in ("low", "high")]) if intervals else []
         for done in asked:
             self._remember(done)
-            columns = dict(zip(names, done.values.T, strict=True))
+            columns = {name: values for name, values in zip(names, done.values.T, strict=True) if name not in kept}
+            batch = arrow.filled(done.batch.columns, columns)
             if ends and done.low is not None and done.high is not None:
-                columns |= dict(zip(ends[::2], done.low.T, strict=True)) | dict(
-                    zip(ends[1::2], done.high.T, strict=True)
-                )
-            yield arrow.with_columns(done.batch.columns, columns).select([*done.batch.columns.schema.names, *ends])
+                lows, highs = zip(ends[::2], done.low.T, strict=True), zip(ends[1::2], done.high.T, strict=True)
+                batch = arrow.with_columns(batch, dict([*lows, *highs])).select([*batch.schema.names, *ends])
+            yield batch
 
     def _remember(self, done: Completed) -> None:
         missing = np.isnan(done.batch.values)

@@ -1,0 +1,179 @@
+"""Tables as people write them: semicolons, decimal commas, codes, units, and what the answers keep of them."""
+
+import json
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from pyarrow import feather, parquet
+
+from probpca import open_source
+from probpca.cli.main import told
+from probpca.sources.arrow import damaged
+from probpca.sources.arrow_columns import columns_of
+from probpca.sources.arrow_text import dialect
+
+FEATURES = list("abcde")
+
+
+def frame_of(x):
+    return pd.DataFrame(x, columns=FEATURES).assign(name=[f"no. {i}; no, {i}" for i in range(len(x))])
+
+
+@pytest.mark.parametrize(("sep", "decimal"), [*product(",;\t|", "."), *product(";\t|", ",")])
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz"])
+def test_separators_and_decimals_are_found(tmp_path, x, sep, decimal, name):
+    frame_of(x).rename(columns={"a": "a, b; c"}).to_csv(tmp_path / name, sep=sep, decimal=decimal, index=False)
+    assert dialect(tmp_path / name) == (sep, decimal)
+    rows = open_source(tmp_path / name, columns=["a, b; c", *FEATURES[1:]])
+    assert_array_equal(rows.map(lambda block: np.asarray(block.values)), x)
+
+
+def test_a_thousand_is_no_decimal(tmp_path):
+    (tmp_path / "t.csv").write_text("a;b\n1,234;2\n2,345;3\n")
+    assert dialect(tmp_path / "t.csv") == (";", ".")
+
+
+@pytest.mark.usefixtures("folder")
+def test_another_separator_is_told(run, x):
+    frame_of(x).to_csv("semi.csv", sep=";", decimal=",", index=False)
+    frame_of(x).to_csv("plain.csv", index=False)
+    semi = run("fit", "semi.csv", "--components", 2, "--json")
+    plain = run("fit", "plain.csv", "--components", 2, "--json", "--out", "plain.npz")
+    assert semi.err == "note: cells of semi.csv are separated by semicolons, with decimal commas.\n"
+    assert plain.err == ""
+    assert json.loads(semi.out)["log_likelihood"] == json.loads(plain.out)["log_likelihood"]
+
+
+CODES = {
+    "postal": (["10115", "01067", "99998"] * 20, "row 2 holds '01067', a code rather than a number"),
+    "account": (["007", "", "0123"] * 20, "row 1 holds '007', a code rather than a number"),
+    "key": ([str(9007199254740992 + i) for i in range(60)], "row 2 holds 9007199254740993, which has more digits"),
+    "share": ([f"{i}.5%" for i in range(60)], "row 1 holds '0.5%'; numbers are written as -1234.5"),
+    "price": ([f"{i},{i:03d}.50" for i in range(1, 61)], "row 1 holds '1,001.50'; numbers are written as -1234.5"),
+    "weight": ([f"{i} kg" for i in range(60)], "row 1 holds '0 kg'; numbers are written as -1234.5"),
+    "part": (["1"] * 40 + ["one"] * 20, "row 41 holds 'one'"),
+}
+PLAIN = {
+    "typed": ["1", "05", "12.5"] * 20,  # a zero too many makes no code
+    "large": ["1e30", "12345678901234.5", "3"] * 20,
+    "day": ["1.2.2020", "30.11.2021", "5.6.2022"] * 20,  # text, and no number either
+    "call": ["555-1234", "0171/23", "112"] * 20,
+}
+
+
+def test_codes_and_units_are_labels_with_a_note(folder, run, x):
+    table = frame_of(x).assign(**{name: cells for name, (cells, _) in CODES.items()}, **PLAIN)
+    table.to_csv("table.csv", index=False)
+    done = run("fit", "table.csv", "--components", 2, "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert found["columns"] == [*FEATURES, "typed", "large"]
+    for name, (_, why) in CODES.items():
+        assert f"note: {name} is taken for a label: {why}" in done.err
+    assert done.err.count("note: ") == len(CODES)
+    assert run("impute", "model.npz", "table.csv", "--out", "full.csv").code == 0
+    full = pd.read_csv(folder / "full.csv", dtype=str, keep_default_na=False)
+    for name in CODES:
+        assert full[name].tolist() == CODES[name][0]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_code_that_the_model_knows_is_a_number(run, x):
+    frame_of(x).assign(e=range(10, 70)).to_csv("table.csv", index=False)
+    assert run("fit", "table.csv", "--components", 2).code == 0
+    frame_of(x).assign(e=[f"{i:05d}" for i in range(60)]).to_csv("coded.csv", index=False)
+    frame_of(x).assign(e=range(60)).to_csv("plain.csv", index=False)
+    scores = [
+        json.loads(run("score", "model.npz", name, "--json").out)["log_likelihood"]
+        for name in ("coded.csv", "plain.csv")
+    ]
+    assert scores[0] == scores[1]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("write", [parquet.write_table, feather.write_feather])
+def test_what_lacks_nothing_keeps_its_type(run, x, write):
+    """Whole numbers and single precision stay what they are; a column with holes becomes floating point."""
+    ids = [2**53 + i for i in range(60)]
+    columns = {"a": pa.array(x[:, 0], from_pandas=True), "b": pa.array(x[:, 1].astype(np.float32), from_pandas=True)}
+    columns |= {"whole": pa.array(range(60), pa.int32()), "flag": pa.array([i % 3 == 0 for i in range(60)])}
+    columns |= {
+        "holes": pa.array([None, *range(59)], pa.int64()),
+        "key": pa.array(ids),
+        "e": pa.array(x[:, 4], from_pandas=True),
+    }
+    name = "table.parquet" if write is parquet.write_table else "table.feather"
+    write(pa.table(columns), name)
+    fitted = run("fit", name, "--components", 1)
+    assert (
+        fitted.err
+        == "note: key is taken for a label: row 60 holds 9007199254741051, which has more digits than a number keeps.\n"
+    )
+    assert run("impute", "model.npz", name, "--out", "full.parquet").code == 0
+    full = parquet.read_table("full.parquet")
+    kinds = {field.name: str(field.type) for field in full.schema}
+    expected = {
+        "a": "double",
+        "b": "float",
+        "whole": "int32",
+        "flag": "bool",
+        "holes": "double",
+        "key": "int64",
+        "e": "double",
+    }
+    assert kinds == expected
+    for column in ("whole", "flag", "key"):
+        assert full[column].equals(pa.chunked_array([columns[column]]))
+    assert full["b"].null_count == 0
+    seen = ~np.isnan(x[:, 1])
+    assert_array_equal(full["b"].to_numpy()[seen], x[seen, 1].astype(np.float32))
+    assert_allclose(full["holes"].to_numpy()[1:], np.arange(59))
+
+
+@pytest.mark.usefixtures("model")
+def test_an_empty_name_of_a_row_is_its_number(run, x):
+    names = ["" if i % 2 else f"row {i}" for i in range(len(x))]
+    frame_of(x).assign(name=names).to_csv("named.csv", index=False)
+    worst = run("score", "model.npz", "named.csv")
+    rows = [line.split("  ")[0] for line in worst.out.splitlines()]
+    assert any(row.startswith("row ") and int(row[4:]) % 2 == 0 for row in rows if row[4:].strip().isdigit())
+
+
+@pytest.mark.usefixtures("model")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["fit", "table.csv", "--out", "/proc/model.npz"],
+        ["impute", "model.npz", "table.csv", "--out", "/proc/full.csv"],
+        ["report", "model.npz", "table.csv", "--out", "/proc/page.html"],
+        ["select", "table.csv", "--plot", "/proc/choices.png"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_where_nothing_can_be_written_nothing_is_computed(run, monkeypatch, command):
+    monkeypatch.setattr(
+        f"probpca.cli.commands.{'pages' if command[0] == 'report' else command[0]}.open_table", None, raising=False
+    )
+    done = run(*command)
+    assert done.code == 1
+    assert done.err.startswith(f"probpca: error: {command[-1]} cannot be written: ")
+    assert ".part" not in done.err
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged():
+    assert str(damaged("t.csv", PermissionError(13, "Permission denied"))) == "t.csv cannot be read: Permission denied."
+
+
+def test_a_matrix_that_breaks_is_a_bug():
+    assert "this is a bug" in told(np.linalg.LinAlgError("Singular matrix"))
+    assert "this is a bug" not in told(ValueError("bad"))
+
+
+@pytest.mark.usefixtures("folder")
+def test_npy_has_no_strange_columns(tmp_path, x):
+    np.save(tmp_path / "x.npy", x)
+    assert all(column == (f"x{j}", "numbers", "") for j, column in enumerate(columns_of(tmp_path / "x.npy")))
