@@ -72,7 +72,11 @@ def test_a_text_file_needs_a_line_of_names(tmp_path, x):
         PPCA(2).fit(tmp_path / "x.csv")
     years = pd.DataFrame(x, columns=["1990", "1991", "1992", "1993", "1994"])
     years.to_csv(tmp_path / "years.csv", index=False)
-    assert open_source(tmp_path / "years.csv", columns=list(years)).columns == tuple(years)
+    assert open_source(tmp_path / "years.csv").columns == tuple(years)
+    years.rename(columns={"1990": "first", "1991": "0.5"}).to_csv(tmp_path / "cell.csv", index=False)
+    with pytest.raises(DataError, match="must begin with a line of names"):
+        open_source(tmp_path / "cell.csv")
+    assert open_source(tmp_path / "cell.csv", columns=["0.5"]).columns == ("0.5",)
 
 
 def test_columns_that_pandas_has_counted_are_named(tmp_path, x):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from difflib import get_close_matches
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from probpca.cli.output import note
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.sources import open_source
-from probpca.sources.files import arrow_module, delimiter_of, format_of, has_names, is_number
+from probpca.sources.dialects import require_names
+from probpca.sources.files import arrow_module, delimiter_of, format_of, has_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,23 +103,7 @@ def _check_names(place: Path, names: list[str]) -> None:
         raise DataError(msg)
     if place.is_dir() or format_of(place) != "csv":
         return
-    # Years and counted columns are names; 0.731 is a cell of a file without any.
-    broken = any(is_number(name) and not name.strip().lstrip("-").isdigit() for name in names)
-    if broken or (all(map(is_number, names)) and not _are_counted(names)):
-        msg = (
-            f"{place} must begin with a line of names; its first line holds numbers: {', '.join(names[:3])}"
-            f"{', ...' if len(names) > 3 else ''}.\nHint: put a line of names on top."
-        )
-        raise DataError(msg)
-
-
-def _are_counted(names: list[str]) -> bool:
-    """Columns that are counted from 0, and years in equal steps, have names."""
-    if not all(name.strip().isdecimal() for name in names):
-        return False
-    known = [int(name) for name in names]
-    years = all(1000 <= year < 3000 for year in known) and len({b - a for a, b in pairwise(known)}) == 1
-    return known == list(range(len(known))) or years
+    require_names(names, place, "put a line of names on top.")
 
 
 def matched(table: Table, names: tuple[str, ...] | None, n_features: int) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from probpca.errors import DataError, SourceError
-from probpca.sources.files import is_number
+from probpca.sources.dialects import require_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,23 +62,16 @@ class Layout(NamedTuple):
 
 
 def check_header(names: Sequence[str], place: Path) -> None:
-    """Raise ``DataError`` if the first line of a text file does not name every column.
-
-    Columns that are counted from 0, as pandas names them, are named.
-    """
+    """Raise ``DataError`` if the first line of a text file does not name every column."""
     if "" in names:
         msg = (
             f"column {list(names).index('')} of {place} has no name: it may be the index of a dataframe.\n"
             "Hint: write the file without it (index=False), or open_source(path, columns=[...]) reads some columns."
         )
         raise DataError(msg)
-    if all(map(is_number, names)) and [*names] != [str(j) for j in range(len(names))]:
-        msg = (
-            f"{place} must begin with a line of names; its first line holds numbers: {', '.join(names[:3])}"
-            f"{', ...' if len(names) > 3 else ''}.\n"
-            "Hint: write a header. If these are names, open_source(path, columns=[...]) takes them for such."
-        )
-        raise DataError(msg)
+    require_names(
+        names, place, "write a header. If these are names, open_source(path, columns=[...]) takes them for such."
+    )
 
 
 def _all_but_index(schema: Any) -> tuple[str, ...]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from probpca.errors import DataError
-from probpca.sources.files import delimiter_of
+from probpca.sources.files import delimiter_of, is_number
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
@@ -56,3 +58,25 @@ def _has_decimal_commas(text: str, delimiter: str) -> bool:
     cells = [cell for row in csv.reader(lines, delimiter=delimiter) for cell in row]
     commas = sum(DECIMAL_COMMA.fullmatch(cell) is not None for cell in cells)
     return commas > sum(DECIMAL_POINT.fullmatch(cell) is not None for cell in cells)
+
+
+def require_names(names: Sequence[str], place: Path, hint: str) -> None:
+    """Raise ``DataError`` if the first line of a text holds cells of the first row rather than names.
+
+    Years, and columns that are counted from 0, have names; 0.731 is a cell.
+    """
+    broken = any(is_number(name) and not name.strip().lstrip("-").isdigit() for name in names)
+    if broken or (all(map(is_number, names)) and not _are_counted(names)):
+        msg = (
+            f"{place} must begin with a line of names; its first line holds numbers: {', '.join(names[:3])}"
+            f"{', ...' if len(names) > 3 else ''}.\nHint: {hint}"
+        )
+        raise DataError(msg)
+
+
+def _are_counted(names: Sequence[str]) -> bool:
+    if not all(name.strip().isdecimal() for name in names):
+        return False
+    known = [int(name) for name in names]
+    years = all(1000 <= year < 3000 for year in known) and len({b - a for a, b in pairwise(known)}) == 1
+    return known == list(range(len(known))) or years
