@@ -188,3 +188,17 @@ def test_a_bar_counts_draws(x, capsys):
     assert not capsys.readouterr().err
     ppca.set_params(verbose=True).uncertainty(x, n_draws=FEW)
     assert "12/12" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_of_a_column_that_was_never_observed_nothing_is_known(x, standardize):
+    holes = np.column_stack([x, np.full(len(x), np.nan)])
+    with pytest.warns(UserWarning, match="nothing was observed of 1 of"):
+        ppca = PPCA(2, standardize=standardize).fit(holes)
+    sure = ppca.uncertainty(holes, n_draws=3)
+    for estimate in (sure.loadings.standard_error, sure.components.standard_error.T, sure.mean.standard_error):
+        assert np.isinf(estimate[-1]).all()
+        assert np.isfinite(estimate[:-1]).all()
+    low, high = sure.mean.interval()
+    assert (low[-1], high[-1]) == (-np.inf, np.inf)
+    assert "x6" in sure.table(most=99)

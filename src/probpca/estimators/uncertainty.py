@@ -17,7 +17,7 @@ from probpca.sources.opening import is_table
 from probpca.statistics import Columns
 
 if TYPE_CHECKING:
-    from probpca.learning.estimates import ParameterUncertainty
+    from probpca.learning.estimates import Estimate, ParameterUncertainty
     from probpca.models import LinearGaussian
     from probpca.sources import Source
     from probpca.typing import Array
@@ -30,6 +30,7 @@ class UncertaintyQueries:
 
     model_: LinearGaussian
     information_: Array
+    empty_features_: Array
     n_samples_: float
     n_observed_: float
     standardize: bool
@@ -87,12 +88,12 @@ class UncertaintyQueries:
             if obstacle:
                 msg = f"the large-sample formulas do not apply: {obstacle}.\nHint: method='bootstrap'."
                 raise DataError(msg)
-            return self._named(asymptotic_uncertainty(self.model_, self.n_samples_, corrected=self.bias_correction))
+            return self._told(asymptotic_uncertainty(self.model_, self.n_samples_, corrected=self.bias_correction))
         source = self._training_rows(X, sample_weight, cell_weight)
         rng = self._generator(random_state)  # type: ignore[attr-defined]
         seeds = [int(seed) for seed in rng.integers(2**63, size=n_draws)]
         with ProgressBar(enabled=bool(self.verbose)) as bar:
-            return self._named(bootstrap_uncertainty(source, self.model_, seeds, how, bar.draws))
+            return self._told(bootstrap_uncertainty(source, self.model_, seeds, how, bar.draws))
 
     def _obstacle_to_formulas(self) -> str:
         """Why the formulas cannot be used; empty if they can."""
@@ -147,9 +148,22 @@ class UncertaintyQueries:
             )
             raise DataError(msg)
 
-    def _named(self, found: ParameterUncertainty) -> ParameterUncertainty:
+    def _told(self, found: ParameterUncertainty) -> ParameterUncertainty:
+        """With the names of columns; of those that were never observed nothing is known."""
+        unseen = np.isin(np.arange(found.n_features), self.empty_features_)
+        if unseen.any():
+            found = replace(
+                found,
+                loadings=_unknown(found.loadings, unseen[:, None]),
+                components=_unknown(found.components, unseen),
+                mean=_unknown(found.mean, unseen),
+            )
         names = getattr(self, "feature_names_in_", None)
         return found if names is None else replace(found, feature_names=tuple(str(name) for name in names))
+
+
+def _unknown(estimate: Estimate, where: Array) -> Estimate:
+    return replace(estimate, standard_error=np.where(where, np.inf, estimate.standard_error))
 
 
 def _check(method: str, n_draws: Any) -> None:
