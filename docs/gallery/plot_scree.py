@@ -3,7 +3,8 @@ How much each component holds
 =============================
 
 A scree plot on a logarithmic axis: a component that is no larger than the noise would rest on the dashed line. Bars are
-95 % intervals, percentages say what the components hold together, and the upright lines are the choices of criteria.
+95 % intervals, and percentages say what the components hold together. Below are the curves of three criteria, each on
+a scale of its own; rings and upright lines are what they choose.
 
 The table: 13 chemical measurements of 178 wines, from scikit-learn, each column scaled to unit variance.
 """
@@ -20,4 +21,12 @@ display = ScreeDisplay.from_estimator(ppca, selection=choices, uncertainty=ppca.
 
 # %%
 # There is no elbow to be seen: from the third component on, neighbouring intervals overlap. Parallel analysis keeps
-# what is larger than anything that noise would show; the others ask what describes the table best, and that is more.
+# what is larger than anything that noise would show, a ratio above 1; the others ask what describes the table best, and
+# that is more: both rise up to 7 components and fall from there on.
+#
+# BIC costs nothing where the fit is exact, and is drawn by default, up to as many components as the fit has. A fit with
+# ``standardize=True`` speaks in the units of the data, in which columns have noise of their own: each component has its
+# own line, of the noise along it.
+
+ppca = PPCA(n_components=10, standardize=True).fit(load_wine().data)
+display = ScreeDisplay.from_estimator(ppca)

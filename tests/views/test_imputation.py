@@ -8,6 +8,7 @@ from scipy import sparse
 
 from oracles import spiked_rows
 from probpca import PPCA, BayesianPCA, DataError, ImputationDisplay, ShapeError
+from probpca.views.imputation import ImputedRow
 
 mpl.use("Agg")
 
@@ -109,6 +110,22 @@ def test_many_features_are_drawn():
         display = ImputationDisplay.from_estimator(fitted, x, rows=[0], positions=positions)
         display.figure_.canvas.draw()
         assert display.figure_.get_size_inches()[1] < 20
+
+
+@pytest.mark.parametrize("positions", [None, [10, 20, 30]])
+def test_what_may_be_anything_reaches_from_edge_to_edge(positions):
+    seen, unseen = np.array([1.0, np.nan, np.nan]), np.array([np.nan, 2.0, 0.0])
+    low, high = np.array([np.nan, 1.0, -np.inf]), np.array([np.nan, 3.0, np.inf])
+    row = ImputedRow("a", seen, unseen, low, high, np.array([1.0, 2.0, 0.0]))
+    ax = ImputationDisplay((row,), ["x0", "x1", "x2"], positions=positions).plot().ax_
+    box = ax.get_window_extent()
+    wide = [
+        (path := line.get_transform().transform(line.get_xydata())).max(axis=0) - path.min(axis=0) for line in ax.lines
+    ]
+    along = 0 if positions is None else 1
+    whole = [line for line, size in zip(ax.lines, wide, strict=True) if np.isclose(size[along], box.size[along])]
+    places = [line.get_data()[1 - along][0] for line in whole if line.get_alpha() is not None]
+    assert places == [2 if positions is None else 30]
 
 
 def test_given_axes_are_used_or_cut(ppca, holed):

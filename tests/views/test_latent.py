@@ -132,6 +132,13 @@ def test_complete_rows_have_a_key_and_nothing_else(ppca, holed):
     assert display.key_ is not None
 
 
+def test_the_region_of_a_row_is_seen_though_it_is_the_only_one(ppca, holed):
+    display = LatentDisplay.from_estimator(ppca, holed[4:5])
+    box, region = display.ax_.get_window_extent(), display.key_.get_window_extent()
+    assert box.x0 <= region.x0 < region.x1 <= box.x1
+    assert box.y0 <= region.y0 < region.y1 <= box.y1
+
+
 def test_names_come_from_a_dataframe(ppca, holed):
     pandas = pytest.importorskip("pandas")
     display = LatentDisplay.from_estimator(ppca, pandas.DataFrame(holed, index=NAMES), annotate="row 6")

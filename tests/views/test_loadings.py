@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from probpca import LinearGaussian, LoadingsDisplay, ShapeError
 from probpca.learning.asymptotic import asymptotic_uncertainty
-from probpca.views.loadings import SURE, UNSURE
+from probpca.views.loadings import SURE, UNSURE, Loadings
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +66,13 @@ def test_what_may_be_zero_is_pale_and_hollow(sure):
         assert to_hex(bars.get_colors()[i]) == (SURE if certain else UNSURE)
         assert (to_hex(points.get_facecolors()[i]) == SURE) == certain
     assert "not shown" not in ax.get_xlabel()
+
+
+def test_a_loading_that_may_be_anything_has_a_bar_without_ends():
+    ends = np.array([1.0, np.inf])
+    ax = LoadingsDisplay((Loadings("component 1", ("a", "b"), np.zeros(2), -ends, ends, 0),)).plot().ax_
+    level = [line.get_ydata()[0] for line in ax.lines if line.get_xdata() == [0, 1]]
+    assert level == [1]
 
 
 def test_columns_may_stand_in_the_order_of_the_table(sure):

@@ -1,5 +1,7 @@
 """Distances, limits and cells are those of the model."""
 
+from itertools import combinations
+
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from probpca import PPCA, DataError, OutlierDisplay, ShapeError
 mpl.use("Agg")
 
 import matplotlib.pyplot as plt
+from matplotlib.text import Text
 
 
 @pytest.fixture(autouse=True)
@@ -115,9 +118,34 @@ def test_bars_may_be_scores_in_the_order_of_the_columns(ppca, x):
 def test_missing_cells_have_no_bars(ppca, holed):
     display = OutlierDisplay.from_estimator(ppca, holed, row=1)
     assert_array_equal(np.sort(display.cells_), [3, 4, 5, 6])
-    empty = OutlierDisplay.from_estimator(ppca, holed, row=0)
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_an_empty_row_is_said_to_be_empty(ppca, holed, in_order):
+    empty = OutlierDisplay.from_estimator(ppca, holed, row=0, in_order=in_order)
     assert len(empty.bars_) == 0
+    assert [text.get_text() for text in empty.ax_.texts] == ["no cell of this row was observed"]
+    assert not empty.ax_.get_xticks().size
     empty.figure_.canvas.draw()
+
+
+@pytest.mark.parametrize("kind", ["distances", "chart"])
+@pytest.mark.parametrize("p", [0.01, [0.05, 0.01, 0.001]])
+def test_words_of_limits_do_not_lie_on_each_other(ppca, holed, kind, p):
+    for far in (1.0, 1e4):  # limits that are far apart, and near each other
+        rows = holed[:3] * [[1.0], [far], [1.0]]
+        display = OutlierDisplay.from_estimator(ppca, rows, kind=kind, p=p)
+        display.figure_.canvas.draw()
+        said = [text for text in display.ax_.texts if text.get_text().startswith("p =")]
+        boxes = [Text.get_window_extent(text) for text in said]
+        assert len({text.get_text() for text in said}) == (1 if far > 1 else np.size(p))
+        assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+
+
+def test_rows_are_counted_in_whole_numbers(ppca, holed):
+    for count in (1, 2, 3):
+        ticks = OutlierDisplay.from_estimator(ppca, holed[:count], kind="chart").ax_.get_xticks()
+        assert_array_equal(ticks, np.round(ticks))
 
 
 def test_one_component_and_many_features_are_drawn():

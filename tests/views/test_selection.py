@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles import spiked_rows
-from probpca import SelectionDisplay, select_n_components
+from probpca import DataError, SelectionDisplay, ShapeError, select_n_components
 
 mpl.use("Agg")
 
@@ -80,6 +80,26 @@ def test_one_criterion_fits_the_axes_it_is_given(x):
     assert display.figure_ is figure
     assert list(display.axes_) == [axes[1]]
     assert titles(display) == ["bic: 2"]
+
+
+def test_each_criterion_may_have_an_axes_of_its_own(found):
+    _, axes = plt.subplots(5)
+    assert list(SelectionDisplay.from_selection(found, ax=axes).axes_) == list(axes)
+    with pytest.raises(ShapeError, match=r"ax must be 5 Axes, one for each panel, .*; got 2"):
+        SelectionDisplay.from_selection(found, ax=axes[:2])
+
+
+@pytest.mark.parametrize("state", [7, None])
+def test_a_random_state_means_what_it_means_elsewhere(x, state):
+    np.random.seed(3)  # noqa: NPY002
+    drawn = SelectionDisplay.from_data(x, "cv", random_state=state).selection["cv"].score
+    np.random.seed(3)  # noqa: NPY002
+    assert_allclose(drawn, select_n_components(x, "cv", random_state=state)["cv"].score, rtol=0)
+
+
+def test_what_is_no_random_state_is_refused(x):
+    with pytest.raises(DataError, match=r"random_state must be a whole number, .*; got 'dice'"):
+        SelectionDisplay.from_data(x, "bic", random_state="dice")
 
 
 def test_several_criteria_share_the_place_of_one_axes(found):

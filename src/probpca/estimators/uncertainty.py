@@ -30,7 +30,7 @@ class UncertaintyQueries:
 
     model_: LinearGaussian
     information_: Array
-    empty_features_: Array
+    empty_features_: Any
     n_samples_: float
     n_observed_: float
     standardize: bool
@@ -162,7 +162,7 @@ class UncertaintyQueries:
         return found if names is None else replace(found, feature_names=tuple(str(name) for name in names))
 
 
-def _unknown(estimate: Estimate, where: Array) -> Estimate:
+def _unknown(estimate: Estimate, where: Any) -> Estimate:
     return replace(estimate, standard_error=np.where(where, np.inf, estimate.standard_error))
 
 

@@ -26,6 +26,7 @@ class Progress(NamedTuple):
     log_likelihood: float
     remaining: float  # estimated gain still to come, in nats; infinite when it cannot be told
     max_iter: int
+    tol: float  # a remaining gain that is small enough
 
 
 class Iterated(NamedTuple, Generic[S]):
@@ -72,7 +73,7 @@ class Monitor:
         self._slowest = max(self._slowest, min(self._rate(), SLOWEST))
         self._below = self._below + 1 if remaining < self.tol else 0
         if self.watch is not None:
-            self.watch(Progress(len(self.trace) - 1, log_likelihood, remaining, self.max_iter))
+            self.watch(Progress(len(self.trace) - 1, log_likelihood, remaining, self.max_iter, self.tol))
         enough = self._below >= 2 and len(self.trace) > FIRST_STEPS
         self.stopped = enough or (self.steady and self.remaining(HIDDEN) < self.tol)
         return self.stopped

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections import deque
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 PATIENCE: ContextVar[float] = ContextVar("PATIENCE", default=0.0)
 """Seconds that pass before anything is shown."""
+WINDOW = 10
+"""Steps over which it is seen how fast the remaining gain shrinks."""
 
 
 def _bar(**options: Any) -> tqdm[Any]:
@@ -24,11 +28,20 @@ def _say(bar: tqdm[Any], words: str) -> None:
     bar.set_postfix_str(words, refresh=time.time() >= bar.start_t + (bar.delay or 0.0))
 
 
+def steps_left(before: Progress, now: Progress) -> float | None:
+    """Steps until the remaining gain is below ``tol``, if it goes on shrinking as it did; None if it did not shrink."""
+    if not (now.tol > 0 and 0 < now.remaining < before.remaining < math.inf):
+        return None
+    rate = math.log(before.remaining / now.remaining) / (now.iteration - before.iteration)
+    wanted = math.log(max(now.remaining / now.tol, 1.0)) / rate
+    return min(wanted, now.max_iter - now.iteration)
+
+
 class ProgressBar:
     """A line that counts iterations and shows what is maximised, the log-likelihood, and what is still to be gained.
 
-    It does not say how long that will take: most fits end long before the last step that they may make. Use it as a
-    context manager and hand it to a solver as ``watch``.
+    How long that will take is told from how fast it shrinks: most fits end long before the last step that they may
+    make. Use it as a context manager and hand it to a solver as ``watch``.
     """
 
     def __init__(self, *, enabled: bool, objective: str = "ll") -> None:
@@ -36,6 +49,7 @@ class ProgressBar:
         self._enabled, self._objective = enabled, objective
         self._bar: tqdm[Any] | None = None
         self._pass: tqdm[Any] | None = None
+        self._lately: deque[Progress] = deque(maxlen=WINDOW)
 
     def __enter__(self) -> Self:
         """Return the bar itself."""
@@ -74,7 +88,18 @@ class ProgressBar:
             told = f"step {{n_fmt}} of at most {progress.max_iter} [{{elapsed}}, {{rate_fmt}}{{postfix}}]"
             self._bar = _bar(bar_format=told, unit="step")
         self._bar.update(progress.iteration - self._bar.n)
-        _say(self._bar, f"{self._objective} {progress.log_likelihood:.6g}, to gain {progress.remaining:.2g}")
+        words = f"{self._objective} {progress.log_likelihood:.6g}, to gain {progress.remaining:.2g}"
+        _say(self._bar, words + self._time_left(self._bar, progress))
+
+    def _time_left(self, bar: tqdm[Any], now: Progress) -> str:
+        if self._lately and now.iteration <= self._lately[-1].iteration:
+            self._lately.clear()  # another fit begins
+        steps = steps_left(self._lately[0], now) if self._lately else None
+        self._lately.append(now)
+        if steps is None:
+            return ""
+        seconds = (time.time() - bar.start_t) / max(now.iteration, 1) * steps
+        return f", about {bar.format_interval(seconds)} left"
 
 
 class StageBar:

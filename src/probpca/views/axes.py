@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,8 @@ SMALL = 8.5
 WORDS: dict[str, Any] = {"fontsize": SMALL, "color": DIM, "zorder": 4}
 SIZE = (6.4, 4.0)
 """Of a figure with one panel, in inches."""
+LONGEST, SHORTER, TITLE = 28, 20, 60
+"""Letters of a name that are written: beside the data, where there is little room, and above a wide panel."""
 
 
 def pyplot() -> Any:
@@ -43,25 +46,35 @@ def place(ax: Any, size: tuple[float, float] = SIZE) -> tuple[Any, Any]:
     return ax.figure, ax
 
 
-def panels(ax: Any, count: int, across: int, size: tuple[float, float], *, share: bool = False) -> tuple[Any, Any]:
-    """A figure and so many axes in it: new ones, those given, or parts of the one that is given."""
+def panels(
+    ax: Any, count: int, across: int, size: tuple[float, float], *, share: bool = False, heights: Any = None
+) -> tuple[Any, Any]:
+    """A figure and so many axes in it: new ones, those given, or parts of the one that is given.
+
+    They may ``share`` what lies along them, and have ``heights`` in a certain proportion, one for each line of them.
+    """
     plt, down = pyplot(), -(-count // across)
     if ax is None:
-        shared = "all" if share else "none"
         figure = plt.figure(figsize=size, layout="constrained")
-        axes = figure.subplots(down, across, squeeze=False, sharex=shared).ravel()
+        grid = figure.add_gridspec(down, across, height_ratios=heights)
     else:
         given = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
         if given.size == count:
             return given[0].figure, given
-        figure, axes = given[0].figure, _cut(given, down, across, count)
-    for spare in axes[count:]:
-        spare.set_axis_off()
-    return figure, axes[:count]
+        figure, where = given[0].figure, _place_of(given, count)
+        engine = figure.get_layout_engine()
+        gaps = {"wspace": 0.35, "hspace": 0.45} if engine is None or engine.adjust_compatible else {}
+        grid = where.subgridspec(down, across, height_ratios=heights, **gaps)
+    axes = np.empty(count, dtype=object)
+    for i in range(count):
+        axes[i] = figure.add_subplot(grid[i], sharex=axes[0] if share else None)
+        if share:
+            axes[i].label_outer()
+    return figure, axes
 
 
-def _cut(given: Any, down: int, across: int, count: int) -> Any:
-    """Put a grid of axes where one is."""
+def _place_of(given: Any, count: int) -> Any:
+    """Where the one axes is that has to make room for several."""
     where = given[0].get_subplotspec() if given.size == 1 else None
     if where is None:
         msg = (
@@ -70,14 +83,13 @@ def _cut(given: Any, down: int, across: int, count: int) -> Any:
         )
         raise ShapeError(msg)
     given[0].set_axis_off()
-    inner = where.subgridspec(down, across, wspace=0.35, hspace=0.45)
-    return np.array([given[0].figure.add_subplot(part) for part in inner], dtype=object)
+    return where
 
 
 def frame(ax: Any, title: str = "", *, x: str = "", y: str = "") -> None:
     """Words around the data, and no more lines than they need."""
     if title:
-        ax.set_title(title, loc="left", fontsize=11, color=INK, fontweight="bold")
+        ax.set_title(clipped(title, TITLE), loc="left", fontsize=11, color=INK, fontweight="bold")
     ax.set_xlabel(x, fontsize=9)
     ax.set_ylabel(y, fontsize=9)
     ax.tick_params(labelsize=SMALL)
@@ -88,11 +100,23 @@ def whole_numbers(axis: Any, most: int = 9) -> None:
     """Ticks of something that is counted."""
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 
-    axis.set_major_locator(MaxNLocator(integer=True, nbins=most))
+    axis.set_major_locator(MaxNLocator(integer=True, nbins=most, min_n_ticks=1))
 
 
-def apart(places: Sequence[float] | Array, gap: float) -> Array:
-    """Places as near as can be to those given, in the same order and at least ``gap`` apart: (k,)."""
+def clipped(name: str, most: int = LONGEST) -> str:
+    """A name of no more letters than there is room for: of a longer one the beginning and the end, and no formulas."""
+    plain = " ".join(name.split())
+    if len(plain) > most:
+        end = most // 3
+        plain = f"{plain[: most - end - 1].rstrip()}\N{HORIZONTAL ELLIPSIS}{plain[-end:].lstrip()}"
+    return re.sub(r"(?<!\\)\$", r"\\$", plain)
+
+
+def apart(places: Sequence[float] | Array, gap: float, ends: tuple[float, float] = (-np.inf, np.inf)) -> Array:
+    """Places as near as can be to those given, in the same order, at least ``gap`` apart, and within the ends: (k,).
+
+    If they do not fit in, the first end is kept.
+    """
     from scipy.optimize import isotonic_regression  # noqa: PLC0415
 
     wanted = np.asarray(places, dtype=np.float64)
@@ -101,7 +125,8 @@ def apart(places: Sequence[float] | Array, gap: float) -> Array:
     order = np.argsort(wanted, kind="stable")
     steps = gap * np.arange(wanted.size)
     out = np.empty(wanted.size)
-    out[order] = np.asarray(isotonic_regression(wanted[order] - steps).x) + steps
+    level = np.asarray(isotonic_regression(wanted[order] - steps).x)
+    out[order] = np.maximum(np.minimum(level, ends[1] - steps[-1]), ends[0]) + steps
     return out
 
 
@@ -109,6 +134,14 @@ def line_height(ax: Any, points: float = SMALL) -> float:
     """Height of a line of text, as a share of the height of the axes."""
     height = ax.get_window_extent().height / ax.figure.dpi * 72
     return float(1.25 * points / height)
+
+
+def line_width(ax: Any, words: str, points: float = SMALL) -> float:
+    """Width of a line of text, as a share of the width of the axes."""
+    tried = ax.text(0, 0, words, fontsize=points)
+    width = tried.get_window_extent().width
+    tried.remove()
+    return float(width / ax.get_window_extent().width)
 
 
 def plain_log(axis: Any, low: float, high: float) -> None:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probpca.views.axes import CHOSEN, INK, LINE, SMALL, frame
+from probpca.views.axes import CHOSEN, INK, LINE, SHORTER, SMALL, beside, clipped, frame
 
 if TYPE_CHECKING:
     from probpca.typing import Array
 
 MOST_TICKS = 12
 HIGHER, LOWER = "higher than the other cells let expect", "lower"
+EMPTY = "no cell of this row was observed"
 
 
 def lying_bars(ax: Any, values: Array, above: Any, names: list[str], words: str) -> Any:
@@ -21,7 +22,7 @@ def lying_bars(ax: Any, values: Array, above: Any, names: list[str], words: str)
     bars = ax.barh(places, values, color=np.where(above, CHOSEN, INK), height=0.65)
     ax.axvline(0, color=LINE, linewidth=1)
     frame(ax, x=words)
-    ax.set_yticks(places, names)
+    ax.set_yticks(places, [clipped(name) for name in names])
     ax.set_ylim(max(values.size, 1) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     _tell_colours(ax, above)
@@ -35,8 +36,8 @@ def upright_bars(ax: Any, values: Array, above: Any, names: list[str], words: st
     ax.axhline(0, color=LINE, linewidth=1)
     frame(ax, y=words)
     shown = places[:: max(-(-places.size // MOST_TICKS), 1)]
-    steep = sum(len(names[j]) for j in shown) > 75
-    ax.set_xticks(shown, [names[j] for j in shown], rotation=90 if steep else 0)
+    written = [clipped(names[j], SHORTER) for j in shown]
+    ax.set_xticks(shown, written, rotation=90 if sum(map(len, written)) > 75 else 0)
     _tell_colours(ax, above)
     return bars
 
@@ -48,3 +49,6 @@ def _tell_colours(ax: Any, above: Any) -> None:
     key = [Patch(color=colour, label=words) for colour, words, present in sides if present]
     if key:
         ax.legend(handles=key, frameon=False, fontsize=SMALL)
+    else:
+        ax.set(xticks=[], yticks=[])
+        beside(ax, EMPTY, (0, 1), (8, -8), xycoords="axes fraction", va="top")

@@ -8,9 +8,9 @@ import numpy as np
 
 from probpca.errors import DataError, ShapeError
 from probpca.learning.estimate_tables import largest_first
-from probpca.views.axes import DIM, FAINT, INK, LINE, SMALL, frame, place
+from probpca.views.axes import DIM, FAINT, INK, LINE, SHORTER, SMALL, clipped, frame, place
 from probpca.views.latent import component_title
-from probpca.views.marks import colour_rows, name_points
+from probpca.views.marks import colour_rows, make_room, name_points
 from probpca.views.reading import chosen, names_of, require_fitted
 
 if TYPE_CHECKING:
@@ -99,6 +99,12 @@ class BiplotDisplay:
         if units not in UNITS:
             msg = f"units must be one of {', '.join(UNITS)}; got {units!r}."
             raise DataError(msg)
+        if estimator.n_components_ < 2:
+            msg = (
+                "BiplotDisplay needs two components; the model has 1.\n"
+                "Hint: fit with n_components=2, or draw one with LatentDisplay and LoadingsDisplay."
+            )
+            raise ShapeError(msg)
         pair = chosen("components", components, estimator.n_components_)
         if len(pair) != 2:
             msg = f"components must be two; got {len(pair)}.\nHint: LatentDisplay and LoadingsDisplay draw one."
@@ -140,7 +146,8 @@ class BiplotDisplay:
         self.arrows_ = [self._draw_arrow(j, tips[j]) for j in self.shown]
         ax.set_aspect("equal", adjustable="datalim")
         ax.margins(0.08)
-        drawn, names = tips[self.shown], [self.feature_names[j] for j in self.shown]
+        drawn, names = tips[self.shown], [clipped(self.feature_names[j], SHORTER) for j in self.shown]
+        make_room(ax, drawn, names, drawn[:, 0] < 0)
         self.names_ = name_points(ax, drawn, names, leftwards=drawn[:, 0] < 0, colour=INK)
         for name, j in zip(self.names_, self.shown, strict=True):
             name.set_color(INK if self.sure[j] else DIM)

@@ -97,7 +97,7 @@ class ConvergenceDisplay:
         if self.tol:
             right.axhline(self.tol, color=CHOSEN, linewidth=0.9, linestyle="--")
             where = right.get_yaxis_transform()
-            beside(right, f"tol = {self.tol:g}", (1, self.tol), (-2, 3), xycoords=where, ha="right", color=CHOSEN)
+            beside(right, f"tol = {self.tol:g}", (0.15, self.tol), (0, 3), xycoords=where, color=CHOSEN)
         if ax is None and self.status:
             self.figure_.suptitle(fill(self.status, 100), x=0.02, ha="left", fontsize=SMALL, color=DIM)
         return self

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probpca.errors import DataError, ShapeError
-from probpca.views.axes import CHOSEN, FAINT, INK, LINE, SMALL, frame, panels
+from probpca.views.axes import CHOSEN, FAINT, INK, LINE, SHORTER, SMALL, clipped, frame, panels
+from probpca.views.marks import draw_endless
 from probpca.views.reading import by_name, names_of, require_fitted, row_names, some_rows, table_of, tried_level
 
 if TYPE_CHECKING:
@@ -127,10 +128,10 @@ class ImputationDisplay:
         for k, (row, place) in enumerate(zip(self.rows, self.axes_, strict=True)):
             if self.positions is None:
                 self._draw_across(row, place, named=k % across == 0 or ax is not None)
-                frame(place, row.name, x=value_name)
+                frame(place, clipped(row.name, SHORTER), x=value_name)
             else:
                 self._draw_along(row, place)
-                frame(place, row.name, y=value_name)
+                frame(place, clipped(row.name), y=value_name)
         self._draw_key(inside=ax is not None or (count == 1 and self.positions is not None))
         return self
 
@@ -139,9 +140,9 @@ class ImputationDisplay:
         if self.positions is None:
             across = min(count, 3)
             down = -(-count // across)
-            labels = 0.07 * max(map(len, self.feature_names))
+            labels = 0.07 * max(len(clipped(name)) for name in self.feature_names)
             tall = 0.22 * min(len(self.feature_names), MOST_NAMES) + 1.1
-            return across, (max(6.4, labels + 2.4 * across), max(tall * down + 0.3, 3.4))
+            return across, (max(6.4, labels + 2.6 * across), max(tall * down + 0.3, 3.4))
         across = 1 if count < 3 else 2
         down = -(-count // across)
         return across, (6.4 if across == 1 else 9.0, max(2.3 * down + 0.6, 3.4))
@@ -151,7 +152,9 @@ class ImputationDisplay:
         x, (observed, imputed, low, high, fitted) = self.positions, self._scaled(row)
         many = len(self.feature_names) > 80
         ax.plot(x, fitted, color=FAINT, linewidth=1.4)
-        ax.vlines(x, low, high, color=CHOSEN, linewidth=1 if many else 2.2, alpha=0.35)
+        bars = {"color": CHOSEN, "linewidth": 1 if many else 2.2, "alpha": 0.35}
+        ax.vlines(x, low, high, **bars)
+        draw_endless(ax.axvline, x, low, high, **bars)
         ax.plot(x, imputed, "o", markersize=2 if many else 4, markerfacecolor="white", color=CHOSEN)
         ax.plot(x, observed, "o", markersize=2 if many else 4, color=INK)
 
@@ -160,11 +163,13 @@ class ImputationDisplay:
         y, (observed, imputed, low, high, fitted) = np.arange(len(self.feature_names)), self._scaled(row)
         ax.axvline(0, color=LINE, linewidth=0.8, zorder=0)
         ax.plot(fitted, y, "|", color=FAINT, markersize=11, markeredgewidth=1.8)
-        ax.hlines(y, low, high, color=CHOSEN, linewidth=2.2, alpha=0.35)
+        bars = {"color": CHOSEN, "linewidth": 2.2, "alpha": 0.35}
+        ax.hlines(y, low, high, **bars)
+        draw_endless(ax.axhline, y, low, high, **bars)
         ax.plot(imputed, y, "o", markersize=5, markerfacecolor="white", color=CHOSEN)
         ax.plot(observed, y, "o", markersize=4.5, color=INK)
         shown = y[:: -(-y.size // MOST_NAMES)]
-        ax.set_yticks(shown, [self.feature_names[j] for j in shown] if named else [])
+        ax.set_yticks(shown, [clipped(self.feature_names[j]) for j in shown] if named else [])
         ax.set_ylim(y.size - 0.4, -0.6)
         ax.tick_params(axis="y", length=0)
 

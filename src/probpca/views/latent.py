@@ -9,7 +9,7 @@ import numpy as np
 from probpca.errors import DataError, ShapeError
 from probpca.inference.intervals import central_interval
 from probpca.inference.posterior import posterior_covariance
-from probpca.views.axes import CHOSEN, FAINT, INK, SMALL, beside, frame, percent, place
+from probpca.views.axes import CHOSEN, FAINT, INK, SMALL, beside, frame, percent, place, whole_numbers
 from probpca.views.marks import colour_rows, name_points
 from probpca.views.reading import by_name, chosen, require_fitted, row_names, tried_level
 from probpca.views.regions import ellipse, half_sides, region_of
@@ -174,9 +174,11 @@ class LatentDisplay:
         if self.shared is None or not self.complete.any():
             return
         region = region_of(self.shared, level)
+        reach, middle = half_sides(region), self.mean.mean(axis=0)
+        self.ax_.update_datalim([middle - 2 * reach, middle + 2 * reach])  # few rows are nearer to each other
+        self.ax_.autoscale_view()
         self.ax_.apply_aspect()
         limits = np.array([self.ax_.get_xlim(), self.ax_.get_ylim()])  # (2, 2)
-        reach = half_sides(region)
         room = (limits[:, 1] - limits[:, 0]) * (0.02, 0.07) + reach
         corners = [np.where(np.array(side), limits[:, 1] - room, limits[:, 0] + room) for side in CORNERS]
         hidden = [(np.abs(self.mean - corner) < 1.5 * reach).all(axis=1).sum() for corner in corners]
@@ -211,6 +213,7 @@ class LatentDisplay:
         name_points(self.ax_, points[named], [self.names[i] for i in named])
         words = f"{self.axis_labels[0]}, {100 * level:.4g} % interval"
         frame(self.ax_, x="row, in order", y=words)
+        whole_numbers(self.ax_.xaxis)
 
 
 def component_title(estimator: Any, j: int) -> str:

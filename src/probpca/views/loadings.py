@@ -8,7 +8,8 @@ import numpy as np
 
 from probpca.errors import ShapeError
 from probpca.learning.estimate_tables import largest_first
-from probpca.views.axes import pyplot
+from probpca.views.axes import clipped, pyplot
+from probpca.views.marks import draw_endless
 
 if TYPE_CHECKING:
     from probpca.learning.estimates import ParameterUncertainty
@@ -125,7 +126,7 @@ def _axes(panels: tuple[Loadings, ...], ax: Any) -> tuple[Any, Any]:
     columns = min(count, ACROSS)
     rows = -(-count // columns)
     longest = max(len(panel.names) for panel in panels)
-    labels = 0.075 * max(len(name) for panel in panels for name in panel.names)
+    labels = 0.075 * max(len(clipped(name)) for panel in panels for name in panel.names)
     size = ((WIDTH + labels) * columns, (ROW * longest + HEAD) * rows)
     figure, grid = pyplot().subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
@@ -141,8 +142,9 @@ def _draw(panel: Loadings, ax: Any, caption: str) -> None:
     colours = np.where(panel.sure, SURE, UNSURE)
     ax.axvline(0.0, color=LINE, linewidth=1, zorder=0)
     ax.hlines(places, panel.low, panel.high, color=colours, linewidth=1.8)
+    draw_endless(ax.axhline, places, panel.low, panel.high, color=UNSURE, linewidth=1.8)
     ax.scatter(panel.values, places, s=26, color=np.where(panel.sure, SURE, "white"), edgecolors=colours, zorder=3)
-    ax.set_yticks(places, panel.names, fontsize=8)
+    ax.set_yticks(places, [clipped(name) for name in panel.names], fontsize=8)
     for label, sure in zip(ax.get_yticklabels(), panel.sure, strict=True):
         label.set_color("black" if sure else "#6b7280")
     ax.set_ylim(len(places) - 0.4, -0.6)

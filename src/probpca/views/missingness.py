@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probpca.errors import DataError, ShapeError
-from probpca.views.axes import CHOSEN, DIM, INK, LINE, SMALL, beside, frame, percent, place, whole_numbers
+from probpca.views.axes import (
+    CHOSEN,
+    DIM,
+    INK,
+    LINE,
+    SHORTER,
+    SMALL,
+    beside,
+    clipped,
+    frame,
+    percent,
+    place,
+    whole_numbers,
+)
 from probpca.views.reading import listed, table_of
 
 if TYPE_CHECKING:
@@ -155,7 +168,7 @@ class MissingnessDisplay:
         d = len(self.feature_names)
         step = -(-d // MOST_NAMES) if d <= 2 * MOST_NAMES else -(-d // 12)
         places = np.arange(0, d, step)
-        names = [self.feature_names[j] for j in places]
+        names = [clipped(self.feature_names[j], SHORTER) for j in places]
         steep = max(map(len, names)) * len(names) > 75
         self.ax_.set_xticks(places, names, rotation=90 if steep else 0, fontsize=SMALL, color=DIM)
 

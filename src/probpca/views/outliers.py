@@ -9,9 +9,20 @@ from scipy.stats import chi2
 
 from probpca.errors import DataError
 from probpca.learning.estimate_tables import largest_first
-from probpca.views.axes import CHOSEN, DIM, FAINT, INK, SIZE, beside, frame, place, root_scale, whole_numbers
+from probpca.views.axes import (
+    CHOSEN,
+    DIM,
+    FAINT,
+    INK,
+    SIZE,
+    clipped,
+    frame,
+    place,
+    root_scale,
+    whole_numbers,
+)
 from probpca.views.bars import lying_bars, upright_bars
-from probpca.views.marks import name_points
+from probpca.views.marks import draw_limits, name_points
 from probpca.views.reading import by_name, names_of, require_fitted, row_names
 
 if TYPE_CHECKING:
@@ -170,8 +181,8 @@ class OutlierDisplay:
         flagged = self.beyond("distances")
         self._draw_points(self.points, flagged)
         self._name(self.points, flagged[:most])
-        for end, limit, axis in (("latent", ax.axvline, "x"), ("residual", ax.axhline, "y")):
-            self._draw_limits(limit, self.limits[end], axis)
+        for axis, part in zip("xy", ("latent", "residual"), strict=True):
+            draw_limits(ax, axis, self.limits[part], self._said)
         frame(ax, x="$T^2$, within the principal subspace", y="$Q$, off the subspace")
 
     def _draw_chart(self, ax: Any, most: int) -> None:
@@ -180,37 +191,32 @@ class OutlierDisplay:
         points, flagged = np.column_stack([np.arange(self.whole.size), self.whole]), self.beyond("chart")
         self._draw_points(points, flagged)
         self._name(points, flagged[:most])
-        self._draw_limits(self.ax_.axhline, self.limits["whole"], "y")
+        draw_limits(self.ax_, "y", self.limits["whole"], self._said)
         whole_numbers(self.ax_.xaxis)
         frame(self.ax_, x="row", y="squared distance from the model, $D^2$")
 
+    @property
+    def _said(self) -> list[str]:
+        """What is written beside limits."""
+        return [f"p = {p:g}" for p in self.p]
+
     def _highest(self, values: Array, part: str) -> float:
+        """What must be seen: all rows, and limits with words above them."""
         limits = self.limits[part]
-        return float(max([values.max(initial=1e-3), *limits[np.isfinite(limits)]]))
+        return float(max([values.max(initial=1e-3), *(1.2 * limits[np.isfinite(limits)])]))
 
     def _draw_points(self, points: Array, flagged: Index) -> None:
         """All rows faint, those beyond a limit in colour, and the strangest with their names."""
         ax, beyond = self.ax_, np.zeros(len(points), dtype=bool)
         beyond[flagged] = True
         size = 18 if len(points) <= 2000 else 5
-        style = {"s": size, "linewidths": 0.3, "edgecolors": "white"}
-        quiet = ax.scatter(*points[~beyond].T, color=FAINT, zorder=2, **style)
+        style = {"s": size, "linewidths": 0.3, "edgecolors": "white", "clip_on": False}
+        quiet = ax.scatter(*points[~beyond].T, color=FAINT, zorder=2.6, **style)
         loud = ax.scatter(*points[beyond].T, color=CHOSEN, zorder=3, **style)
         self.points_ = [quiet, loud]
 
     def _name(self, points: Array, rows: Index) -> None:
         name_points(self.ax_, points[rows], [self.names[i] for i in rows], colour=INK)
-
-    def _draw_limits(self, draw: Any, limits: Array, axis: str) -> None:
-        for p, limit in zip(self.p, limits, strict=True):
-            if not np.isfinite(limit):  # no degree of freedom is left
-                continue
-            draw(limit, color=INK, linewidth=0.9, linestyle="--", zorder=1)
-            words = f"p = {p:g}"
-            if axis == "x":
-                beside(self.ax_, words, (limit, 1), (3, -2), xycoords=self.ax_.get_xaxis_transform(), va="top")
-            else:
-                beside(self.ax_, words, (1, limit), (0, 3), xycoords=self.ax_.get_yaxis_transform(), ha="right")
 
     def _draw_cells(self, ax: Any, row: int, measure: str, most: int | None, *, in_order: bool) -> None:
         values, scores = getattr(self.outliers, measure)[row], self.outliers.cell_scores[row]
@@ -222,7 +228,7 @@ class OutlierDisplay:
         names = [self.feature_names[j] for j in self.cells_]
         draw = upright_bars if in_order else lying_bars
         self.bars_ = draw(self.ax_, values[self.cells_], scores[self.cells_] > 0, names, MEASURES[measure])
-        self.ax_.set_title(self.names[row], loc="left", fontsize=11, color=INK, fontweight="bold")
+        self.ax_.set_title(clipped(self.names[row]), loc="left", fontsize=11, color=INK, fontweight="bold")
         told = f"$D^2$ = {self.outliers.distance[row]:.4g},   $\\log_{{10}} p$ = {self.outliers.log10_p_value[row]:.1f}"
         self.ax_.set_title(told, loc="right", fontsize=9, color=DIM)
 

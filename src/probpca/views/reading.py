@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probpca.errors import DataError, ShapeError
+from probpca.learning.choice.selection import Criterion, Selection
+from probpca.learning.selection import RULES, bic
+from probpca.learning.spectrum import Spectrum, log_likelihood_of
 from probpca.rows.block import dense_values
 from probpca.sources import open_source
 from probpca.sources.frames import as_text, is_frame
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from probpca.typing import Array
+
+SAME = 0.01
+"""Log-likelihoods that are no further apart are those of one model, in nats."""
 
 
 def require_fitted(display: type, estimator: Any, *needed: str) -> None:
@@ -89,6 +95,32 @@ def some_rows(X: Any, values: Array, positions: list[int]) -> Any:
     if hasattr(X, "iloc"):
         return X.iloc[positions]
     return X.take(positions) if hasattr(X, "take") else X[positions]
+
+
+def noise_along(estimator: Any) -> Any:
+    """Variance of the noise along each component, (q,); one number where all features have the same noise."""
+    noise = np.asarray(estimator.noise_variance_)
+    return noise if noise.ndim == 0 else np.square(estimator.components_) @ noise
+
+
+def own_bic(estimator: Any) -> Selection | None:
+    """BIC of fewer components than an exact fit has, which follows from its variances; None for other fits.
+
+    That it chooses the last number is said only if it has looked at more.
+    """
+    model, n = estimator.model_, float(estimator.n_samples_)
+    d, q = model.loadings.shape
+    if q < 3:  # too few for a curve
+        return None
+    unit = np.sqrt(np.broadcast_to(model.noise_variance, (d,)))
+    axes, above = model.rescale(1 / unit).principal_axes  # where the noise is 1 in every direction
+    spectrum = Spectrum(n, int(n), model.mean, 1 + np.square(above), axes, float(d - q), 0.0)
+    shift = -n * float(np.log(unit).sum())
+    if not abs(log_likelihood_of(spectrum, q) + shift - getattr(estimator, "log_likelihood_", np.nan)) < SAME:
+        return None
+    curve = bic(spectrum, q)
+    choice = curve.best if curve.best < q or estimator.rule_ == RULES["bic"] else None
+    return Selection((Criterion("bic", choice, curve.n_components, curve.score + shift),), n, d)
 
 
 def tried_level(level: float) -> float:

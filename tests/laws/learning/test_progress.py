@@ -4,11 +4,12 @@ import re
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 from oracles import spiked_rows
 from probpca import PPCA, BayesianPCA
 from probpca.learning.loop import Progress
-from probpca.learning.progress import ProgressBar
+from probpca.learning.progress import ProgressBar, steps_left
 
 
 @pytest.fixture
@@ -25,10 +26,26 @@ def test_what_is_maximised_has_its_name(kind, said, unsaid, holed, capsys):
     assert f", {unsaid} " not in told
 
 
-def test_no_time_left_is_promised_for_steps_that_may_not_be_made(capsys):
+@given(rate=st.floats(0.01, 0.999), start=st.floats(1.0, 1e6), tol=st.floats(1e-6, 0.5))
+def test_a_gain_that_shrinks_by_the_same_share_ends_when_it_is_said_to(rate, start, tol):
+    before, now = (Progress(k, 0.0, start * rate**k, 10**9, tol) for k in (3, 8))
+    left = steps_left(before, now)
+    assert start * rate ** (8 + left) <= max(tol, now.remaining) * (1 + 1e-6)
+    assert left == 0 or start * rate ** (8 + left) >= tol * (1 - 1e-6)
+
+
+def test_time_left_is_told_of_a_gain_that_shrinks(capsys):
     with ProgressBar(enabled=True) as bar:
         for step in range(5):
-            bar(Progress(step, -1.0, 0.1, max_iter=500))
+            bar(Progress(step, -1.0, 0.5**step, max_iter=500, tol=1e-3))
     last = capsys.readouterr().err.split("\r")[-1]
     assert last.startswith("step 4 of at most 500 [")
-    assert not re.search(r"\d\d<", last)
+    assert re.search(r"about \d\d:\d\d left\]", last)
+
+
+@pytest.mark.parametrize("gains", [(1.0, 1.0), (1.0, 2.0), (np.inf, 1.0), (1.0, 0.0), (1.0, np.nan)])
+def test_no_time_left_is_promised_where_nothing_is_known(gains):
+    before, now = (Progress(k, 0.0, gain, 500, 1e-3) for k, gain in enumerate(gains))
+    assert steps_left(before, now) is None
+    assert steps_left(before._replace(remaining=2.0), now._replace(remaining=1.0, tol=0.0)) is None
+    assert steps_left(before._replace(remaining=1.001), now._replace(remaining=1.0)) == 499  # it ends there anyway
