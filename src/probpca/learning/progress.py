@@ -88,18 +88,18 @@ class ProgressBar:
             told = f"step {{n_fmt}} of at most {progress.max_iter} [{{elapsed}}, {{rate_fmt}}{{postfix}}]"
             self._bar = _bar(bar_format=told, unit="step")
         self._bar.update(progress.iteration - self._bar.n)
-        words = f"{self._objective} {progress.log_likelihood:.6g}, to gain {progress.remaining:.2g}"
-        _say(self._bar, words + self._time_left(self._bar, progress))
+        gain = f", to gain {progress.remaining:.2g}" if math.isfinite(progress.remaining) else ""
+        said = f"{self._objective} {progress.log_likelihood:.6g}{gain}, {self._time_left(self._bar, progress)} left"
+        _say(self._bar, said)
 
     def _time_left(self, bar: tqdm[Any], now: Progress) -> str:
         if self._lately and now.iteration <= self._lately[-1].iteration:
             self._lately.clear()  # another fit begins
         steps = steps_left(self._lately[0], now) if self._lately else None
         self._lately.append(now)
-        if steps is None:
-            return ""
-        seconds = (time.time() - bar.start_t) / max(now.iteration, 1) * steps
-        return f", about {bar.format_interval(seconds)} left"
+        words, count = ("at most", now.max_iter - now.iteration) if steps is None else ("about", steps)
+        seconds = (time.time() - bar.start_t) / max(now.iteration, 1) * count
+        return f"{words} {bar.format_interval(seconds)}"
 
 
 class StageBar:

@@ -34,13 +34,14 @@ def test_a_gain_that_shrinks_by_the_same_share_ends_when_it_is_said_to(rate, sta
     assert left == 0 or start * rate ** (8 + left) >= tol * (1 - 1e-6)
 
 
-def test_time_left_is_told_of_a_gain_that_shrinks(capsys):
+@pytest.mark.parametrize(("rate", "said"), [(0.5, "about"), (1.0, "at most")])
+def test_time_left_is_told_by_a_gain_that_shrinks_or_by_the_last_step(capsys, rate, said):
     with ProgressBar(enabled=True) as bar:
         for step in range(5):
-            bar(Progress(step, -1.0, 0.5**step, max_iter=500, tol=1e-3))
+            bar(Progress(step, -1.0, rate**step, max_iter=500, tol=1e-3))
     last = capsys.readouterr().err.split("\r")[-1]
     assert last.startswith("step 4 of at most 500 [")
-    assert re.search(r"about \d\d:\d\d left\]", last)
+    assert re.search(rf"{said} \d\d:\d\d left\]", last)
 
 
 @pytest.mark.parametrize("gains", [(1.0, 1.0), (1.0, 2.0), (np.inf, 1.0), (1.0, 0.0), (1.0, np.nan)])
