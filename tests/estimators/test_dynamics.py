@@ -488,6 +488,9 @@ def test_a_column_without_a_cell_is_named(x):
     with pytest.warns(UserWarning, match=r"1 of 4 columns \(first: 1\)"):
         system = lds(1).fit(x)
     assert_array_equal(system.empty_features_, [1])
+    for std in (system.forecast(2).std, system.impute(x, return_std=True)[1]):  # of which nothing is known
+        assert np.isinf(std[:, 1]).all()
+        assert np.isfinite(std[:, [0, 2]]).all()
     assert np.isfinite(system.impute(x)).all()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from probpca.rows.sequences import is_several
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from probpca.inference.imputation import Imputed
     from probpca.inference.series import Innovations
     from probpca.learning import Status
     from probpca.models import StateSpace
@@ -36,6 +38,7 @@ class SeriesQueries(TransformerMixin):  # type: ignore[misc]
 
     model_: StateSpace
     status_: Status
+    empty_features_: Any
     last_states_: list[Gaussian]
     last_inputs_: Array | None
     tables_: list[Remembered]
@@ -169,21 +172,28 @@ class SeriesQueries(TransformerMixin):  # type: ignore[misc]
         else:
             found = series.forecast(self.model_, self._rows(X, inputs), horizon, future=future)
             tables, several = [Remembered.of(x) for x in (X if is_several(X) else [X])], is_several(X)
-        told = [SeriesForecast(one, table) for one, table in zip(found, tables, strict=True)]
+        known = [replace(one, unknown=self.empty_features_) for one in found]
+        told = [SeriesForecast(one, table) for one, table in zip(known, tables, strict=True)]
         return told if several else told[0]
 
     def impute(self, X: Any, *, inputs: Any = None, return_std: bool = False) -> Any:
         """Missing cells filled in from all of their sequence; with ``return_std`` also how unsure each one is."""
         rows = self._rows(X, inputs)
-        found = series.impute_series(self.model_, rows)
+        found = self._imputed(rows)
         values = answer(rows, X, found.values, like)
         return (values, answer(rows, X, found.std, like)) if return_std else values
 
     def impute_interval(self, X: Any, level: float = 0.95, *, inputs: Any = None) -> tuple[Any, Any]:
         """Lower and upper ends that hold each missing cell with probability ``level``; observed cells as they are."""
         rows = self._rows(X, inputs)
-        low, high = series.impute_series(self.model_, rows).interval(level)
+        low, high = self._imputed(rows).interval(level)
         return answer(rows, X, low, like), answer(rows, X, high, like)
+
+    def _imputed(self, rows: Sequences) -> Imputed:
+        """Of features of which nothing was ever observed nothing is known."""
+        found = series.impute_series(self.model_, rows)
+        unseen = np.isin(np.arange(self.model_.n_features), self.empty_features_)
+        return found._replace(std=np.where(unseen & (found.std > 0), np.inf, found.std))
 
     def anomalies(self, X: Any, *, inputs: Any = None) -> Any:
         """How far each step is from what the steps before it let expect, with p-values by step and by cell."""

@@ -21,7 +21,7 @@ from probpca.linalg.tridiagonal import solve_bidiagonal
 
 if TYPE_CHECKING:
     from probpca.models import Gaussian, LinearGaussian, StateSpace
-    from probpca.typing import Array
+    from probpca.typing import Array, Index
 
 
 @final
@@ -32,6 +32,7 @@ class Forecast:
     state_mean: Array  # (h, q)
     state_covariance: Array  # (h, q, q)
     emission: LinearGaussian
+    unknown: Index | None = None  # features of which nothing was ever observed
 
     @cached_property
     def mean(self) -> Array:
@@ -41,7 +42,9 @@ class Forecast:
     @cached_property
     def std(self) -> Array:
         """Standard deviation of each cell, noise included: (h, d)."""
-        return np.sqrt(cell_variances(self.emission, pack(self.state_covariance)))
+        std = np.sqrt(cell_variances(self.emission, pack(self.state_covariance)))
+        std[:, [] if self.unknown is None else self.unknown] = np.inf
+        return std
 
     @property
     def covariance(self) -> Array:
