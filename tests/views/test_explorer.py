@@ -92,7 +92,7 @@ def test_names_and_titles_stay_text(fitted, x, tmp_path):
         place = explorer(fitted, x, tmp_path / "evil.html", labels=labels, feature_names=names, title=title)
         assert [tag for tag, _ in read(place).tags] == [tag for tag, _ in plain.tags]
         loads_nothing(place)
-    assert read(place).data()["names"] == labels
+    assert read(place).data()["names"] == [label or None for label in labels]
 
 
 def test_it_is_small_and_needs_no_other_library(tmp_path, monkeypatch):
@@ -127,6 +127,6 @@ def test_what_cannot_be_shown_is_refused_in_words(fitted, x, tmp_path):
         explorer(PPCA(2), x, place)
     with pytest.raises(DataError, match="got object"):
         explorer(object(), x, place)
-    with pytest.raises(SourceError, match="a folder that does not exist"):
+    with pytest.raises(SourceError, match="there is no folder"):
         explorer(fitted, x, tmp_path / "nowhere" / "page.html")
     assert list(tmp_path.iterdir()) == []

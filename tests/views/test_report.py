@@ -128,6 +128,20 @@ def test_a_fit_that_has_not_converged_is_told(x, tmp_path):
 
 
 @quick
+def test_there_is_always_something_to_look_at_next(tmp_path):
+    plain = np.linspace(-1.7, 1.7, N)[:, None] + np.random.default_rng(1).uniform(-0.1, 0.1, (N, D))
+    flat, steep = np.column_stack([plain, np.full(N, 4.0)]), plain * np.geomspace(1, 100, D)
+    found = []
+    for x in (plain, flat, steep):
+        words = " ".join(read(report(PPCA(1).fit(x), x, tmp_path / "page.html")).words)
+        found.append([said in words for said in ("Nothing stands out", "1 column has one value only", "tenfold")])
+    assert found[0] == [True, False, False]
+    assert found[1] == [False, True, False]
+    assert found[2][0] is False
+    assert found[2][2] is True
+
+
+@quick
 def test_columns_of_any_size_have_a_report(x, tmp_path):
     x = x * 10.0 ** np.linspace(-60, 60, D)
     fitted = PPCA(2, standardize=True, random_state=0).fit(x)
@@ -154,7 +168,8 @@ def test_dataframes_bring_their_names(made, x, tmp_path):
     fitted = PPCA(Q, random_state=0).fit(frame).set_output(transform="pandas")
     data = read(report(fitted, frame, tmp_path / "page.html")).data()
     assert data["features"] == [f"c{j}" for j in range(D)]
-    assert data["names"][3] == "3"
+    assert data["names"] == [None] * N
+    assert data["rows"] == list(range(N))
 
 
 @quick
@@ -214,26 +229,39 @@ def test_names_and_titles_stay_text(x, tmp_path):
     x = np.nan_to_num(x, nan=100.0)
     fitted = PPCA(Q).fit(x)
     labels = [EVIL[i % len(EVIL)] for i in range(N)]
-    plain = read(report(fitted, x, tmp_path / "plain.html"))
+    plain = read(report(fitted, x, tmp_path / "plain.html", labels=["a"] * N))
     for title in EVIL:
         place = report(fitted, x, tmp_path / "evil.html", labels=labels, feature_names=EVIL, title=title)
         page = read(place)
         assert [tag for tag, _ in page.tags] == [tag for tag, _ in plain.tags]
         loads_nothing(place)
     data = page.data()
-    assert data["names"] == labels
+    assert data["names"] == [label or None for label in labels]
     assert data["features"] == [name or "(column 6)" for name in EVIL]
     assert "\u2028" not in place.read_text(encoding="utf-8").split('id="data"')[1].split("</script>")[0]
 
 
-@pytest.mark.parametrize("d", [8, 80])
-def test_charts_never_address_a_column_by_its_name(d):
-    names = [EVIL[j % len(EVIL)] for j in range(d)]
-    drawn = charts(np.array([3.0, 1.0]), np.array([0.6, 0.2]), np.linspace(0.1, 0.2, d), names, 10)
+@pytest.mark.parametrize("labels", [None, ["a"] * N])
+def test_the_number_of_a_row_stands_beside_its_name(fitted, x, tmp_path, labels):
+    place = report(fitted, x, tmp_path / "page.html", labels=labels)
+    table = place.read_text(encoding="utf-8").split('id="unusual"')[1].split("</table>")[0]
+    head, body = table.split("</thead>")
+    assert ("number</th>" in head) is (labels is not None)
+    assert len(re.findall("<t[hd]", body.split("</tr>")[0])) == len(re.findall("<t[hd] ", head))
+
+
+@pytest.mark.parametrize("q", [1, 2, 12, 13, 70])
+def test_components_are_numbered_by_whole_numbers(q):
+    drawn = charts(np.linspace(3.0, 1.0, q), np.full(q, 0.9 / q), 0.1, 80, 10)
     assert list(drawn) == ["scree", "latent", "distances", "cells", "causes"]
-    for chart in drawn.values():
-        chart["params"] = [param for param in chart.get("params", []) if param["name"] != "names"]
-        assert "hacked" not in str(chart)
+    (axis,) = [
+        layer["encoding"]["x"]["axis"] for layer in drawn["scree"]["layer"] if "axis" in layer["encoding"].get("x", {})
+    ]
+    ticks = axis["values"]
+    assert ticks[0] == 1
+    assert set(ticks) <= set(range(1, q + 1))
+    assert len(set(np.diff(ticks))) <= 1
+    assert min(q, 6) <= len(ticks) <= 12
 
 
 def test_it_is_small_and_loads_nothing(tmp_path):
@@ -283,7 +311,7 @@ def test_what_cannot_be_shown_is_refused_in_words(fitted, x, tmp_path):
         report(LinearDynamicalSystem(1, max_iter=5, tol=1e6, random_state=0).fit(x), x, place)
     with pytest.raises(SourceError, match="a table in memory"):
         report(fitted, "rows.csv", place)
-    with pytest.raises(SourceError, match="a folder that does not exist"):
+    with pytest.raises(SourceError, match="there is no folder"):
         report(fitted, x, tmp_path / "nowhere" / "page.html")
     assert list(tmp_path.iterdir()) == []
 

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from probpca.errors import ShapeError
 from probpca.views.pages.asking import ask_table, counted, model_data, row_data, taken
 from probpca.views.pages.packing import packed
-from probpca.views.pages.writing import bundle, write_page
+from probpca.views.pages.writing import bundle, page_place, write_page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,6 +43,7 @@ def explorer(  # noqa: PLR0913
     *,
     labels: Any = None,
     feature_names: Any = None,
+    row_numbers: Any = None,
     image_shape: Any = None,
     title: str | None = None,
 ) -> Path:
@@ -52,9 +53,9 @@ def explorer(  # noqa: PLR0913
     with the noise around it. A click on one of the rows ``X`` shows plausible neighbours of it: latent variables drawn
     from its posterior, then rows drawn from :math:`p(x \mid z)`.
 
-    ``X``, ``labels`` and ``feature_names`` are as ``report`` takes them. ``image_shape``, as (8, 8), draws rows as
-    images; ``"square"`` takes the square that has as many pixels as there are columns. Of more than 5,000 rows, or
-    600,000 numbers, a random share is shown, and the page says so. A file that is there already is replaced.
+    ``X``, names and ``row_numbers`` are as ``report`` takes them. ``image_shape``, as (8, 8), draws rows as images;
+    ``"square"`` takes the square that has as many pixels as there are columns. Of more than 5,000 rows, or 600,000
+    numbers, a random share is shown, and the page says so. A file that is there already is replaced.
 
     Examples
     --------
@@ -70,9 +71,10 @@ def explorer(  # noqa: PLR0913
     ...     page.name, page.stat().st_size < 2_000_000
     ('explorer.html', True)
     """
-    table = ask_table("explorer", estimator, X, labels, feature_names)
+    place = page_place(path)
+    table = ask_table("explorer", estimator, X, labels, feature_names, row_numbers)
     shape = _image_shape(image_shape, table.model.n_features)
-    n = len(table.rows)
+    n = len(table.names)
     shown = _choose_rows(table)
     belief = estimator.posterior(X if shown.size == n else taken(X, shown))
     kind = type(estimator).__name__
@@ -90,7 +92,8 @@ def explorer(  # noqa: PLR0913
         "width": float(ndtri(0.5 + LEVEL / 2)),
         "imageShape": shape,
     }
-    return write_page(path, "explorer", [bundle(*SCRIPTS)], data, {"title": escape(heading), "lead": escape(words)})
+    parts = {"title": heading, "lead": words, "counting": table.counting}
+    return write_page(place, "explorer", [bundle(*SCRIPTS)], data, {name: escape(said) for name, said in parts.items()})
 
 
 def _image_shape(asked: Any, d: int) -> tuple[int, int] | None:

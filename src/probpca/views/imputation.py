@@ -9,7 +9,8 @@ import numpy as np
 from probpca.errors import DataError, ShapeError
 from probpca.views.axes import CHOSEN, FAINT, INK, LINE, SHORTER, SMALL, clipped, frame, panels
 from probpca.views.marks import draw_endless
-from probpca.views.reading import by_name, names_of, require_fitted, row_names, some_rows, table_of, tried_level
+from probpca.views.naming import row_names
+from probpca.views.reading import by_name, names_of, require_fitted, some_rows, table_of, tried_level
 
 if TYPE_CHECKING:
     from probpca.typing import Array

@@ -11,7 +11,8 @@ from probpca.inference.intervals import central_interval
 from probpca.inference.posterior import posterior_covariance
 from probpca.views.axes import CHOSEN, FAINT, INK, SMALL, beside, frame, percent, place, whole_numbers
 from probpca.views.marks import colour_rows, name_points
-from probpca.views.reading import by_name, chosen, require_fitted, row_names, tried_level
+from probpca.views.naming import row_names
+from probpca.views.reading import by_name, chosen, require_fitted, tried_level
 from probpca.views.regions import ellipse, half_sides, region_of
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from probpca.views.axes import (
 )
 from probpca.views.bars import lying_bars, upright_bars
 from probpca.views.marks import draw_limits, name_points
-from probpca.views.reading import by_name, names_of, require_fitted, row_names
+from probpca.views.naming import row_names
+from probpca.views.reading import by_name, names_of, require_fitted
 
 if TYPE_CHECKING:
     from probpca.inference.outliers import Outliers

@@ -12,7 +12,7 @@ from probpca.learning.selection import RULES, bic
 from probpca.learning.spectrum import Spectrum, log_likelihood_of
 from probpca.rows.block import dense_values
 from probpca.sources import open_source
-from probpca.sources.frames import as_text, is_frame
+from probpca.sources.frames import is_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,14 +51,6 @@ def listed(what: str, given: Any, count: int) -> list[str]:
         msg = f"{what} must be {count} names; got {len(names)}."
         raise ShapeError(msg)
     return names
-
-
-def row_names(X: Any, given: Any, count: int) -> list[str]:
-    """Names of the rows: those given, those of a pandas index of text, or their numbers from 0."""
-    index = getattr(X, "index", None) if given is None else given
-    if given is None and (index is None or callable(index) or as_text(index) is None):
-        return [str(i) for i in range(count)]
-    return listed("names", index, count)
 
 
 def chosen(what: str, asked: Any, count: int) -> list[int]:

@@ -6,7 +6,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from probpca.views.pages.asking import ask_table, counted
-from probpca.views.pages.writing import bundle, write_page
+from probpca.views.pages.writing import bundle, page_place, write_page
+from probpca.views.reading import noise_along
 from probpca.views.report_charts import altair, charts, drawing_script
 from probpca.views.report_rows import MOST_COMPONENTS, ask_rows, rows_data
 from probpca.views.report_words import ODD, advice, facts_in_short, scree_note, summary_sentences, unusual_rows
@@ -17,16 +18,17 @@ if TYPE_CHECKING:
     from probpca.views.pages.asking import Table
     from probpca.views.report_rows import RowFacts
 
-SCRIPTS = ("reading.js", "words.js", "chooser.js", "report_model.js", "report.js")
+SCRIPTS = ("reading.js", "words.js", "chooser.js", "report_axes.js", "report_model.js", "report.js")
 
 
-def report(
+def report(  # noqa: PLR0913
     estimator: Any,
     X: Any,
     path: Any = "report.html",
     *,
     labels: Any = None,
     feature_names: Any = None,
+    row_numbers: Any = None,
     title: str | None = None,
 ) -> Path:
     """Write a page about a fitted ``PPCA`` or ``BayesianPCA`` and the rows ``X``; return where it is.
@@ -36,8 +38,9 @@ def report(
     not, an outlier. Everything is an answer of the estimator, and the one file needs no network.
 
     ``X`` is an array, a sparse matrix or a dataframe in memory, of which cells may be missing. ``labels`` name its rows
-    and ``feature_names`` its columns. Of more than 5,000 rows, or 300,000 cells, the page shows the most unusual and a
-    random share of the others, and says so. A file that is there already is replaced. Needs altair:
+    and ``feature_names`` its columns. Rows are also known by numbers: those of the index of pandas, else the places in
+    ``X``, from 0; ``row_numbers`` gives others. Of more than 5,000 rows, or 300,000 cells, the page shows the most
+    unusual and a random share of the others, and says so. A file that is there already is replaced. Needs altair:
     ``pip install 'probpca[report]'``.
 
     Examples
@@ -53,18 +56,21 @@ def report(
     ('report.html', True)
     """
     altair()
-    table = ask_table("report", estimator, X, labels, feature_names)
+    place = page_place(path)
+    table = ask_table("report", estimator, X, labels, feature_names, row_numbers)
     rows = ask_rows(estimator, X, table)
-    heading = f"{type(estimator).__name__} of {counted(len(table.rows), 'row')}" if title is None else str(title)
+    heading = f"{type(estimator).__name__} of {counted(len(table.names), 'row')}" if title is None else str(title)
     parts = {"title": escape(heading), **_words(estimator, table, rows)}
     scripts = [drawing_script(), bundle(*SCRIPTS)]
-    return write_page(path, "report", scripts, _data(estimator, table, rows), parts)
+    return write_page(place, "report", scripts, _data(estimator, table, rows), parts)
 
 
 def _words(estimator: Any, table: Table, rows: RowFacts) -> dict[str, str]:
     """The parts of the page that are there before any script runs."""
     tiles = [(escape(name), escape(value)) for name, value in facts_in_short(estimator, table, rows)]
     return {
+        "counting": escape(table.counting),
+        "numbered": '<th scope="col">number</th>' if table.named else "",
         "lead": escape(f"{type(estimator).__name__}: {table.size}"),
         "tiles": "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles),
         "sentences": "\n".join(f"<p>{escape(said)}</p>" for said in summary_sentences(estimator, table, rows)),
@@ -85,6 +91,6 @@ def _data(estimator: Any, table: Table, rows: RowFacts) -> dict[str, Any]:
         "mostComponents": MOST_COMPONENTS,
         "first": int((rows.shown == first).argmax()),
         "charts": charts(
-            estimator.explained_variance_, ratio, estimator.noise_variance_, table.features, rows.shown.size
+            estimator.explained_variance_, ratio, noise_along(estimator), len(table.features), rows.shown.size
         ),
     }

@@ -1,7 +1,7 @@
 """The charts of a report as Vega-Lite: where data come from by name, and how they are drawn.
 
 Colours are variables of the style sheet, so that light, dark and paper need one chart. Fields have names of their own:
-those of the columns of a table could mean something to Vega.
+those of the columns of a table could mean something to Vega, and are only known to the page, as ``names``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from probpca.typing import Array
 
 MOST_BARS = 40
@@ -20,13 +18,15 @@ MOST_BARS = 40
 CROWD = 120
 """More than these side by side are drawn smaller."""
 MANY = 1_000
-"""More points than these are drawn paler."""
+"""More points than these are drawn paler, but for the unusual ones."""
 LINE = 18
 """Height of a line, in pixels."""
 HEIGHT = 340
 """Of the other charts."""
 WIDEST_NAME = 170
 """Of a feature beside a chart, in pixels; what is longer is cut."""
+MOST_TICKS = 12
+"""Components that are numbered."""
 
 
 def altair() -> Any:
@@ -51,15 +51,15 @@ def drawing_script() -> str:
     return script.replace("\r\n", "\n").replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
-def charts(variance: Array, ratio: Array, noise: Any, names: Sequence[str], n_rows: int) -> dict[str, Any]:
-    """All of them, by name."""
+def charts(variance: Array, ratio: Array, noise: Any, d: int, n_rows: int) -> dict[str, Any]:
+    """All of them, by name, for rows of ``d`` columns."""
     alt = altair()
     drawn = {
         "scree": _scree(alt, variance, ratio, np.atleast_1d(noise)),
         "latent": _latent(alt, n_rows),
         "distances": _distances(alt, n_rows),
-        "cells": _cells_down(alt, names) if len(names) <= MOST_BARS else _cells_across(alt, names),
-        "causes": _causes(alt, names),
+        "cells": _cells_down(alt, d) if d <= MOST_BARS else _cells_across(alt, d),
+        "causes": _causes(alt),
     }
     return {name: _dressed(chart).to_dict() for name, chart in drawn.items()}
 
@@ -72,8 +72,12 @@ def _scree(alt: Any, variance: Array, ratio: Array, noise: Array) -> Any:
     ]
     scale = alt.Scale(type="log", nice=False, padding=12)
     ticks = alt.Axis(format="~g", tickCount=5, grid=False, domain=True)
+    whole = list(range(1, len(rows) + 1, 1 + len(rows) // MOST_TICKS))
     x = alt.X(
-        "k:Q", title="component", axis=alt.Axis(tickMinStep=1, grid=False), scale=alt.Scale(padding=14, nice=False)
+        "k:Q",
+        title="component",
+        axis=alt.Axis(values=whole, format="d", grid=False),
+        scale=alt.Scale(padding=14, nice=False),
     )
     y = alt.Y("variance:Q", title="variance along it", scale=scale, axis=ticks)
     tooltip = [
@@ -86,14 +90,25 @@ def _scree(alt: Any, variance: Array, ratio: Array, noise: Array) -> Any:
     line = base.mark_line(
         color="var(--row)", strokeWidth=1.5, point={"filled": True, "size": 60, "color": "var(--row)"}
     )
-    floor = alt.InlineData(values=[{"low": float(noise.min()), "high": float(noise.max())}])
-    ends = alt.Chart(floor).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
-    band = ends.mark_rect(color="var(--faint)", opacity=0.3)
-    rule = alt.Chart(floor).mark_rule(color="var(--muted)", strokeDash=[5, 4]).encode(y=alt.Y("high:Q", scale=scale))
-    word = "noise" if noise.min() == noise.max() else "noise of the columns"
-    text = alt.Chart(floor).mark_text(text=word, align="right", dx=-4, dy=-8, color="var(--muted)")
-    text = text.encode(x=alt.value("width"), y=alt.Y("high:Q", scale=scale))
-    return alt.layer(band, rule, line, text).properties(height=240, description=_scree_words(rows, noise))
+    floor = _noise_floor(alt, noise, len(rows), scale)
+    return alt.layer(*floor, line).properties(height=240, description=_scree_words(rows, noise))
+
+
+def _noise_floor(alt: Any, noise: Array, q: int, scale: Any) -> list[Any]:
+    """One line for all components, or one for each."""
+    low, high = np.arange(1, q + 1) - 0.4, np.arange(1, q + 1) + 0.4
+    if noise.size == 1:
+        low, high = low[:1], high[-1:]
+    lines = [
+        {"from": a, "to": b, "noise": v} for a, b, v in zip(low.tolist(), high.tolist(), noise.tolist(), strict=True)
+    ]
+    x, y = alt.X("from:Q", title="component"), alt.Y("noise:Q", scale=scale, title="variance along it")
+    rule = alt.Chart(alt.InlineData(values=lines)).mark_rule(color="var(--muted)", strokeDash=[5, 4])
+    word = alt.Chart(alt.InlineData(values=lines[-1:])).mark_text(
+        text="noise", align="right", dx=-4, dy=9, color="var(--muted)"
+    )
+    rule = rule.encode(x=x, x2="to:Q", y=y) if noise.size > 1 else rule.encode(y=y)
+    return [rule, word.encode(x=alt.value("width"), y=y)]
 
 
 def _scree_words(rows: list[dict[str, Any]], noise: Array) -> str:
@@ -111,7 +126,7 @@ def _points(alt: Any, x: Any, y: Any, n_rows: int) -> Any:
         color=alt.Color("kind:N", legend=None, scale=alt.Scale(**kinds, range=["var(--row)", "var(--odd)"])),
         shape=alt.Shape("kind:N", legend=None, scale=alt.Scale(**kinds, range=["circle", "triangle-up"])),
         size=alt.Size("kind:O", legend=None, scale=alt.Scale(**kinds, range=[34, 60])),
-        opacity=alt.value(0.7 if n_rows <= MANY else 0.35),
+        opacity=alt.condition("datum.kind === 'unusual'", alt.value(0.9), alt.value(0.7 if n_rows <= MANY else 0.35)),
         tooltip=[alt.Tooltip("name:N", title="row"), alt.Tooltip("said:N", title="p")],
     )
     chosen = alt.Chart(alt.NamedData("chosen")).mark_point(filled=False, size=200, strokeWidth=2, color="var(--chosen)")
@@ -135,10 +150,7 @@ def _distances(alt: Any, n_rows: int) -> Any:
     # Squared distances spread over powers of ten, and some are zero.
     root = alt.Scale(type="symlog", constant=1, nice=False, zero=False, padding=8)
     axis = alt.Axis(
-        labelExpr="format(datum.value, '~s')",
-        values=[0.0, *(base * 10.0**power for power in range(13) for base in (1, 2, 5))],
-        labelOverlap="greedy",
-        labelSeparation=6,
+        labelExpr="format(datum.value, datum.value < 1000 ? '.3~g' : '.3~s')", labelOverlap="greedy", labelSeparation=6
     )
     x = alt.X("inside:Q", scale=root, title="within the components (T\u00b2)", axis=axis)
     y = alt.Y("outside:Q", scale=root, title="off them (residual)", axis=axis)
@@ -172,25 +184,25 @@ def _cells(alt: Any, along: dict[str, Any], value: str, mark: Any, size: float =
     return alt.layer(rule, fitted, points).properties(description=words)
 
 
-def _cells_down(alt: Any, names: Sequence[str]) -> Any:
+def _cells_down(alt: Any, d: int) -> Any:
     axis = alt.Axis(labelExpr="names[datum.value]", labelLimit=WIDEST_NAME, grid=True, ticks=False, domain=False)
     y = alt.Y("j:O", title=None, axis=axis)
     chart = _cells(
         alt, {"y": y}, "x", lambda base: base.mark_tick(color="var(--muted)", thickness=2, size=12, aria=False)
     )
-    return chart.add_params(_names(alt, names)).properties(height=max(LINE * len(names), HEIGHT))
+    return chart.properties(height=max(LINE * d, HEIGHT))
 
 
-def _cells_across(alt: Any, names: Sequence[str]) -> Any:
+def _cells_across(alt: Any, d: int) -> Any:
     axis = alt.Axis(labelExpr="names[datum.value]", labelLimit=90, tickMinStep=1, grid=False, labelOverlap=True)
-    x = alt.X("j:Q", title=None, axis=axis, scale=alt.Scale(domain=[0, len(names) - 1], nice=False, padding=8))
-    line = {"color": "var(--muted)", "strokeWidth": 1.5 if len(names) <= CROWD else 0.6, "aria": False}
-    size = 44 if len(names) <= CROWD else 14
+    x = alt.X("j:Q", title=None, axis=axis, scale=alt.Scale(domain=[0, d - 1], nice=False, padding=8))
+    line = {"color": "var(--muted)", "strokeWidth": 1.5 if d <= CROWD else 0.6, "aria": False}
+    size = 44 if d <= CROWD else 14
     chart = _cells(alt, {"x": x}, "y", lambda base: base.mark_line(**line), size)
-    return chart.add_params(_names(alt, names)).properties(height=HEIGHT)
+    return chart.properties(height=HEIGHT)
 
 
-def _causes(alt: Any, names: Sequence[str]) -> Any:
+def _causes(alt: Any) -> Any:
     kinds = {"domain": ["more", "less"], "range": ["var(--odd)", "var(--row)"]}
     axis = alt.Axis(labelExpr="names[datum.value]", labelLimit=WIDEST_NAME, ticks=False, domain=False)
     base = alt.Chart(alt.NamedData("causes")).encode(
@@ -207,11 +219,7 @@ def _causes(alt: Any, names: Sequence[str]) -> Any:
     )
     text = base.mark_text(align="left", dx=5, color="var(--muted)").encode(x="end:Q", text="z:N")
     words = "Cells with the largest shares in the distance of the chosen row, each with its z-score."
-    return alt.layer(bars, text).add_params(_names(alt, names)).properties(height=HEIGHT, description=words)
-
-
-def _names(alt: Any, names: Sequence[str]) -> Any:
-    return alt.param(name="names", value=list(names))
+    return alt.layer(bars, text).properties(height=HEIGHT, description=words)
 
 
 def _dressed(chart: Any) -> Any:

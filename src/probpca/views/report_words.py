@@ -82,8 +82,14 @@ def summary_sentences(estimator: Any, table: Table, rows: RowFacts) -> Iterator[
 
 
 def advice(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
-    """What to look at next, given what was found."""
+    """What to look at next, given what was found; some row, if nothing was."""
+    found = list(_findings(estimator, table, rows))
+    yield from found or ["Nothing stands out. Choose any row to see where it lies, and how its cells go together."]
+
+
+def _findings(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
     n = table.cells.shape[0]
+    reach = np.fmax.reduce(table.cells) - np.fmin.reduce(table.cells)  # NaN if nothing was observed
     if not estimator.converged_:
         yield "The fit has not converged: let it go on before you rely on these numbers."
     if _odd(rows) > 3 * ODD * n + 3:
@@ -93,11 +99,15 @@ def advice(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
         )
     elif _odd(rows):
         yield "Choose rows from the table of unusual rows, and see which cells make them so."
-    if table.scale.max() > 10 * table.scale.min() and np.ndim(estimator.noise_variance_) == 0:
+    scale = table.scale[reach > 0]
+    if scale.size and scale.max() > 10 * scale.min() and np.ndim(estimator.noise_variance_) == 0:
         yield (
             "Columns differ more than tenfold in spread, so that those of large numbers decide the components. If "
             "units are arbitrary, fit with standardize=True."
         )
+    same = int((reach == 0).sum()) if n > 1 else 0
+    if same:
+        yield f"{counted(same, 'column')} {'has' if same == 1 else 'have'} one value only, which tells no rows apart."
     empty = getattr(estimator, "empty_features_", np.empty(0))
     if len(empty):
         yield f"{counted(len(empty), 'column')} had no value at all in the fit; nothing can be said about their cells."
@@ -117,7 +127,7 @@ def unusual_rows(table: Table, rows: RowFacts) -> Iterator[str]:
         scores = found.cell_scores[i]
         worst = None if np.isnan(scores).all() else int(np.nanargmax(np.abs(scores)))
         cells = [
-            f"{i}",
+            *([f"{table.numbers[i]:,}"] if table.named else []),
             f"{found.distance[i]:.4g}",
             f"{int(np.isfinite(table.cells[i]).sum())}",
             probability(found.log10_p_value[i]),
@@ -125,18 +135,20 @@ def unusual_rows(table: Table, rows: RowFacts) -> Iterator[str]:
             _part(found.residual_p_value[i]),
         ]
         tail = ["", ""] if worst is None else [table.features[worst], _signed(f"{scores[worst]:+.1f}")]
-        called = escape(table.rows[i] if table.rows[i].strip() else f"row {i}")
-        name = f'<th scope="row"><button type="button" data-row="{place[int(i)]}">{called}</button></th>'
-        numbers = "".join(f"<td>{cell}</td>" for cell in cells)
-        yield f'<tr>{name}{numbers}<td class="word">{escape(tail[0])}</td><td>{tail[1]}</td></tr>'
+        called, column = escape(table.called(i)), escape(tail[0])
+        button = f'<button type="button" data-row="{place[int(i)]}" title="{called}">{called}</button>'
+        numbers = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        yield (
+            f'<tr><th scope="row">{button}</th>{numbers}<td class="word" title="{column}">{column}</td>'
+            f"<td>{tail[1]}</td></tr>"
+        )
 
 
 def scree_note(noise: Any) -> str:
     """How to read the chart of the components."""
     told = "The variance of a row along each component, on a logarithmic scale."
-    if np.ndim(noise) == 0:
-        return f"{told} What rests on the dashed line is no more than noise."
-    return f"{told} Each column has noise of its own: the band holds all of them."
+    line = "the dashed line" if np.ndim(noise) == 0 else "its dashed line, for each column has noise of its own,"
+    return f"{told} What rests on {line} is no more than noise."
 
 
 def _components(estimator: Any, d: int) -> str:
@@ -150,7 +162,7 @@ def _components(estimator: Any, d: int) -> str:
 
 
 def _part(p: float) -> str:
-    return probability(np.log10(p)) if p > 0 else "0"
+    return probability(np.log10(p)) if p > 0 else f"< 10{'-300'.translate(RAISED)}"
 
 
 def _odd(rows: RowFacts) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,8 @@ class Gathered(NamedTuple):
     """Rows that are held in memory."""
 
     values: Any  # (n, d)
-    labels: list[str]
+    numbers: Any  # in the file, counted from 1: (n,)
+    labels: list[Any]  # None for rows without one
     every: int  # one of so many rows was kept
 
 
@@ -30,9 +32,12 @@ def run(args: Any) -> None:
     opened = open_both(args)
     with ProgressBar(enabled=is_watched()) as bar:
         rows = _gather(opened, watching(bar))
+    title = args.title
     if rows.every > 1:
         note(f"the table is large: the page is made of one row in {rows.every:,}.")
-    options = {"labels": rows.labels, "feature_names": list(opened.fitted.features), "title": args.title}
+        title = title or f"One row in {rows.every:,} of {opened.table.place.name}"
+    options = {"labels": rows.labels, "row_numbers": rows.numbers, "title": title}
+    options["feature_names"] = list(opened.fitted.features)
     if args.command == "explorer":
         options["image_shape"] = None if args.image_shape is None else tuple(args.image_shape)
     write = getattr(import_module(f"probpca.views.{args.command}"), args.command)
@@ -45,22 +50,23 @@ def run(args: Any) -> None:
 
 def _gather(opened: Opened, watch: Any) -> Gathered:
     """The rows; whenever they become too many, every second one is dropped."""
-    every, parts = 1, list[tuple[Any, list[str], Any]]()
+    every, parts = 1, list[tuple[Any, list[Any], Any]]()
 
-    def question(batch: Batch) -> tuple[Any, list[str], Any]:
-        numbers = np.arange(batch.start, batch.start + len(batch.values))
-        return batch.values, list(map(str, opened.labels(batch))), numbers
+    def question(batch: Batch) -> tuple[Any, list[Any], Any]:
+        n = len(batch.values)
+        labels = [None] * n if opened.label is None else batch.columns.column(opened.label).to_pylist()
+        return batch.values, labels, np.arange(batch.start, batch.start + n)
 
     for part in opened.ask(question, watch):
         parts.append(_thinned(part, every))
         while sum(values.size for values, _, _ in parts) > HELD_CELLS:
             every *= 2
             parts = [_thinned(kept, every) for kept in parts]
-    values = np.concatenate([values for values, _, _ in parts])
-    return Gathered(values, [label for _, labels, _ in parts for label in labels], every)
+    values, labels, numbers = zip(*parts, strict=True)
+    return Gathered(np.concatenate(values), 1 + np.concatenate(numbers), list(chain.from_iterable(labels)), every)
 
 
-def _thinned(part: tuple[Any, list[str], Any], every: int) -> tuple[Any, list[str], Any]:
+def _thinned(part: tuple[Any, list[Any], Any], every: int) -> tuple[Any, list[Any], Any]:
     values, labels, numbers = part
     kept = np.flatnonzero(numbers % every == 0)
     return values[kept], [labels[i] for i in kept], numbers[kept]

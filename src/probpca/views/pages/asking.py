@@ -9,8 +9,9 @@ import numpy as np
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.models import LinearGaussian
 from probpca.sources.opening import is_table
+from probpca.views.naming import labels_of, numbers_of, text_of
 from probpca.views.pages.packing import packed, rounded
-from probpca.views.reading import listed, names_of, row_names, table_of
+from probpca.views.reading import names_of, table_of
 
 if TYPE_CHECKING:
     from probpca.typing import Array, Index
@@ -21,7 +22,8 @@ class Table(NamedTuple):
 
     model: LinearGaussian
     cells: Array  # NaN where missing: (n, d)
-    rows: list[str]  # n names
+    numbers: Index  # by which people know the rows: (n,)
+    names: list[str | None]  # of the rows, where they have one: n
     features: list[str]  # d names
 
     @property
@@ -36,6 +38,20 @@ class Table(NamedTuple):
         """Standard deviation of each feature in the model: (d,)."""
         return np.sqrt(self.model.covariance.diag())
 
+    @property
+    def named(self) -> bool:
+        """Has any row a name?"""
+        return any(self.names)
+
+    @property
+    def counting(self) -> str:
+        """How to ask for a row."""
+        return f"{'a name, or a number' if self.named else 'a number'}; the first is row {self.numbers[0]:,}"
+
+    def called(self, i: int) -> str:
+        """A row by its name, or by its number."""
+        return self.names[i] or f"row {self.numbers[i]:,}"
+
     def scaled(self, values: Array) -> Array:
         """Values in standard deviations of their feature from its mean: (k, d)."""
         return (values - self.model.mean) / self.scale
@@ -46,7 +62,7 @@ def counted(number: float, noun: str) -> str:
     return f"{number:,.12g} {noun}" + ("" if number == 1 else "s")
 
 
-def ask_table(page: str, estimator: Any, X: Any, labels: Any, feature_names: Any) -> Table:
+def ask_table(page: str, estimator: Any, X: Any, labels: Any, feature_names: Any, row_numbers: Any) -> Table:
     """Make sure that there is a fitted model, that the rows are at hand, and that names are as many as they name."""
     model = _model_of(page, estimator)
     if not is_table(X):
@@ -60,10 +76,9 @@ def ask_table(page: str, estimator: Any, X: Any, labels: Any, feature_names: Any
     if n == 0:
         msg = f"{page} needs at least one row; got a table without rows."
         raise ShapeError(msg)
-    rows = row_names(X, None, n) if labels is None else listed("labels", labels, n)
-    features = names_of(estimator, feature_names)
-    features = [name if name.strip() else f"(column {j})" for j, name in enumerate(features)]
-    return Table(model, cells, rows, features)
+    given = None if feature_names is None else map(text_of, feature_names)
+    features = [name if name.strip() else f"(column {j})" for j, name in enumerate(names_of(estimator, given))]
+    return Table(model, cells, numbers_of(X, row_numbers, n), labels_of(X, labels, n), features)
 
 
 def taken(X: Any, rows: Index) -> Any:
@@ -90,8 +105,8 @@ def model_data(table: Table) -> dict[str, Any]:
 
 
 def row_data(table: Table, chosen: Index) -> dict[str, Any]:
-    """Which rows of the table a page has, and what they are called."""
-    return {"rows": chosen.tolist(), "names": [table.rows[i] for i in chosen]}
+    """The rows that a page has: their numbers, and their names where they have one."""
+    return {"rows": table.numbers[chosen].tolist(), "names": [table.names[i] for i in chosen]}
 
 
 def _model_of(page: str, estimator: Any) -> LinearGaussian:

@@ -6,12 +6,20 @@ function fillChooser(names) {
   document.getElementById("row-names").replaceChildren(...options);
 }
 
-/** The place of a row by its name, or by its number in the table; -1 if there is none. */
+/** The place of a row by its name, or by its number in the table, 1200 or 1,200; -1 if there is none. */
 function findRow(names, rows, text) {
   const place = names.indexOf(text);
-  if (place >= 0 || text.trim() === "") return place;
-  const number = /^(?:row )?(\d+)$/.exec(text.trim());
-  return number ? rows.indexOf(Number(number[1])) : -1;
+  if (place >= 0) return place;
+  const number = /^(?:row )?(-?(?:\d{1,3}(?:,\d{3})+|\d+))$/i.exec(text.trim());
+  return number ? rows.indexOf(Number(number[1].replaceAll(",", ""))) : -1;
+}
+
+/** Write the name of the chosen row; all of it is told where the pointer rests. */
+function sayChosen(name) {
+  const input = document.getElementById("row");
+  input.value = name;
+  input.title = name;
+  input.setCustomValidity("");
 }
 
 function listenToChooser(names, rows, current, choose) {
@@ -19,7 +27,9 @@ function listenToChooser(names, rows, current, choose) {
   const look = () => {
     const place = findRow(names, rows, input.value);
     input.setCustomValidity(place < 0 ? "No row of this page has that name or number." : "");
-    if (place >= 0 && place !== current()) choose(place);
+    if (place < 0) return;
+    if (place === current()) sayChosen(names[place]);
+    else choose(place);
   };
   input.addEventListener("change", () => {
     look();

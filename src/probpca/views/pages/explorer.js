@@ -16,7 +16,10 @@ function sayComponent(k) {
   return `component ${k + 1} (${say(100 * data.ratio[k], 3)} %)`;
 }
 
+/** Drawings are as wide as the room they have, so that their letters keep their size. */
 function drawPlane() {
+  fitPlane(plane, model.q);
+  fitProfile(document.getElementById("profile"), data.features);
   scales = planeScales(model, state.a, state.b);
   const words = { across: sayComponent(state.a), up: model.q === 1 ? "" : sayComponent(state.b) };
   const chosen = svg("g", { id: "chosen", "aria-hidden": "true" });
@@ -95,7 +98,7 @@ function listNumbers() {
     const half = data.width * data.noise[j];
     const values = [x[j], x[j] - half, x[j] + half, ...(row ? [row[j], ...state.draws.map((draw) => draw.x[j])] : [])];
     const line = document.createElement("tr");
-    line.append(element("th", name, { scope: "row" }), ...values.map((value) => element("td", say(unit(j, value), 5) || "missing")));
+    line.append(element("th", name, { scope: "row", title: name }), ...values.map((value) => element("td", say(unit(j, value), 5) || "missing")));
     return line;
   });
   document.getElementById("number-table").replaceChildren(...lines);
@@ -117,8 +120,7 @@ function choose(row) {
   state.row = row;
   state.z = Float64Array.from(model.latentOf(row));
   state.round = 0;
-  document.getElementById("row").value = model.names[row];
-  document.getElementById("row").setCustomValidity("");
+  sayChosen(model.names[row]);
   document.getElementById("again").disabled = false;
   drawNeighbours();
 }
@@ -127,7 +129,7 @@ function choose(row) {
 function drawNeighbours() {
   const normal = normals(1 + data.rows[state.row] * 1009 + state.round * 7919);
   state.draws = Array.from({ length: N_DRAWS }, () => drawNeighbour(data, model, state.row, normal));
-  write("neighbours-note", `${N_DRAWS} rows that could as well have been in the place of ${sayName(data, model.names, state.row)}, as far as the model knows.`);
+  write("neighbours-note", `${N_DRAWS} rows that could as well have been in the place of ${model.names[state.row]}, as far as the model knows.`);
   if (pixels) showNeighbourPictures();
   markRow();
   show();
@@ -168,6 +170,7 @@ function listen() {
     state.round += 1;
     drawNeighbours();
   });
+  window.addEventListener("resize", drawPlane);
   for (const [id, field] of [["across", "a"], ["up", "b"]]) {
     document.getElementById(id).addEventListener("change", (event) => {
       state[field] = Number(event.target.value);

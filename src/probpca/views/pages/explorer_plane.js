@@ -2,6 +2,18 @@
 // The plane of two components: axes, rows, and the point that is dragged.
 
 const PLANE = { width: 560, height: 480, left: 44, right: 12, top: 10, bottom: 40 };
+const NARROWEST = 260;
+
+/** The width that an element has on the screen, in pixels. */
+function widthOf(place) {
+  return Math.max(place.clientWidth, NARROWEST);
+}
+
+function fitPlane(plane, q) {
+  PLANE.width = widthOf(plane);
+  PLANE.height = q === 1 ? 180 : Math.min(480, Math.round(0.9 * PLANE.width));
+  plane.setAttribute("viewBox", `0 0 ${PLANE.width} ${PLANE.height}`);
+}
 
 function svg(tag, attributes = {}, text = "") {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -28,6 +40,21 @@ function roundNumbers([low, high], count = 6) {
   return found;
 }
 
+/** How wide the widest number is when it is written. */
+function widestOf(values) {
+  return Math.max(...values.map((value) => widthOfText(say(value, 3))));
+}
+
+/** As many round numbers as have room side by side, in pixels. */
+function fittingNumbers(reach, room) {
+  let found = [];
+  for (let count = 8; count >= 2; count -= 1) {
+    found = roundNumbers(reach, count);
+    if (found.length * (widestOf(found) + 12) <= room) break;
+  }
+  return found;
+}
+
 /** What a component ranges over: its rows with a margin, and at least the prior. */
 function reachOf(model, k) {
   let [low, high] = [-3.2, 3.2];
@@ -39,8 +66,9 @@ function reachOf(model, k) {
 }
 
 function planeScales(model, a, b) {
-  const { width, height, left, right, top, bottom } = PLANE;
   const up = model.q === 1 ? [-1, 1] : reachOf(model, b);
+  PLANE.left = 30 + widestOf(roundNumbers(up, 8));
+  const { width, height, left, right, top, bottom } = PLANE;
   return {
     x: linear(reachOf(model, a), [left, width - right]),
     y: linear(up, [height - bottom, top]),
@@ -52,7 +80,7 @@ function planeScales(model, a, b) {
 function planeAxes(scales, words) {
   const { width, height, left, right, top, bottom } = PLANE;
   const made = svg("g", { "aria-hidden": "true" });
-  for (const value of roundNumbers(scales.across, 8)) {
+  for (const value of fittingNumbers(scales.across, width - left)) {
     const x = scales.x(value);
     made.append(svg("line", { class: "axis", x1: x, x2: x, y1: top, y2: height - bottom }));
     made.append(svg("text", { class: "tick", x, y: height - bottom + 16, "text-anchor": "middle" }, say(value, 3)));

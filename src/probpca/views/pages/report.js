@@ -5,6 +5,7 @@ const MOST_CAUSES = 12;
 const MOST_CELLS = 300;
 const data = readData();
 const known = openRows(data);
+const CLIPPED = 40;
 const views = {};
 const state = { row: data.first, a: 0, b: Math.min(1, known.q - 1), own: data.sameUnits };
 
@@ -42,9 +43,11 @@ function datasetsOf(id) {
 async function draw(id, change = () => {}) {
   const spec = JSON.parse(JSON.stringify(data.charts[id]));
   spec.datasets = { ...spec.datasets, ...datasetsOf(id) };
+  const place = document.getElementById(id);
+  fitNames(spec, data.features, place.clientWidth);
   change(spec);
-  const options = { actions: false, renderer: "svg", ast: true, mode: "vega-lite" };
-  const { view } = await vegaEmbed(document.getElementById(id), spec, options);
+  const options = { actions: false, renderer: "svg", ast: true, mode: "vega-lite", patch: tellNames };
+  const { view } = await vegaEmbed(place, spec, options);
   const old = views[id];
   views[id] = view;
   if (old) old.finalize();
@@ -54,9 +57,7 @@ async function draw(id, change = () => {}) {
 }
 
 function title(spec, channel, words) {
-  for (const layer of spec.layer) {
-    if (layer.encoding[channel]) layer.encoding[channel].title = words;
-  }
+  for (const encoded of encodedIn(spec, channel)) encoded.title = words;
 }
 
 function sayComponent(k) {
@@ -67,6 +68,15 @@ function drawLatent() {
   return draw("latent", (spec) => {
     title(spec, "x", sayComponent(state.a));
     title(spec, "y", known.q === 1 ? "number of the row" : sayComponent(state.b));
+  });
+}
+
+function drawDistances() {
+  return draw("distances", (spec) => {
+    for (const [channel, values] of [["x", data.inside], ["y", data.outside]]) {
+      const ticks = distanceTicks(values);
+      for (const encoded of encodedIn(spec, channel)) if (encoded.axis && ticks) encoded.axis.values = ticks;
+    }
   });
 }
 
@@ -88,7 +98,7 @@ function showRow() {
 /** Cells that are drawn: all of them, or those with the largest shares; an interval without ends is not drawn. */
 function shownCells(cells) {
   const hidden = Math.max(cells.length - MOST_CELLS, 0);
-  const open = cells.filter((cell) => cell.isOpen).map((cell) => cell.name);
+  const open = cells.filter((cell) => cell.isOpen).map((cell) => clip(cell.name, CLIPPED));
   const notes = [];
   if (hidden) notes.push(`${MOST_CELLS} of ${cells.length} cells are drawn: those with the largest shares in D\u00b2.`);
   if (open.length) notes.push(`Nothing was ever observed of ${open.slice(0, 5).join(", ")}${open.length > 5 ? " and others" : ""}: the value may be anything.`);
@@ -98,8 +108,10 @@ function shownCells(cells) {
   return drawn.map((cell) => (cell.isOpen ? { ...cell, low: null, high: null } : cell));
 }
 
+/** Cells with the largest shares; a row of which nothing was observed has words in their place. */
 function causesOf(cells) {
   const seen = cells.filter((cell) => cell.kind === "observed");
+  if (seen.length === 0) return [{ k: 0, j: -1, name: "", share: 0, end: 0, kind: "more", z: "nothing was observed" }];
   seen.sort((one, other) => Math.abs(other.share) - Math.abs(one.share));
   return seen.slice(0, MOST_CAUSES).map((cell, k) => ({
     k,
@@ -114,10 +126,11 @@ function causesOf(cells) {
 
 function sayRow(cells) {
   const i = state.row;
-  document.getElementById("row").value = known.names[i];
-  document.getElementById("row").setCustomValidity("");
-  write("chosen-name", data.names[i] === String(data.rows[i]) ? `Row ${data.rows[i]}` : `${known.names[i]}, row ${data.rows[i]}`);
-  write("verdict", verdict(cells));
+  const number = sayNumber(data.rows[i]);
+  sayChosen(known.names[i]);
+  write("chosen-name", data.names[i] === null ? number.replace("r", "R") : `${data.names[i]}, ${number}`);
+  write("verdict", verdict(cells, (name) => clip(name, CLIPPED)));
+  document.getElementById("verdict").title = cells.some((cell) => cell.name.length > CLIPPED) ? verdict(cells, (name) => name) : "";
   sayPlace();
   sayNumbers(cells);
   if (document.getElementById("all-cells").open) listCells();
@@ -126,7 +139,7 @@ function sayRow(cells) {
   }
 }
 
-function verdict(cells) {
+function verdict(cells, sayColumn) {
   const i = state.row;
   const seen = cells.filter((cell) => cell.kind === "observed");
   const filled = cells.length - seen.length;
@@ -135,7 +148,7 @@ function verdict(cells) {
   const p = sayProbability(data.p[i], data.log10p[i]);
   const far = `a row of the model lies at least this far off with probability ${p}.`;
   if (data.p[i] >= data.odd) return `Not unusual: ${far}${holes}`;
-  const worst = causesOf(cells).slice(0, 3).map((cause) => `${cause.name} (${cause.z})`).join(", ");
+  const worst = causesOf(cells).slice(0, 3).map((cause) => `${sayColumn(cause.name)} (${cause.z})`).join(", ");
   return `Unusual: ${far} ${whereOff(i)} The largest shares: ${worst}.${holes}`;
 }
 
@@ -159,9 +172,9 @@ function sayNumbers(cells) {
   const i = state.row;
   const seen = cells.filter((cell) => cell.kind === "observed").length;
   const lines = [
-    ["distance D\u00b2", say(data.distance[i]), `p = ${sayProbability(data.p[i], data.log10p[i])}, of ${seen} cells`],
-    ["within, T\u00b2", say(data.inside[i]), `p = ${sayProbability(data.insideP[i])}`],
-    ["off, residual", say(data.outside[i]), `p = ${sayProbability(data.outsideP[i])}`],
+    ["distance D\u00b2", say(data.distance[i]), `${sayP(data.p[i], data.log10p[i])}, of ${counted(seen, "cell")}`],
+    ["within, T\u00b2", say(data.inside[i]), sayP(data.insideP[i])],
+    ["off, residual", say(data.outside[i]), sayP(data.outsideP[i])],
   ];
   const made = lines.flatMap(([name, value, p]) => [element("dt", name), element("dd", value), element("dd", p)]);
   document.getElementById("numbers").replaceChildren(...made);
@@ -173,7 +186,7 @@ function listCells() {
     const ends = isMissing ? [say(cell.low), say(cell.high)] : ["", ""];
     const causes = isMissing ? ["", ""] : [saySigned(cell.share, 3), saySigned(cell.score, 3)];
     const line = document.createElement("tr");
-    line.append(element("th", cell.name, { scope: "row" }));
+    line.append(element("th", cell.name, { scope: "row", title: cell.name }));
     line.append(...[say(cell.value, 5), cell.kind, ...ends, ...causes].map((text) => element("td", text)));
     return line;
   });
@@ -212,7 +225,7 @@ async function start() {
   if (data.charts.cells.layer[0].encoding.y2) write("fit-key", "\u2014");
   document.getElementById("units").value = state.own ? "own" : "sd";
   fillChooser(known.names);
-  await Promise.all([draw("scree"), drawLatent(), draw("distances"), drawCells(), draw("causes")]);
+  await Promise.all([draw("scree"), drawLatent(), drawDistances(), drawCells(), draw("causes")]);
   listen();
   sayRow(cellsOf(data, known, state.row, state.own));
   document.body.dataset.ready = "true";

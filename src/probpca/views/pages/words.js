@@ -32,6 +32,11 @@ function sayProbability(p, log10 = Math.log10(p)) {
   return lead === "10.0" ? `1.0 \u00d7 10${superscript(power + 1)}` : `${lead} \u00d7 10${superscript(power)}`;
 }
 
+/** The same with its sign; 0 is what is too small to be known. */
+function sayP(p, log10) {
+  return p > 0 || log10 !== undefined ? `p = ${sayProbability(p, log10)}` : `p < 10${superscript(-300)}`;
+}
+
 function element(tag, text, attributes = {}) {
   const made = document.createElement(tag);
   made.textContent = text;
@@ -43,19 +48,46 @@ function write(id, text) {
   document.getElementById(id).textContent = text;
 }
 
-/** A name for each row that no other row has. */
-function distinctNames(names, rows) {
-  const count = new Map();
-  for (const name of names) count.set(name, (count.get(name) || 0) + 1);
-  return names.map((name, i) => {
-    if (name.trim() === "") return `row ${rows[i]}`;
-    return count.get(name) > 1 ? `${name} (row ${rows[i]})` : name;
-  });
+/** A row by its number in the table. */
+function sayNumber(number) {
+  return `row ${number.toLocaleString("en-US")}`;
 }
 
-/** Rows without a name are called by their number. */
-function sayName(data, names, i) {
-  return names[i] === String(data.rows[i]) ? `row ${names[i]}` : names[i];
+/** A name for each row that no other row has: rows without one, null, are called by their number. */
+function distinctNames(names, rows) {
+  const said = names.map((name, i) => name ?? sayNumber(rows[i]));
+  const count = new Map();
+  for (const name of said) count.set(name, (count.get(name) || 0) + 1);
+  return said.map((name, i) => (names[i] !== null && count.get(name) > 1 ? `${name} (${sayNumber(rows[i])})` : name));
+}
+
+/** Both ends of a name that is too long: names often differ at the end. */
+function clip(name, most) {
+  const letters = [...name];
+  if (letters.length <= most) return name;
+  const tail = Math.floor((most - 1) / 3);
+  return `${letters.slice(0, most - 1 - tail).join("")}\u2026${letters.slice(letters.length - tail).join("")}`;
+}
+
+const ruler = document.createElement("canvas").getContext("2d");
+
+/** How wide a text is in a chart, in pixels. */
+function widthOfText(text) {
+  ruler.font = "12px system-ui, sans-serif";
+  return ruler.measureText(text).width;
+}
+
+/** As much of both ends of a name as there is room for, in pixels. */
+function clipTo(name, room) {
+  const width = widthOfText(name);
+  if (width <= room) return name;
+  let most = Math.min(Math.ceil(([...name].length * room) / width) + 2, [...name].length - 1);
+  while (most > 3 && widthOfText(clip(name, most)) > room) most -= 1;
+  return clip(name, most);
+}
+
+function counted(number, noun) {
+  return `${number.toLocaleString("en-US")} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 function fillSelect(id, options, chosen) {

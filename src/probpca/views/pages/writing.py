@@ -10,7 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from probpca.appearing import appearing
+from probpca.appearing import appearing, require_writable
 from probpca.errors import SourceError
 
 if TYPE_CHECKING:
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 UNSAFE = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&"}
 
 
-def write_page(path: Any, name: str, scripts: Sequence[str], data: Any, parts: Mapping[str, str]) -> Path:
-    """Fill in the template ``name``: ``parts`` are HTML, ``data`` is what its scripts read."""
+def page_place(path: Any) -> Path:
+    """Where a page is to be; raise ``SourceError``, before there is any work, if it cannot be there."""
     place = Path(path)
-    if not place.parent.is_dir():
-        msg = f"the page should be written to {place}, in a folder that does not exist.\nHint: make {place.parent}."
-        raise SourceError(msg)
+    require_writable(place)
+    return place
+
+
+def write_page(place: Path, name: str, scripts: Sequence[str], data: Any, parts: Mapping[str, str]) -> Path:
+    """Fill in the template ``name``: ``parts`` are HTML, ``data`` is what its scripts read."""
     template = Template(asset(f"{name}.html"))
     page = template.substitute(
         parts,
@@ -33,8 +36,12 @@ def write_page(path: Any, name: str, scripts: Sequence[str], data: Any, parts: M
         data=inert_json(data),
         scripts="\n".join(f"<script>{script}</script>" for script in scripts),
     )
-    with appearing(place) as part:
-        part.write_bytes(page.encode("utf-8", "replace"))
+    try:
+        with appearing(place) as part:
+            part.write_bytes(page.encode("utf-8", "replace"))
+    except OSError as error:
+        msg = f"the page could not be written to {place}: {error.strerror}."
+        raise SourceError(msg) from None
     return place
 
 

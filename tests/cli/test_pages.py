@@ -1,0 +1,70 @@
+"""Pages from the command line: rows are counted as all commands count them, from 1."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from html_pages import numbers, read
+from probpca.views import report as home
+
+
+@pytest.fixture
+def page(run, monkeypatch):
+    """Run a command that writes a page, without its charts; the page."""
+    monkeypatch.setattr(home, "drawing_script", str)
+    monkeypatch.setattr(home, "charts", lambda *_: {})
+
+    def page(command, model, table, *options):
+        done = run(command, model, table, "--out", "page.html", "--force", *options)
+        assert done.code == 0, done.err
+        return read(model.parent / "page.html")
+
+    return page
+
+
+def values_of(data):
+    shape = len(data["rows"]), len(data["features"])
+    return np.array(data["mean"]) + np.array(data["scale"]) * numbers(data["values"], *shape)
+
+
+@pytest.mark.parametrize("command", ["report", "explorer"])
+def test_rows_without_names_have_the_numbers_of_the_file(page, command, model, x):
+    np.save("table.npy", x)
+    made = page(command, model, "table.npy")
+    assert made.data()["rows"] == list(range(1, len(x) + 1))
+    assert made.data()["names"] == [None] * len(x)
+    assert sum("the first is row 1)" in words for words in made.words) == 1
+
+
+def test_the_report_and_the_list_of_outliers_count_alike(page, run, model):
+    buttons = [words for words in page("report", model, "table.csv").words if words.startswith("row, ")]
+    listed = run("outliers", "model.npz", "table.csv", "--top", 5, "--out", "-").out.splitlines()[1:]
+    assert len(listed) == 5
+    for line, name in zip(listed, buttons, strict=False):
+        number = int(name.removeprefix("row, ")) + 1
+        assert line.startswith(f'{number},"{name}"')
+
+
+@pytest.mark.parametrize("most", [60, 300, 10_000])
+def test_rows_keep_their_numbers_when_others_are_left_out(page, model, x, monkeypatch, most):
+    monkeypatch.setattr("probpca.cli.commands.pages.HELD_CELLS", most)
+    made = page("explorer", model, "table.csv")
+    data = made.data()
+    places = np.array(data["rows"]) - 1
+    assert places[0] == 0
+    assert (len(places) == len(x)) == (most >= x.size)
+    assert data["names"] == [f"row, {i}" for i in places]
+    assert_allclose(values_of(data), x[places], atol=1e-3)
+    assert any("One row in" in words for words in made.words) == (most < x.size)
+
+
+@pytest.mark.parametrize("table", ["table.csv", "table.parquet"])
+def test_a_cell_without_a_name_is_no_name(page, model, table):
+    lines = (model.parent / "table.csv").read_text().splitlines()
+    lines[8] = lines[8].replace('"row, 7"', "")
+    (model.parent / "table.csv").write_text("\n".join(lines))
+    pd.read_csv("table.csv").to_parquet("table.parquet")
+    data = page("explorer", model, table).data()
+    assert data["names"][6:9] == ["row, 6", None, "row, 8"]
+    assert data["rows"][7] == 8
