@@ -21,7 +21,7 @@ from probpca.learning.dynamics import Chosen, Structure, choose_states, fit_seri
 from probpca.learning.progress import ProgressBar
 from probpca.learning.seeds import generator
 from probpca.learning.selection import given_count
-from probpca.rows.sequences import is_several
+from probpca.rows.sequences import Sequences, is_several
 
 
 class LinearDynamicalSystem(
@@ -165,6 +165,7 @@ class LinearDynamicalSystem(
         with ProgressBar(enabled=bool(self.verbose)) as bar:
             settings = Settings(self.solver, self.tol, self.max_iter, bar, self.n_init)
             if count is not None:
+                _warn_of_too_many(rows, structure, count)
                 chosen = Chosen(fit_series(rows, count, settings, rng, structure), "given", {})
             else:
                 chosen = choose_states(rows, self.n_components or "bic", settings, rng, structure)
@@ -175,17 +176,7 @@ class LinearDynamicalSystem(
         self.tables_ = [Remembered.of(x) for x in (X if is_several(X) else [X])]
         self.several_ = is_several(X)
         warn_of_flaws(self)
-        self._warn_of_too_many(structure)
         return self
-
-    def _warn_of_too_many(self, structure: Structure) -> None:
-        free = n_parameters(structure, self.n_components_, self.n_features_in_, self.model_.n_inputs)
-        if free > self.n_observed_:
-            msg = (
-                f"{self.n_components_} states have {free:,} parameters to learn from {self.n_observed_:,} observed "
-                "cells: the fit follows the noise, and its intervals are too narrow. Take fewer n_components."
-            )
-            warnings.warn(msg, UserWarning, stacklevel=3)
 
     def _structure(self) -> Structure:
         return Structure(
@@ -211,3 +202,14 @@ class LinearDynamicalSystem(
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _warn_of_too_many(rows: Sequences, structure: Structure, count: int) -> None:
+    free = n_parameters(structure, count, rows.n_features, 0 if rows.inputs is None else rows.inputs.shape[1])
+    observed = int(np.count_nonzero(~np.isnan(rows.values)))
+    if 0 < observed < free:
+        msg = (
+            f"{count} states have {free:,} parameters to learn from {observed:,} observed cells: the fit follows the "
+            "noise, and its intervals are too narrow. Take fewer n_components."
+        )
+        warnings.warn(msg, UserWarning, stacklevel=3)
