@@ -69,6 +69,7 @@ def test_rows_that_are_not_in_order_are_refused(run):
         (["2024-01-01 22:00", "2024-01-01 23:00"], ["2024-01-02 00:00", "2024-01-02 01:00"], True),
         (["01/31/2024", "02/29/2024", "03/31/2024"], ["04/30/2024", "05/31/2024"], True),
         (["30/12/2024", "31/12/2024", "01/01/2025"], ["02/01/2025", "03/01/2025"], True),
+        (["202311", "202312"], ["202401", "202402"], True),
         (["20240130", "20240131"], ["20240201", "20240202"], True),
         (["2024-01-01T22:00:00+02:00", "2024-01-01T23:00:00+02:00"], None, True),
         ([dt.date(2019, 1, 1), dt.date(2020, 1, 1)], ["2021-01-01", "2022-01-01"], True),
@@ -94,6 +95,16 @@ def test_more_states_than_there_is_to_learn_from_are_noticed(run, series):
     done = run("forecast", "few.csv", "--steps", 2, "--components", 3)
     assert "note: 3 states have " in done.err
     assert "Take fewer --components." in done.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_names_of_intervals_take_no_other_column(run, series):
+    pd.DataFrame(series, columns=["x", "x_low"]).to_csv("named.csv", index=False)
+    run("forecast", "named.csv", "--steps", 2, "--components", 1, "--out", "next.csv")
+    found = pd.read_csv("next.csv")
+    assert list(found) == ["step", "x", "x_low", "x_low_", "x_high", "x_low_low", "x_low_high"]
+    expected = LinearDynamicalSystem(1, random_state=0).fit(series).forecast(2)
+    assert_array_equal(found[["x", "x_low"]], expected.mean)
 
 
 def test_time_must_rise():

@@ -73,6 +73,9 @@ def test_a_text_file_needs_a_line_of_names(tmp_path, x):
     years = pd.DataFrame(x, columns=["1990", "1991", "1992", "1993", "1994"])
     years.to_csv(tmp_path / "years.csv", index=False)
     assert open_source(tmp_path / "years.csv").columns == tuple(years)
+    for names in (["1100.5", "1102.5", "1104.5", "1106.5", "z"], ["nan", "inf", "a", "b", "c"]):  # waves; no numbers
+        years.set_axis(names, axis=1).to_csv(tmp_path / "scale.csv", index=False)
+        assert open_source(tmp_path / "scale.csv").columns == tuple(names)
     years.rename(columns={"1990": "first", "1991": "0.5"}).to_csv(tmp_path / "cell.csv", index=False)
     with pytest.raises(DataError, match="must begin with a line of names"):
         open_source(tmp_path / "cell.csv")

@@ -14,6 +14,7 @@ from probpca.cli.tables import Table, matched, open_table, row_names
 from probpca.errors import DataError
 from probpca.sources.files import arrow_module
 from probpca.sources.local import map_blocks, resolve_jobs
+from probpca.views.naming import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -52,18 +53,22 @@ class Opened(NamedTuple):
         """Names of rows; their numbers, counted from 1, where they have none."""
         count = len(batch.values)
         found = [None] * count if self.label is None else batch.columns.column(self.label).to_pylist()
-        return [f"row {batch.start + i + 1:,}" if label in (None, "") else label for i, label in enumerate(found)]
+        return [label if text_of(label) else f"row {batch.start + i + 1:,}" for i, label in enumerate(found)]
 
     def fresh(self, names: Sequence[str]) -> list[str]:
         """Names of new columns that no column of the table has."""
-        taken = set(self.rows.schema.names)
-        out = []
-        for name in names:
-            while name in taken:
-                name += "_"  # noqa: PLW2901
-            taken.add(name)
-            out.append(name)
-        return out
+        return fresh(names, self.rows.schema.names)
+
+
+def fresh(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """The names, longer where that is needed for each to be there once."""
+    known, out = set(taken), []
+    for name in names:
+        while name in known:
+            name += "_"  # noqa: PLW2901
+        known.add(name)
+        out.append(name)
+    return out
 
 
 def open_both(args: Any) -> Opened:

@@ -12,7 +12,7 @@ from probpca.cli.text import cells, several, table, wrap
 from probpca.sources.files import arrow_module
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from probpca.typing import Array
@@ -70,11 +70,30 @@ class Least:
         self.scores = merged[best]
 
 
-def finish(args: Any, place: Path | None, batches: Iterator[Any], found: Mapping[str, Any]) -> Head | None:
+@final
+@dataclass(eq=False)
+class LeastRows:
+    """The rows with the smallest scores, as a record batch: the smallest score first."""
+
+    count: int
+    scores: Array = field(default_factory=lambda: np.empty(0))
+    rows: Any = None
+
+    def take(self, scores: Array, batch: Any) -> None:
+        """Look at more rows."""
+        merged = np.concatenate([self.scores, scores])
+        best = np.argsort(merged, kind="stable")[: self.count]
+        self.rows = arrow_module("probpca.sources.arrow_tables").picked(self.rows, batch, best)
+        self.scores = merged[best]
+
+
+def finish(
+    args: Any, place: Path | None, batches: Iterator[Any], found: Callable[[], Mapping[str, Any]]
+) -> Head | None:
     """Send an answer where it should go; what is left to print for a person, if that is anything.
 
-    ``found`` is told to programs, together with the answer itself where no file takes it. It is
-    looked at after the last batch has passed.
+    ``found()`` is told to programs, together with the answer itself where no file takes it. It is asked
+    after the last batch has passed.
     """
     head = Head(None if args.json and place is None else SHOWN)
     passing = head.pass_on(batches)
@@ -87,7 +106,7 @@ def finish(args: Any, place: Path | None, batches: Iterator[Any], found: Mapping
         return None
     if args.json:
         answer = {"out": place} if place else {"data": head.columns}
-        print_json({"command": args.command, "rows": head.n_rows, **found, **answer})
+        print_json({"command": args.command, "rows": head.n_rows, **found(), **answer})
         return None
     return head
 

@@ -178,6 +178,14 @@ def _columns(command: Program) -> None:
     command.add_argument(
         "--exclude", nargs="+", action="extend", default=[], metavar="COLUMN", help="columns to leave out"
     )
+    command.add_argument(
+        "--numbers",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="COLUMN",
+        help="columns to take for numbers though they look like codes, as 00123",
+    )
 
 
 def _out(command: Program, about: str, default: str | None = None) -> None:

@@ -38,6 +38,7 @@ class Survey:
     high: Array
     infinite: tuple[int, int] | None  # row and column of the first such cell
     listed: Floats  # values of columns that are called as identifiers are: (rows, suspects)
+    kept: tuple[Floats, ...] | None  # all rows, one piece below the other, while they are small
 
     def merge(self, other: Self) -> Survey:
         """Survey of both sets of rows, the other ones below."""
@@ -50,7 +51,13 @@ class Survey:
             np.maximum(self.high, other.high),
             self.infinite or later,
             np.concatenate([self.listed, other.listed])[:JUDGED_ROWS],
+            self._kept_with(other),
         )
+
+    def _kept_with(self, other: Self) -> tuple[Floats, ...] | None:
+        if self.kept is None or other.kept is None or self.n_bytes + other.n_bytes > HELD_BYTES:
+            return None
+        return self.kept + other.kept
 
     @property
     def missing_share(self) -> float:
@@ -86,6 +93,7 @@ def _survey_block(suspects: list[int], block: Any) -> Survey:
         np.fmax.reduce(x, axis=0, initial=-np.inf).astype(np.float64),
         (int(infinite[0, 0]), int(infinite[0, 1])) if len(infinite) else None,
         x[:JUDGED_ROWS, suspects],
+        (x,) if x.size * 8 <= HELD_BYTES else None,
     )
 
 
@@ -122,11 +130,7 @@ def constants(found: Survey, names: Sequence[str]) -> list[str]:
 
 def held(source: Source, found: Survey, names: Sequence[str] | None) -> Source:
     """The rows in memory if they are small, else the source as it is."""
-    if found.n_bytes > HELD_BYTES:
+    if found.kept is None:
         return source
-    inside: Any = open_source(source.map(_values), n_jobs=source.n_jobs)
+    inside: Any = open_source(np.concatenate(found.kept), n_jobs=source.n_jobs)
     return replace(inside, columns=None if names is None else tuple(names))
-
-
-def _values(block: Any) -> Any:
-    return np.asarray(block.values)

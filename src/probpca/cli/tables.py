@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from probpca.sources.protocol import Watch
 
 
+CODES = "codes"
+
+
 class Table(NamedTuple):
     """A file of rows, looked at but not read."""
 
@@ -34,12 +37,19 @@ class Table(NamedTuple):
         """The numbers, wherever they are."""
         return open_source(self.place, columns=self.numbers if self.named else None, n_jobs=n_jobs, watch=watch)
 
-    def kind(self, name: str) -> str:
-        """What a column holds."""
-        return next(column.kind for column in self.columns if column.name == name)
+    def choose(self, row_names: str | None, exclude: Sequence[str], numbers: Sequence[str] = ()) -> Table:
+        """Columns for a model as somebody asks for them; ``numbers`` are among them though they look like codes."""
+        names = [column.name for column in self.columns]
+        for name in (*exclude, *numbers, *filter(None, [row_names])):
+            require_column(self.place, names, name)
+        others = {c.name: why for c in self.columns if (why := _why_not(c, row_names, exclude, numbers))}
+        if others and not self.named:
+            msg = f"{self.place} holds an array, whose columns have no names.\nHint: leave out --id and --exclude."
+            raise SourceError(msg)
+        return self._replace(numbers=tuple(name for name in names if name not in others), others=others)
 
 
-def open_table(path: str, *, row_names: str | None = None, exclude: Sequence[str] = ()) -> Table:
+def open_table(path: str) -> Table:
     """Look at a file, and decide which of its columns hold numbers for a model."""
     place = Path(path)
     if not place.exists():
@@ -54,14 +64,7 @@ def open_table(path: str, *, row_names: str | None = None, exclude: Sequence[str
     columns: tuple[Column, ...] = arrow_module("probpca.sources.arrow_columns").columns_of(place)
     names = [column.name for column in columns]
     _check_names(place, names)
-    for name in (*exclude, *filter(None, [row_names])):
-        require_column(place, names, name)
-    others = {column.name: why for column in columns if (why := _why_not(column, row_names, exclude))}
-    numbers = tuple(name for name in names if name not in others)
-    if others and not has_names(place):
-        msg = f"{place} holds an array, whose columns have no names.\nHint: leave out --id and --exclude."
-        raise SourceError(msg)
-    return Table(place, columns, numbers, others, has_names(place))
+    return Table(place, columns, (), {}, has_names(place)).choose(None, ())
 
 
 def require_column(place: Path, names: Sequence[str], name: str) -> None:
@@ -74,7 +77,7 @@ def require_column(place: Path, names: Sequence[str], name: str) -> None:
         raise SourceError(msg)
 
 
-def _why_not(column: Column, row_names: str | None, exclude: Sequence[str]) -> str:
+def _why_not(column: Column, row_names: str | None, exclude: Sequence[str], numbers: Sequence[str]) -> str:
     """Why a column is not for a model; nothing if it is."""
     if column.name == row_names:
         return "--id"
@@ -82,8 +85,10 @@ def _why_not(column: Column, row_names: str | None, exclude: Sequence[str]) -> s
         return "--exclude"
     if not column.name:
         return "no name"
+    if column.kind == "numbers" and column.name in numbers:
+        return ""
     if column.why:
-        return f"{'codes' if column.kind == 'numbers' else column.kind}: {column.why}"
+        return f"{CODES if column.kind == 'numbers' else column.kind}: {column.why}"
     return "" if column.kind == "numbers" else column.kind
 
 
@@ -109,7 +114,7 @@ def _check_names(place: Path, names: list[str]) -> None:
 def matched(table: Table, names: tuple[str, ...] | None, n_features: int) -> tuple[str, ...]:
     """The columns that a model was fitted to, by their names; by their places where one of the two has no names."""
     if names is not None and table.named:
-        known = [column.name for column in table.columns]
+        known = {column.name: column for column in table.columns}
         lacking = [name for name in names if name not in known]
         if lacking:
             some = ", ".join(map(repr, lacking[:3])) + (f" and {len(lacking) - 3:,} more" if len(lacking) > 3 else "")
@@ -119,7 +124,7 @@ def matched(table: Table, names: tuple[str, ...] | None, n_features: int) -> tup
             )
             raise ShapeError(msg)
         for name in names:
-            _require_numbers(table, name)
+            _require_numbers(table.place, known[name])
         return names
     if len(table.numbers) != n_features:
         msg = f"{table.place} must have {n_features:,} columns of numbers, as the model; it has {len(table.numbers):,}."
@@ -127,11 +132,10 @@ def matched(table: Table, names: tuple[str, ...] | None, n_features: int) -> tup
     return table.numbers
 
 
-def _require_numbers(table: Table, name: str) -> None:
-    column = next(column for column in table.columns if column.name == name)
+def _require_numbers(place: Path, column: Column) -> None:
     if column.kind not in ("numbers", "true or false", "empty"):
         why = f"{column.kind}: {column.why}" if column.why else column.kind
-        msg = f"column {name!r} of {table.place} must hold numbers, as it did at the fit; it holds {why}."
+        msg = f"column {column.name!r} of {place} must hold numbers, as it did at the fit; it holds {why}."
         raise DataError(msg)
 
 
@@ -140,5 +144,6 @@ def row_names(table: Table, features: Sequence[str], chosen: str | None) -> str 
     if chosen is not None:
         require_column(table.place, [column.name for column in table.columns], chosen)
         return chosen
-    others = [column for column in table.columns if column.name not in features]
+    known = set(features)
+    others = [column for column in table.columns if column.name not in known]
     return next((c.name for c in others if c.kind in ("text", "dates") or c.why or not c.name), None)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 NAMES = re.compile(r"^(time|date|datetime|timestamp|day|week|month|quarter|year|period|t)$", re.IGNORECASE)
 DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%Y%m%d")
 HOURS = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S")
-FORMS = ("%Y-%m", "%b %Y", "%Y/%m", *(day + hour for day in DAYS for hour in HOURS))
-DAY_NUMBER = re.compile(r"(19|20)\d{6}")
+FORMS = ("%Y-%m", "%Y%m", "%b %Y", "%Y/%m", *(day + hour for day in DAYS for hour in HOURS))
+AS_NUMBERS = {"%Y%m%d": re.compile(r"(19|20)\d{6}"), "%Y%m": re.compile(r"(19|20)\d{2}(0[1-9]|1[0-2])")}
 UNSURE = tuple((f"%m/%d/{year}{hour}", f"%d/%m/{year}{hour}") for year in ("%Y", "%y") for hour in HOURS[:3])
 """Forms between which only the order of rows can decide."""
 
@@ -41,7 +41,7 @@ def time_column(table: Table) -> str | None:
 
 def times_after(labels: Sequence[Any], steps: int, where: str) -> Times:
     """The labels of the next steps; numbers from 1 if the column has no order that goes on."""
-    known = None if _are_days(labels) else _numbers(labels)
+    known = None if _are_dates(labels) else _numbers(labels)
     if known is not None:
         _require_order(known, where)
         step = known[-1] - known[-2]
@@ -49,17 +49,18 @@ def times_after(labels: Sequence[Any], steps: int, where: str) -> Times:
         whole = all(value == int(value) for value in known)
         after = [known[-1] + step * (k + 1) for k in range(steps)]
         if not even:
-            return Times(_counted(steps), even)
+            return Times(counted(steps), even)
         return Times([int(value) if whole else value for value in after], even)
     form, moments = _moments(labels)
     if not moments:
-        return Times(_counted(steps), even=True, known=False)
+        return Times(counted(steps), even=True, known=False)
     _require_order(moments, where)
     later, even = _moments_after(moments, steps)
-    return Times([_written(moment, form) for moment in later] if even else _counted(steps), even)
+    return Times([_written(moment, form) for moment in later] if even else counted(steps), even)
 
 
-def _counted(steps: int) -> list[str]:
+def counted(steps: int) -> list[str]:
+    """Labels of steps after the last row that only count them."""
     return [f"+{k + 1}" for k in range(steps)]
 
 
@@ -72,10 +73,10 @@ def _require_order(known: Sequence[Any], where: str) -> None:
         raise DataError(msg)
 
 
-def _are_days(labels: Sequence[Any]) -> bool:
-    """Days as 20240131."""
+def _are_dates(labels: Sequence[Any]) -> bool:
+    """Days as 20240131, or months as 202401, which rise by more than 1 from December to January."""
     texts = [str(label).strip() for label in labels]
-    return all(DAY_NUMBER.fullmatch(text) for text in texts) and bool(_read(texts, "%Y%m%d"))
+    return any(all(map(known.fullmatch, texts)) and bool(_read(texts, form)) for form, known in AS_NUMBERS.items())
 
 
 def _numbers(labels: Sequence[Any]) -> list[float] | None:

@@ -49,7 +49,7 @@ class ProgressBar:
         self._enabled, self._objective = enabled, objective
         self._bar: tqdm[Any] | None = None
         self._pass: tqdm[Any] | None = None
-        self._lately: deque[Progress] = deque(maxlen=WINDOW)
+        self._lately: deque[tuple[Progress, float]] = deque(maxlen=WINDOW)  # and when that was
 
     def __enter__(self) -> Self:
         """Return the bar itself."""
@@ -89,17 +89,21 @@ class ProgressBar:
             self._bar = _bar(bar_format=told, unit="step")
         self._bar.update(progress.iteration - self._bar.n)
         gain = f", to gain {progress.remaining:.2g}" if math.isfinite(progress.remaining) else ""
-        said = f"{self._objective} {progress.log_likelihood:.6g}{gain}, {self._time_left(self._bar, progress)} left"
-        _say(self._bar, said)
+        said = f"{self._objective} {progress.log_likelihood:.6g}{gain}"
+        _say(self._bar, said + self._time_left(self._bar, progress))
 
     def _time_left(self, bar: tqdm[Any], now: Progress) -> str:
-        if self._lately and now.iteration <= self._lately[-1].iteration:
+        """What is said of the time that is left; nothing at the first step, of a fit or of what is left of one."""
+        if self._lately and now.iteration <= self._lately[-1][0].iteration:
             self._lately.clear()  # another fit begins
-        steps = steps_left(self._lately[0], now) if self._lately else None
-        self._lately.append(now)
+        self._lately.append((now, time.monotonic()))
+        (before, then), (_, today) = self._lately[0], self._lately[-1]
+        if before is now:
+            return ""
+        steps = steps_left(before, now)
         words, count = ("at most", now.max_iter - now.iteration) if steps is None else ("about", steps)
-        seconds = (time.time() - bar.start_t) / max(now.iteration, 1) * count
-        return f"{words} {bar.format_interval(seconds)}"
+        seconds = (today - then) / (now.iteration - before.iteration) * count
+        return f", {words} {bar.format_interval(seconds)} left"
 
 
 class StageBar:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
@@ -19,8 +20,10 @@ LOOKED_AT = 1000
 """Cells of a column of text that are looked at."""
 EXACT = 2**53
 """Whole numbers up to here are exact in floating point."""
+SHORT = 2
+"""Digits of a number that is padded with zeros rather than a code, as hours are."""
 TOO_LONG = "which has more digits than a number keeps"
-CODE = r"^(0\d+|\d{16,})$"
+CODE = r"^\s*(0\d+|\d{16,})\s*$"
 """Digits that a number would lose: zeros before others, or too many of them."""
 NEARLY = re.compile(
     r"[<>~$€£¥]?\s*[-+]?(\d+([.,]\d+)?|\d{1,3}(?P<by>[,.' \u00a0\u202f])\d{3}((?P=by)\d{3})*([.,]\d+)?)"
@@ -37,7 +40,7 @@ KINDS = {
 
 
 class Column(NamedTuple):
-    """A column, what it holds, and why it is for no model although it looks like numbers."""
+    """A column, what it holds, and if that is nearly numbers, or only looks like them, where this is seen."""
 
     name: str
     kind: str  # a key of KINDS, or what Arrow calls it
@@ -68,8 +71,19 @@ def _kind(found: Any) -> str:
 def _strange_text(place: Path, kinds: dict[str, str]) -> dict[str, str]:
     with reading(place, dict.fromkeys(kinds, pa.binary())) as reader:
         batch = reader.read_next_batch()
-    looks = {"numbers": _code, "text": _odd_cell}
-    return {name: why for name, kind in kinds.items() if (why := looks[kind](batch.column(name)))}
+    texts = [name for name, kind in kinds.items() if kind == "text"]
+    found = {name: _odd_cell(batch.column(name)) for name in texts}
+    found |= {name: _code(batch.column(name)) for name in _with_codes(batch, [n for n in kinds if n not in found])}
+    return {name: why for name, why in found.items() if why}
+
+
+def _with_codes(batch: Any, names: list[str]) -> list[str]:
+    """Columns in which some cell may be a code, found at once, for there may be very many."""
+    if not names or not batch.num_rows:
+        return []
+    cells = pa.concat_arrays([batch.column(name) for name in names]).cast(pa.string())
+    hit = np.asarray(compute.match_substring_regex(cells, CODE)).reshape(len(names), -1)
+    return [names[j] for j in np.flatnonzero(hit.any(axis=1))]
 
 
 def _odd_cell(column: Any) -> str:
@@ -88,29 +102,29 @@ def _odd_cell(column: Any) -> str:
 def _code(column: Any) -> str:
     """Of a column of digits that are no quantity, as those of postal codes and account numbers, the first."""
     text = compute.utf8_trim_whitespace(column.cast(pa.string()))
-    hit = compute.match_substring_regex(text, CODE)
-    found = text.filter(hit).to_pylist()
+    found = text.filter(compute.match_substring_regex(text, CODE)).to_pylist()
     if not found:
         return ""
     filled = text.filter(compute.invert(compute.is_in(text, pa.array(NOTHING))))
-    widths = compute.count_distinct(compute.utf8_length(filled)).as_py()
-    zeros = [cell for cell in found if cell.startswith("0")]
-    if zeros and (widths == 1 or 2 * len(zeros) >= len(filled)):
+    zeros = [cell for cell in found if cell.startswith("0") and len(cell) > SHORT]
+    even = compute.count_distinct(compute.utf8_length(filled)).as_py() == 1
+    if zeros and (even or 2 * len(zeros) >= len(filled)):
         return f"row {_row(text, zeros[0])} holds {zeros[0]!r}, a code rather than a number"
-    long = next((cell for cell in found if int(cell) > EXACT), None)
-    return f"row {_row(text, long)} holds {long}, {TOO_LONG}" if long else ""
+    long = [cell for cell in found if int(cell) > EXACT]
+    return f"row {_row(text, long[0])} holds {long[0]}, {TOO_LONG}" if 2 * len(long) > len(filled) else ""
 
 
 def _long_integers(place: Path, schema: Any) -> dict[str, str]:
-    """Columns of whole numbers with too many digits, in a file that knows its types."""
+    """Columns of whole numbers that mostly have too many digits, in a file that knows its types."""
     wide = [field.name for field in schema if field.type in (pa.int64(), pa.uint64())]
     batch = first_rows(place, wide, LOOKED_AT) if wide else {}
-    most = {name: compute.max(batch[name]).as_py() for name in wide}
-    return {
-        name: f"row {_row(batch[name], number)} holds {number}, {TOO_LONG}"
-        for name, number in most.items()
-        if number is not None and number > EXACT
-    }
+    found = {}
+    for name in wide:
+        cells = batch[name].drop_null()
+        long = cells.filter(compute.greater(cells, EXACT))
+        if 2 * len(long) > len(cells):
+            found[name] = f"row {_row(batch[name], long[0])} holds {long[0]}, {TOO_LONG}"
+    return found
 
 
 def _row(column: Any, value: Any) -> str:

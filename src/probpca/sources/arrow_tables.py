@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -77,10 +78,11 @@ class ArrowTable:
         single = kind_of(place) == "npy" and open_npy(place, None, 1, None).single_precision
         return cls(place, schema, Layout(layout.names, np.float32) if single else layout)
 
-    @property
+    @cached_property
     def others(self) -> list[str]:
         """Names of the columns that go along."""
-        return [name for name in self.schema.names if name not in self.layout.names]
+        numbers = set(self.layout.names)
+        return [name for name in self.schema.names if name not in numbers]
 
     def batches(self, watch: Watch | None = None) -> Iterator[Any]:
         """Rows as record batches that are not empty, all columns in their order."""
@@ -88,16 +90,17 @@ class ArrowTable:
         return (batch for batch in read[kind_of(self.place)](watch) if batch.num_rows)
 
     def complete(self) -> frozenset[str]:
-        """Columns for a model, not of floating point, that lack no cell, as far as the file says so unread."""
+        """Columns for a model, of one type that is not floating point, that lack no cell as far as the file says so."""
         exact = {name for name in self.layout.names if not pa.types.is_floating(self.schema.field(name).type)}
         kind = kind_of(self.place)
         if not exact or kind not in ("parquet", "feather"):
             return frozenset()
         try:
-            lacking = _lacking_in_parquet(self.place) if kind == "parquet" else _lacking_in_feather(self.place, exact)
+            if kind == "parquet":
+                return frozenset(exact - _lacking_in_parquet(self.place, self.schema))
+            return frozenset(exact - _lacking_in_feather(self.place, exact))
         except (pa.ArrowException, OSError) as error:
             raise damaged(str(self.place), error) from error
-        return frozenset(exact - lacking)
 
     def values(self, batch: Any) -> Floats:
         """The numbers of a batch, missing ones as NaN: (b, d)."""
@@ -110,8 +113,7 @@ class ArrowTable:
 
     def _csv(self, watch: Watch | None) -> Iterator[Any]:
         """What goes along is text, as it stands there."""
-        kinds = {field.name: _carried(field.type) for field in self.schema}
-        kinds |= dict.fromkeys(self.layout.names, pa.float64())
+        kinds = dict.fromkeys(self.schema.names, pa.binary()) | dict.fromkeys(self.layout.names, pa.float64())
         flags = [name for name in self.layout.names if pa.types.is_boolean(self.schema.field(name).type)]
         kinds |= dict.fromkeys(flags, pa.bool_())
         total = 0 if is_compressed(self.place) else -(-self.place.stat().st_size // arrow_text.CSV_BYTES)
@@ -154,10 +156,13 @@ class ArrowTable:
             raise SourceError(msg)
 
 
-def _lacking_in_parquet(place: Path) -> set[str]:
-    """Columns that lack cells, or may."""
+def _lacking_in_parquet(place: Path, schema: Any) -> set[str]:
+    """Columns that lack cells, or may, and those that have another type in some file."""
     found = set()
-    for metadata in map(parquet.read_metadata, parquet_files(place)):
+    for path in parquet_files(place):
+        metadata = parquet.read_metadata(path)
+        kinds = metadata.schema.to_arrow_schema()
+        found |= {field.name for field in kinds if field.type != schema.field(field.name).type}
         groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
         chunks = [group.column(j) for group in groups for j in range(metadata.num_columns)]
         found |= {chunk.path_in_schema for chunk in chunks if not chunk.statistics or chunk.statistics.null_count != 0}
@@ -173,15 +178,17 @@ def _lacking_in_feather(place: Path, names: set[str]) -> set[str]:
     return found
 
 
-def _carried(kind: Any) -> Any:
-    return kind if pa.types.is_binary(kind) else pa.string()
-
-
 def _readable(batch: Any) -> Any:
     """Text that is not UTF-8, as old spreadsheets write it, in letters."""
-    odd = [field.name for field in batch.schema if pa.types.is_binary(field.type)]
-    letters = {name: [str(cell, "cp1252", "replace") for cell in batch.column(name).to_pylist()] for name in odd}
-    return with_columns(batch, letters)
+    texts = [field.name for field in batch.schema if pa.types.is_binary(field.type)]
+    return with_columns(batch, {name: _letters(batch.column(name)) for name in texts})
+
+
+def _letters(column: Any) -> Any:
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return [str(cell, "cp1252", "replace") for cell in column.to_pylist()]
 
 
 def _tell(watch: Watch | None, done: int, total: int) -> None:
@@ -196,23 +203,33 @@ def batch_of(columns: Mapping[str, Any]) -> Any:
 
 def with_columns(batch: Any, columns: Mapping[str, Any]) -> Any:
     """The batch with other values in columns of these names, or with more columns at its end."""
-    for name, values in columns.items():
-        place = batch.schema.get_field_index(name)
-        array = _array(values)
-        batch = batch.append_column(name, array) if place < 0 else batch.set_column(place, name, array)
-    return batch.replace_schema_metadata(None)  # that of pandas says what types columns had before
+    arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+    arrays |= {name: _array(values) for name, values in columns.items()}
+    return pa.record_batch(list(arrays.values()), names=list(arrays))  # without what pandas says of former types
 
 
-def filled(batch: Any, columns: Mapping[str, Any]) -> Any:
-    """The batch with these values in columns that lack some; floating point keeps its precision."""
-    kinds = {field.name: field.type for field in batch.schema}
+def filled(batch: Any, columns: Mapping[str, Any], schema: Any) -> Any:
+    """The batch with these values in columns that lack some; floating point keeps the precision of the schema."""
+    kinds = {field.name: field.type for field in schema}
     arrays = {name: _array(values) for name, values in columns.items()}
     return with_columns(
         batch, {name: a.cast(kinds[name]) if pa.types.is_floating(kinds[name]) else a for name, a in arrays.items()}
     )
 
 
+def picked(above: Any, below: Any, order: Any) -> Any:
+    """Rows of two batches, one below the other, in this order; ``above`` may be None. The batches may be forgotten."""
+    before = 0 if above is None else above.num_rows
+    added = order >= before
+    parts = [below.take(pa.array(order[added] - before))]
+    places = np.where(added, before - 1 + np.cumsum(added), order)
+    both = pa.Table.from_batches(parts if above is None else [above, *parts]).combine_chunks()
+    return both.take(pa.array(places)).combine_chunks().to_batches()[0]
+
+
 def _array(values: Any) -> Any:
+    if isinstance(values, np.ndarray) and values.dtype.kind == "O":
+        return pa.array(values, pa.string())  # also where all are None
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
         return pa.array(values.astype(np.float64), from_pandas=True)
     return pa.array(values)

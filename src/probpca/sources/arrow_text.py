@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv as text_csv
+import gzip
 import re
 from collections.abc import Iterable
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
 CSV_BYTES = 2**23
 LOOKED_AT = 2**16
-"""Bytes by which it is told how a text is written."""
+"""Bytes by which it is told how a text is written; more if they do not hold two lines."""
 MISSING = ("-", "--", "?", ".", "None", "none", "NONE", "Na", "N.A.", "n.a.", "#NULL!", "#VALUE!", "#DIV/0!")
 """What people write in a cell of a text file that holds nothing, beside what pyarrow knows."""
 NOTHING = (*csv.ConvertOptions().null_values, *MISSING)
@@ -48,6 +51,13 @@ def reading(place: Path, kinds: Mapping[str, Any] | None = None) -> Iterator[Any
 
 def schema_of_text(place: Path) -> Any:
     """Names of all columns, and types as the first rows let them appear."""
+    return _schema(Stamp.of(place))
+
+
+@lru_cache(maxsize=8)
+def _schema(stamp: Stamp) -> Any:
+    """Looked at once, for a table may have very many columns."""
+    place = stamp.path
     with reading(place) as reader:
         try:
             _ = reader.schema.names
@@ -59,12 +69,17 @@ def schema_of_text(place: Path) -> Any:
 
 def dialect(place: Path) -> Dialect:
     """How the cells of a text file are separated, and what its decimals are written with."""
+    head = b""
     try:
         with _opened(place) as stream:
-            head = stream.read(LOOKED_AT)
+            while piece := stream.read(LOOKED_AT):
+                head += piece
+                if head.count(b"\n") > 1 or len(head) > CSV_BYTES:
+                    break
+            whole = not stream.read(1)
     except (pa.ArrowException, OSError, EOFError) as error:
         raise damaged(str(place), error) from error
-    return dialect_of(head, place, whole=len(head) < LOOKED_AT)
+    return dialect_of(head, place, whole=whole)
 
 
 def _opened(place: Path) -> Any:
@@ -116,28 +131,22 @@ def _row_of(place: Path, name: str, text: str) -> int:
 
 def _ragged(place: Path) -> DataError | None:
     """What to say of the first row that has not as many cells as there are names, if there is one."""
-    odd: list[Any] = []
-
-    def keep(row: Any) -> str:
-        odd.append(row)
-        return "error"
-
-    written = dialect(place)
-    parsing = csv.ParseOptions(delimiter=written.delimiter, newlines_in_values=True, invalid_row_handler=keep)
-    counting = csv.ReadOptions(block_size=CSV_BYTES, use_threads=False, autogenerate_column_names=True)
-    with suppress(pa.ArrowException, OSError, EOFError), _opened(place) as stream:
-        for _ in csv.open_csv(stream, read_options=counting, parse_options=parsing):
-            pass
-    if not odd:
-        return None
-    row = odd[0]
-    many = row.actual_columns > row.expected_columns
+    written, packed = dialect(place), is_compressed(place)
+    with (gzip.open if packed else open)(place, "rt", encoding="latin-1", newline="") as file:
+        rows = filter(None, text_csv.reader(file, delimiter=written.delimiter))
+        names = next(rows, [])
+        try:
+            number, row = next((i, row) for i, row in enumerate(rows, 1) if len(row) != len(names))
+        except (StopIteration, text_csv.Error):
+            return None
     sign = SEPARATORS[written.delimiter].removesuffix("s")
+    many = len(row) > len(names)
     hint = f"a cell that holds a {sign} must stand in quotes" if many else "a cell that is missing is left empty"
-    start = f"{row.text[:40]}..." if len(row.text) > 40 else row.text
+    line = written.delimiter.join(row)
+    start = f"{line[:40]}..." if len(line) > 40 else line
     return DataError(
-        f"{place}, row {row.number - 1:,} has {row.actual_columns} cell{'s' * (row.actual_columns != 1)}, and the line "
-        f"of names {row.expected_columns}: {start!r}.\nHint: {hint}, and {written} separate cells here."
+        f"{place}, row {number:,} has {len(row)} cell{'s' * (len(row) != 1)}, and the line of names "
+        f"{len(names)}: {start!r}.\nHint: {hint}, and {written} separate cells here."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
 LINES = 50
 """Lines that are looked at."""
+SIGNATURE, MANY = 100, 5
+"""Bytes in which a file that holds no text shows it; rising names that are no chance."""
 QUOTED = re.compile(r'"[^"]*("|$)')
 DECIMAL_COMMA = re.compile(r"\s*[-+]?(\d*,(\d{1,2}|\d{4,})|0,\d+)([eE][-+]?\d+)?\s*")
 DECIMAL_POINT = re.compile(r"\s*[-+]?\d*\.\d+([eE][-+]?\d+)?\s*")
@@ -34,39 +37,43 @@ class Dialect(NamedTuple):
 
 
 def dialect_of(head: bytes, place: Path, *, whole: bool) -> Dialect:
-    """Tell from the first bytes of a text, which may break off in the middle of a line unless they are the whole.
+    """Tell from the first lines of a text, of which the last may break off unless they are the whole.
 
-    What separates cells is the sign that cuts all lines into the same number of cells, the largest one; in
-    doubt the one that the name of the file stands for. Decimals have commas where these do not separate
-    cells, and where more cells look like 3,14 than like 3.14; 1,234 may be a thousand, and decides nothing.
+    What separates cells is the sign that cuts the first lines into the same number of cells, the largest one; in
+    doubt, and where there is one line that has it, the one that the name of the file stands for. Decimals have commas
+    where another sign than that one separates cells, no cell looks like 3.14 and some look like 3,14; 1,234 may be
+    a thousand, and decides nothing.
     """
-    if b"\0" in head:
+    if b"\0" in head[:SIGNATURE] or head.startswith((b"\xff\xfe", b"\xfe\xff")):
         msg = f"{place} does not hold text.\nHint: save a table as 'CSV UTF-8'; a picture or a workbook is no table."
         raise DataError(msg)
     text = head.decode("utf-8-sig", "replace")
     text = text if whole else text.rpartition("\n")[0] or text
     own = delimiter_of(place)
-    plain = [line for line in QUOTED.sub("", text).splitlines() if line.strip()][:LINES]
-    counts = {sign: {line.count(sign) for line in plain} for sign in SEPARATORS}
+    lines = [line for line in QUOTED.sub("", text).splitlines() if line.strip()][:LINES]
+    if len(lines) == 1 and own in lines[0]:
+        return Dialect(own)
+    counts = {sign: {line.count(sign) for line in lines} for sign in SEPARATORS}
     steady = {sign: found.pop() for sign, found in counts.items() if len(found) == 1 and found != {0}}
     delimiter = max([own, *steady], key=lambda sign: steady.get(sign, 0))
-    return Dialect(delimiter, "," if delimiter != "," and _has_decimal_commas(text, delimiter) else ".")
+    return Dialect(delimiter, "," if delimiter not in (own, ",") and _has_decimal_commas(text, delimiter) else ".")
 
 
 def _has_decimal_commas(text: str, delimiter: str) -> bool:
     lines = text.splitlines()[1 : LINES + 1]
     cells = [cell for row in csv.reader(lines, delimiter=delimiter) for cell in row]
-    commas = sum(DECIMAL_COMMA.fullmatch(cell) is not None for cell in cells)
-    return commas > sum(DECIMAL_POINT.fullmatch(cell) is not None for cell in cells)
+    return any(map(DECIMAL_COMMA.fullmatch, cells)) and not any(map(DECIMAL_POINT.fullmatch, cells))
 
 
 def require_names(names: Sequence[str], place: Path, hint: str) -> None:
     """Raise ``DataError`` if the first line of a text holds cells of the first row rather than names.
 
-    Years, and columns that are counted from 0, have names; 0.731 is a cell.
+    So it does if one name is a decimal number, or all are numbers: unless these are a scale, as years, columns that are
+    counted and wavelengths are.
     """
-    broken = any(is_number(name) and not name.strip().lstrip("-").isdigit() for name in names)
-    if broken or (all(map(is_number, names)) and not _are_counted(names)):
+    numbers = [float(name) for name in names if is_number(name) and math.isfinite(float(name))]
+    broken = any(number != int(number) for number in numbers)
+    if (broken or len(numbers) == len(names)) and not _is_scale(numbers):
         msg = (
             f"{place} must begin with a line of names; its first line holds numbers: {', '.join(names[:3])}"
             f"{', ...' if len(names) > 3 else ''}.\nHint: {hint}"
@@ -74,9 +81,11 @@ def require_names(names: Sequence[str], place: Path, hint: str) -> None:
         raise DataError(msg)
 
 
-def _are_counted(names: Sequence[str]) -> bool:
-    if not all(name.strip().isdecimal() for name in names):
+def _is_scale(numbers: Sequence[float]) -> bool:
+    """Do numbers rise in equal steps, or are there so many of them that it is no chance that they rise?"""
+    steps = [b - a for a, b in pairwise(numbers)]
+    if not steps or min(steps) <= 0:
         return False
-    known = [int(name) for name in names]
-    years = all(1000 <= year < 3000 for year in known) and len({b - a for a, b in pairwise(known)}) == 1
-    return known == list(range(len(known))) or years
+    counted = list(numbers) == list(range(len(numbers)))
+    even = len(steps) > 1 and max(steps) - min(steps) <= 1e-6 * max(map(abs, numbers))
+    return counted or even or len(steps) >= MANY

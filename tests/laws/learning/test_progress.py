@@ -50,3 +50,17 @@ def test_no_time_left_is_promised_where_nothing_is_known(gains):
     assert steps_left(before, now) is None
     assert steps_left(before._replace(remaining=2.0), now._replace(remaining=1.0, tol=0.0)) is None
     assert steps_left(before._replace(remaining=1.001), now._replace(remaining=1.0)) == 499  # it ends there anyway
+
+
+@pytest.mark.parametrize("starts", [(0,), (500,), (300, 0)])
+def test_time_left_is_that_of_the_steps_that_were_seen(starts, monkeypatch, capsys):
+    """One second a step, whether the fit began here or goes on, and whatever came before it."""
+    clock = iter(np.arange(100.0, 1e6))
+    monkeypatch.setattr("probpca.learning.progress.time.monotonic", lambda: next(clock))
+    with ProgressBar(enabled=True) as bar:
+        for start in starts:  # of fits, one after the other
+            for step in range(start, start + 3):
+                bar(Progress(step, -1.0, 1.0, max_iter=1000, tol=1e-3))
+    last = capsys.readouterr().err.split("\r")[-1]
+    left = 1000 - (starts[-1] + 2)
+    assert f"at most {left // 60:02d}:{left % 60:02d} left" in last

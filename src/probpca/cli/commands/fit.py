@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from probpca.cli.output import is_watched, note, place_for, print_json, watching
 from probpca.cli.survey import Survey, constants, held, identifiers, require_sound, survey, suspects_among
-from probpca.cli.tables import Table, open_table
+from probpca.cli.tables import CODES, Table, open_table
 from probpca.cli.text import clip, screen_width, several, wrap
 from probpca.errors import DataError
 from probpca.estimators import PPCA, BayesianPCA
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def run(args: Any) -> None:
     """Fit, write the model, print what was found."""
     out = place_for(args.out, force=args.force, reads=[args.table], suffixes=(".npz",))
-    table = open_table(args.table, row_names=args.id, exclude=args.exclude)
+    table = open_table(args.table).choose(args.id, args.exclude, args.numbers)
     require_columns(table)
     estimator = _estimator(args)
     with ProgressBar(enabled=is_watched()) as bar:
@@ -37,7 +37,7 @@ def run(args: Any) -> None:
         return
     print(_about_table(table, found))
     print()
-    print(_fitted_to_screen(estimator.summary(table.numbers)))
+    print(fitted_to_screen(estimator.summary(table.numbers)))
     print()
     print(_next_steps(args, table, found, out))
 
@@ -104,11 +104,15 @@ def remarks(table: Table, found: Survey) -> list[str]:
     ]
     said += [f"{name} is the same in every row." for name in constants(found, table.numbers)[:5]]
     said += [
-        f"{name} is taken for a label: {cell}."
-        for name, (_, _, cell) in ((name, why.partition(": ")) for name, why in table.others.items())
+        f"{name} is taken for a label: {cell}{_way_back(name, kind)}."
+        for name, (kind, _, cell) in ((name, why.partition(": ")) for name, why in table.others.items())
         if cell
     ]
     return said
+
+
+def _way_back(name: str, kind: str) -> str:
+    return f"; --numbers {shlex.quote(name)} takes it for numbers" if kind == CODES else ""
 
 
 def _about_table(table: Table, found: Survey) -> str:
@@ -133,7 +137,7 @@ def _missing(table: Table, found: Survey) -> str:
     return text + (f"; {several(found.n_empty, 'row')} without any number" if found.n_empty else "")
 
 
-def _fitted_to_screen(summary: str) -> str:
+def fitted_to_screen(summary: str) -> str:
     """Loadings may be cut off at the end of a line; sentences are broken."""
     lines = summary.splitlines()
     return "\n".join(clip_line(line) if line[:1] == " " else wrap(line, " " * 18) if line else "" for line in lines)

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.cli.commands.fit import clip_line
+from probpca.cli.answering import fresh
+from probpca.cli.commands.fit import fitted_to_screen
 from probpca.cli.gathering import finish, told_written
 from probpca.cli.output import is_watched, note, place_for_table
 from probpca.cli.survey import require_sound, survey
 from probpca.cli.tables import Table, open_table, require_column
-from probpca.cli.text import TextColumn, clip, numbers, several, table, words, wrap
-from probpca.cli.times import Times, time_column, times_after
+from probpca.cli.text import TextColumn, clip, numbers, several, table, words
+from probpca.cli.times import Times, counted, time_column, times_after
 from probpca.errors import DataError
 from probpca.estimators import LinearDynamicalSystem
 from probpca.sources.files import arrow_module
@@ -40,10 +41,13 @@ class Ahead(NamedTuple):
 def run(args: Any) -> None:
     """Learn a dynamical system from the table and go on from its last row."""
     place = place_for_table(args)
-    name = _time(args)
-    rows = open_table(args.table, row_names=name, exclude=args.exclude)
+    looked = open_table(args.table)
+    name = _time(args, looked)
+    rows = looked.choose(name, args.exclude)
     values, labels = _read(rows, name)
-    times = times_after(labels, args.steps, f"{name} of {args.table}") if name else _counted(args.steps)
+    times = (
+        times_after(labels, args.steps, f"{name} of {args.table}") if name else Times(counted(args.steps), even=True)
+    )
     if not times.even:
         note(f"steps of {name} are not equally long; the forecast takes them as if they were, and counts them.")
     if not times.known:
@@ -53,23 +57,18 @@ def run(args: Any) -> None:
     found = Ahead(name or "step", times.following, rows.numbers, ahead.mean, *ahead.interval(args.level))
     facts = {"n_components": system.n_components_, "log_likelihood": system.log_likelihood_, "level": args.level}
     facts |= {"converged": system.converged_, "status": system.status_.value, "steps": args.steps}
-    head = finish(args, place, _batches(found), facts)
+    head = finish(args, place, _batches(found), lambda: facts)
     if head is None:
         return
-    print("\n".join(_line(line) for line in system.summary(rows.numbers).splitlines()))
+    print(fitted_to_screen(system.summary(rows.numbers)))
     print(f"\nThe next {several(args.steps, 'step')}, with {100 * args.level:g} % intervals")
     print(_told(found))
     if place:
         print(f"\n{told_written(place, args.steps)}")
 
 
-def _line(line: str) -> str:
-    return clip_line(line) if line[:1] == " " else wrap(line, " " * 18) if line else ""
-
-
-def _time(args: Any) -> str | None:
+def _time(args: Any, looked: Table) -> str | None:
     """The column of time: as it was given, or found."""
-    looked = open_table(args.table)
     if args.time is not None:
         require_column(looked.place, [column.name for column in looked.columns], args.time)
         name: str = args.time
@@ -99,16 +98,13 @@ def _read(rows: Table, name: str | None) -> tuple[Array, list[Any]]:
     return np.concatenate(values).astype(np.float64), labels
 
 
-def _counted(steps: int) -> Times:
-    return Times([f"+{k + 1}" for k in range(steps)], even=True)
-
-
 def _batches(found: Ahead) -> Iterator[Any]:
     """The time, the expected values, then the ends of intervals."""
     columns: dict[str, Any] = {found.time: found.times, **dict(zip(found.names, found.mean.T, strict=True))}
-    for name, low, high in zip(found.names, found.low.T, found.high.T, strict=True):
-        columns |= {f"{name}_low": low, f"{name}_high": high}
-    yield arrow_module("probpca.sources.arrow_tables").batch_of(columns)
+    ends = fresh([f"{name}_{end}" for name in found.names for end in ("low", "high")], list(columns))
+    columns |= dict(zip(ends[::2], found.low.T, strict=True)) | dict(zip(ends[1::2], found.high.T, strict=True))
+    batch = arrow_module("probpca.sources.arrow_tables").batch_of(columns)
+    yield batch.select([found.time, *found.names, *ends])
 
 
 def _told(found: Ahead) -> str:

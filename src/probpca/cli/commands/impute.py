@@ -67,11 +67,15 @@ class Filling:
         for done in asked:
             self._remember(done)
             columns = {name: values for name, values in zip(names, done.values.T, strict=True) if name not in kept}
-            batch = arrow.filled(done.batch.columns, columns)
+            batch = arrow.filled(done.batch.columns, columns, self.opened.rows.schema)
             if ends and done.low is not None and done.high is not None:
                 lows, highs = zip(ends[::2], done.low.T, strict=True), zip(ends[1::2], done.high.T, strict=True)
                 batch = arrow.with_columns(batch, dict([*lows, *highs])).select([*batch.schema.names, *ends])
             yield batch
+
+    def facts(self) -> dict[str, Any]:
+        """What programs are told."""
+        return {"filled_cells": self.n_cells, "filled_rows": self.n_rows}
 
     def _remember(self, done: Completed) -> None:
         missing = np.isnan(done.batch.values)
@@ -92,10 +96,9 @@ def run(args: Any) -> None:
     opened = open_both(args)
     shown = place is None and args.out != SCREEN and not args.json
     filling = Filling(opened, args.level, unsure=args.intervals or shown)
-    found: dict[str, Any] = {}
     with ProgressBar(enabled=is_watched()) as bar:
         asked = opened.ask(filling.question, watching(bar))
-        head = finish(args, place, _telling(filling, filling.answers(asked, intervals=args.intervals), found), found)
+        head = finish(args, place, filling.answers(asked, intervals=args.intervals), filling.facts)
     if head is None:
         return
     share = filling.n_cells / (head.n_rows * len(opened.rows.layout.names))
@@ -105,11 +108,6 @@ def run(args: Any) -> None:
         print(told_written(place, head.n_rows))
     elif filling.cells:
         print(f"\n{_told(filling)}")
-
-
-def _telling(filling: Filling, batches: Iterator[Any], found: dict[str, Any]) -> Iterator[Any]:
-    yield from batches
-    found.update(filled_cells=filling.n_cells, filled_rows=filling.n_rows)
 
 
 def _told(filling: Filling) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probpca.cli.answering import Batch, Opened, open_both
-from probpca.cli.gathering import Least, finish, told_written
+from probpca.cli.gathering import LeastRows, finish, told_written
 from probpca.cli.output import is_watched, place_for_table, watching
 from probpca.cli.text import GAP, TextColumn, clip, counts, left_of, numbers, several, table, words, wrap
 from probpca.learning.progress import ProgressBar
@@ -31,7 +31,7 @@ class Judging:
     """Judges rows, counts those that are rare, and remembers the worst."""
 
     opened: Opened
-    worst: Least
+    worst: LeastRows
     names: list[str] = field(init=False)  # of the columns that are added
     n_rows: int = 0
     n_rare: int = 0
@@ -65,25 +65,28 @@ class Judging:
             others = self.opened.others(batch)
             carried = {name: others.column(name) for name in others.schema.names}
             out = arrow.with_columns(numbered, {**carried, **columns})
-            self.worst.take(log_p, lambda i, out=out: out.slice(i, 1))
+            self.worst.take(log_p, out)
             yield out
+
+    def facts(self) -> dict[str, Any]:
+        """What programs are told."""
+        return {"judged_rows": self.n_rows, "rare_rows": self.n_rare, "rare_below": RARE}
 
 
 def run(args: Any) -> None:
     """Write what was found of each row, or show the worst."""
     place = place_for_table(args)
     opened = open_both(args)
-    judging = Judging(opened, Least(args.top or SHOWN))
-    found: dict[str, Any] = {}
+    judging = Judging(opened, LeastRows(args.top or SHOWN))
     with ProgressBar(enabled=is_watched()) as bar:
-        batches = _telling(judging, judging.answers(opened.ask(judging.question, watching(bar))), found)
-        head = finish(args, place, batches if args.top is None else _sorted(judging, batches), found)
+        batches = judging.answers(opened.ask(judging.question, watching(bar)))
+        head = finish(args, place, batches if args.top is None else _sorted(judging, batches), judging.facts)
     if head is None:
         return
     chance = RARE * judging.n_rows
     rare = f"{judging.n_rare:,} of {several(judging.n_rows, 'row')} have a p-value below {RARE}"
     print(wrap(f"{rare}; {chance:.2g} would by chance"), end="\n\n")
-    print(_told(judging))
+    print(_told(judging, SHOWN if place else judging.worst.count))
     if place:
         print(f"\n{told_written(place, head.n_rows)}")
 
@@ -91,21 +94,13 @@ def run(args: Any) -> None:
 def _sorted(judging: Judging, batches: Iterator[Any]) -> Iterator[Any]:
     for _ in batches:
         pass
-    yield from judging.worst.kept
+    yield judging.worst.rows
 
 
-def _telling(judging: Judging, batches: Iterator[Any], found: dict[str, Any]) -> Iterator[Any]:
-    yield from batches
-    found.update(judged_rows=judging.n_rows, rare_rows=judging.n_rare, rare_below=RARE)
-
-
-def _told(judging: Judging) -> str:
+def _told(judging: Judging, most: int) -> str:
     """The worst rows as a table."""
     arrow, names = arrow_module("probpca.sources.arrow_tables"), judging.names
-    rows: dict[str, list[Any]] = {}
-    for entry in judging.worst.kept:
-        for name, values in arrow.as_lists(entry).items():
-            rows.setdefault(name, []).extend(values)
+    rows = arrow.as_lists(judging.worst.rows.slice(0, most))
     label = judging.opened.label
     if label in judging.opened.fitted.features:
         label = None  # a feature that was asked for; its cell is among those that may be named

@@ -20,7 +20,7 @@ def run(args: Any) -> None:
     """Draw rows and write or show them."""
     place = place_for_table(args)
     fitted = open_model(args.model)
-    head = finish(args, place, _draws(fitted, args.rows, args.seed), {"seed": args.seed})
+    head = finish(args, place, _draws(fitted, args.rows, args.seed), lambda: {"seed": args.seed})
     if head is not None:
         print(told_written(place, head.n_rows) if place else head.text())
 

@@ -42,16 +42,19 @@ class Scores:
             self.n_rows += len(scores)
             yield arrow.with_columns(self.opened.others(batch), {name: scores})
 
+    def facts(self) -> dict[str, Any]:
+        """What programs are told."""
+        return {"log_likelihood": self.total, "mean_log_likelihood": self.total / self.n_rows}
+
 
 def run(args: Any) -> None:
     """Write the score of each row, or say how the table does as a whole."""
     place = place_for_table(args)
     opened = open_both(args)
     scores = Scores(opened, Least(LOWEST))
-    found: dict[str, Any] = {}
     with ProgressBar(enabled=is_watched()) as bar:
-        batches = _telling(scores, scores.answers(opened.ask(scores.question, watching(bar))), found)
-        head = finish(args, place, batches, found)
+        batches = scores.answers(opened.ask(scores.question, watching(bar)))
+        head = finish(args, place, batches, scores.facts)
     if head is None:
         return
     print(f"{'log-likelihood':<18}{scores.total:,.2f}  ({scores.total / scores.n_rows:.4f} a row)")
@@ -59,8 +62,3 @@ def run(args: Any) -> None:
     print(table([words("row", scores.least.kept), numbers("log-likelihood", scores.least.scores)]))
     if place:
         print(f"\n{told_written(place, head.n_rows)}")
-
-
-def _telling(scores: Scores, batches: Iterator[Any], found: dict[str, Any]) -> Iterator[Any]:
-    yield from batches
-    found.update(log_likelihood=scores.total, mean_log_likelihood=scores.total / scores.n_rows)

@@ -26,7 +26,7 @@ FIGURES = (".png", ".svg", ".pdf")
 def run(args: Any) -> None:
     """Ask the criteria, and print what they say."""
     plot = None if args.plot is None else _place_for_plot(args)
-    table = open_table(args.table, row_names=args.id, exclude=args.exclude)
+    table = open_table(args.table).choose(args.id, args.exclude, args.numbers)
     require_columns(table)
     with ProgressBar(enabled=is_watched()) as bar:
         source = table.source(args.jobs, watching(bar))

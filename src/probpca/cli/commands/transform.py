@@ -46,7 +46,7 @@ def run(args: Any) -> None:
             return batch, opened.fitted.estimator.transform(batch.values)
 
         batches = _answers(opened, opened.ask(question, watching(bar)), ends)
-        head = finish(args, place, batches, {"n_components": q})
+        head = finish(args, place, batches, lambda: {"n_components": q})
     if head is None:
         return
     if not place:

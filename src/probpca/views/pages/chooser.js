@@ -39,7 +39,10 @@ function listenToChooser(names, rows, current, choose) {
     if (names.includes(input.value)) look();
   });
   input.addEventListener("focus", () => input.select());
-  const step = (by) => () => choose((current() + by + names.length) % names.length);
+  const step = (by) => () => {
+    const from = current() < 0 && by < 0 ? names.length : current();  // before a choice: the last row
+    choose((from + by + names.length) % names.length);
+  };
   document.getElementById("previous").addEventListener("click", step(-1));
   document.getElementById("next").addEventListener("click", step(1));
   document.getElementById("chooser").addEventListener("submit", (event) => event.preventDefault());

@@ -170,7 +170,11 @@ function listen() {
     state.round += 1;
     drawNeighbours();
   });
-  window.addEventListener("resize", drawPlane);
+  let frame = 0;
+  window.addEventListener("resize", () => {
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(drawPlane);
+  });
   for (const [id, field] of [["across", "a"], ["up", "b"]]) {
     document.getElementById(id).addEventListener("change", (event) => {
       state[field] = Number(event.target.value);

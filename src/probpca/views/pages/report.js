@@ -7,6 +7,7 @@ const data = readData();
 const known = openRows(data);
 const CLIPPED = 40;
 const views = {};
+const draws = {};
 const state = { row: data.first, a: 0, b: Math.min(1, known.q - 1), own: data.sameUnits };
 
 function pointsOf() {
@@ -47,13 +48,17 @@ async function draw(id, change = () => {}) {
   fitNames(spec, data.features, place.clientWidth);
   change(spec);
   const options = { actions: false, renderer: "svg", ast: true, mode: "vega-lite", patch: tellNames };
+  const drawn = (draws[id] = (draws[id] || 0) + 1);
+  const row = state.row;
   const { view } = await vegaEmbed(place, spec, options);
+  if (drawn !== draws[id]) return view.finalize();  // asked for once more in the meantime
   const old = views[id];
   views[id] = view;
   if (old) old.finalize();
   view.addEventListener("click", (_, item) => {
     if (item && item.datum && item.datum.row !== undefined) choose(item.datum.row);
   });
+  if (row !== state.row) showRow();
 }
 
 function title(spec, channel, words) {
