@@ -9,9 +9,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from probpca.errors import ShapeError
-from probpca.views.pages.asking import ask_table, counted, model_data, row_data, taken
+from probpca.views.pages.asking import ask_table, counted, model_data, row_data
 from probpca.views.pages.packing import packed
 from probpca.views.pages.writing import bundle, page_place, write_page
+from probpca.views.reading import taken
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -82,11 +82,16 @@ def table_of(X: Any, *, unstored_missing: bool = False) -> Array:
 
 def some_rows(X: Any, values: Array, positions: list[int]) -> Any:
     """Some rows, in a dataframe if they came in one, for estimators know columns by their names."""
-    if not is_frame(X):
-        return values[positions]
+    return taken(X, positions) if is_frame(X) else values[positions]
+
+
+def taken(X: Any, rows: Any) -> Any:
+    """Some rows of a table, in a table of the same kind."""
     if hasattr(X, "iloc"):
-        return X.iloc[positions]
-    return X.take(positions) if hasattr(X, "take") else X[positions]
+        return X.iloc[rows]
+    if hasattr(X, "schema") and hasattr(X, "take"):  # pyarrow
+        return X.take(rows)
+    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
 
 
 def noise_along(estimator: Any) -> Any:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from probpca.views.pages.asking import model_data, row_data, taken
+from probpca.views.pages.asking import model_data, row_data
 from probpca.views.pages.packing import packed, packed_bits, rounded
-from probpca.views.reading import table_of
+from probpca.views.reading import table_of, taken
 
 if TYPE_CHECKING:
     from probpca.inference.outliers import Outliers
@@ -69,7 +69,7 @@ def choose_rows(log10_p_value: Array, d: int) -> Index:
 
 def rows_data(table: Table, facts: RowFacts) -> dict[str, Any]:
     """The same for scripts, in little space."""
-    missing = facts.std > 0
+    missing = np.isnan(table.cells[facts.shown])
     covariance = facts.covariance[:, :MOST_COMPONENTS, :MOST_COMPONENTS]
     shared = facts.covariance.strides[0] == 0  # complete rows share one
     lower = np.tril_indices(covariance.shape[1])

@@ -81,15 +81,6 @@ def ask_table(page: str, estimator: Any, X: Any, labels: Any, feature_names: Any
     return Table(model, cells, numbers_of(X, row_numbers, n), labels_of(X, labels, n), features)
 
 
-def taken(X: Any, rows: Index) -> Any:
-    """Some rows of a table, in a table of the same kind."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if hasattr(X, "schema") and hasattr(X, "take"):  # pyarrow
-        return X.take(rows)
-    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
-
-
 def model_data(table: Table) -> dict[str, Any]:
     """What scripts know of a model: x = mean + scale * (loadings z + noise)."""
     noise = np.sqrt(np.broadcast_to(table.model.noise_variance, table.scale.shape))
