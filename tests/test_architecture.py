@@ -25,6 +25,7 @@ ALLOWED = {
     "learning": NUMBERS | {"models", "statistics", "sources", "inference"},
     "estimators": NUMBERS | {"models", "statistics", "sources", "inference", "learning"},
     "spark": {"estimators"},
+    "__main__": {"cli"},
     "views": NUMBERS | {"models", "statistics", "sources", "inference", "learning"},
     "cli": GROUND | {"data", "estimators", "inference", "models", "sources", "learning", "views"},
 }

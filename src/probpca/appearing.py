@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 @contextmanager
 def appearing(place: Path) -> Iterator[Path]:
     """Where to write what will be at ``place``: a name beside it that nobody else uses."""
-    part = _beside(place)
+    goal = place.resolve() if place.is_symlink() else place  # a link stays one
+    part = _beside(goal)
     try:
         yield part
-        part.replace(place)
+        part.replace(goal)
     except OSError as error:
         if error.errno and part.name in f"{error.filename} {error}":
             raise OSError(error.errno, os.strerror(error.errno), str(place)) from error

@@ -81,12 +81,20 @@ def test_time_goes_on_as_it_did(labels, following, even):
     found = times_after(labels, 2, "t")
     assert found.following == (following or ["2024-01-02 00:00:00+02:00", "2024-01-02 01:00:00+02:00"])
     assert found.even is even
-    assert found.known is (labels[0] not in ("spring", "2020-01-01"))
+    assert bool(found.unknown) is (labels[0] == "spring" or len(labels) == 1)
 
 
 def test_days_and_months_that_cannot_be_told_apart_are_not_guessed():
-    assert not times_after(["01/01/2024", "01/02/2024", "01/03/2024"], 1, "t").known
-    assert not times_after(["11/12/2024", "12/12/2024", "01/01/2025"], 1, "t").known
+    assert times_after(["01/01/2024", "01/02/2024", "01/03/2024"], 1, "t").unknown
+    assert times_after(["11/12/2024", "12/12/2024", "01/01/2025"], 1, "t").unknown
+
+
+def test_a_time_that_is_missing_is_named():
+    assert times_after(["2024-01-01", None, "2024-01-03"], 1, "t").unknown == "has no time in row 2"
+
+
+def test_after_the_last_year_steps_are_counted():
+    assert times_after(["9998-01", "9999-01"], 2, "t").following == ["+1", "+2"]
 
 
 @pytest.mark.usefixtures("folder")

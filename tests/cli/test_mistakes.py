@@ -204,13 +204,12 @@ def test_an_interrupt_leaves_nothing_half_written(folder, run, monkeypatch, comm
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_fit_that_does_not_converge_says_so_once(run, monkeypatch):
-    from probpca import PPCA  # noqa: PLC0415
-
-    monkeypatch.setattr("probpca.cli.commands.fit.PPCA", lambda *args, **options: PPCA(*args, max_iter=1, **options))
-    done = run("fit", "table.csv", "--components", 2, "--json")
+def test_a_fit_that_does_not_converge_says_so_once(run):
+    done = run("fit", "table.csv", "--components", 2, "--json", "--max-iter", 1)
     assert json.loads(done.out)["converged"] is False
-    assert "max_iter" not in done.err
+    assert "max" not in done.err
+    told = " ".join(run("fit", "table.csv", "--components", 2, "--max-iter", 1, "--force").out.split())
+    assert "--max-iter was reached first; the fit is kept as it is. Raise --max-iter." in told
 
 
 def test_a_file_without_names_does_not_lose_its_first_row(tmp_path, run):

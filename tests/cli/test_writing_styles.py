@@ -49,7 +49,9 @@ def test_signs_in_names_separate_nothing(tmp_path, sign, rows):
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("t.csv", "a;b\n1,234;2\n2,345;3\n", ";."),  # may be thousands
+        ("t.csv", "a|b\n1,234|2\n2,345|3\n", "|."),  # may be thousands
+        ("t.csv", "a;b\n1,234;2\n2,345;3\n", ";,"),  # but not where spreadsheets write semicolons
+        ("t.csv", "a;b\n1,234,567;2\n2,345;3\n", ";."),
         ("t.csv", "a;b;c\n0.5;3,4;1\n1.5;2,1;2\n", ";."),  # pairs beside decimals
         ("t.tsv", "a\tb\n1\t3,4\n2\t12,30\n", "\t."),  # pairs, in a file that is as its name says
         ("t.csv", "a;b\n", ";."),
@@ -75,6 +77,7 @@ def test_another_separator_is_told(run, x):
 
 CODES = {
     "postal": (["10115", "01067", "99998"] * 20, "row 2 holds '01067', a code rather than a number"),
+    "hex": ([f"0x{i}" for i in range(60)], "row 1 holds '0x0', a code rather than a number"),
     "account": (["007", "", "0123"] * 20, "row 1 holds '007', a code rather than a number"),
     "key": ([str(9007199254740992 + i) for i in range(60)], "row 2 holds 9007199254740993, which has more digits"),
     "share": ([f"{i}.5%" for i in range(60)], "row 1 holds '0.5%'; numbers are written as -1234.5"),
@@ -101,7 +104,9 @@ def test_codes_and_units_are_labels_with_a_note(folder, run, x):
     assert found["columns"] == [*FEATURES, "typed", "large", "seldom", "hour"]
     for name, (_, why) in CODES.items():
         assert f"note: {name} is taken for a label: {why}" in done.err
-    assert done.err.count("note: ") == len(CODES)
+    assert done.err.count("is taken for a label") == len(CODES)
+    assert "note: large varies " in done.err
+    assert "--standardize gives all columns the same say." in done.err
     assert "; --numbers postal takes it for numbers.\n" in done.err
     asked = run("fit", "table.csv", "--components", 2, "--json", "--numbers", "postal", "key", "--out", "asked.npz")
     assert json.loads(asked.out)["columns"] == [*FEATURES, "postal", "key", "typed", "large", "seldom", "hour"]
@@ -233,6 +238,81 @@ def test_many_columns_cost_no_more_than_each_of_them():
         counts.append(pstats.Stats(profile).total_calls)
         assert batch.schema.names == [f"c{j}" for j in range(d)]
     assert counts[1] < 2.2 * counts[0]
+
+
+def test_the_index_of_pandas_names_rows(folder, run, x):
+    frame = frame_of(x).drop(columns="name")
+    frame.set_axis(range(100, 160), axis=0).sample(frac=1, random_state=0).to_parquet(folder / "index.parquet")
+    done = run("fit", "index.parquet", "--components", 2, "--json")
+    assert json.loads(done.out)["columns"] == FEATURES
+    named = run("score", "model.npz", "index.parquet").out.split("log-likelihood\n")[1]
+    assert {int(line.split()[0]) for line in named.splitlines()} <= set(range(100, 160))
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
+def test_a_column_that_is_empty_is_left_out(folder, run, x, name, monkeypatch):
+    """Also if its type says numbers, or if it could begin later."""
+    monkeypatch.setattr("probpca.sources.arrow_text.CSV_BYTES", 500)
+    table = frame_of(x).assign(empty=np.nan, late=np.where(np.arange(60) < 50, np.nan, np.arange(60)))
+    table.to_parquet(folder / name) if name == "t.parquet" else table.to_csv(folder / name, index=False)
+    for command in (["fit", name, "--components", 2], ["select", name, "--criteria", "bic"]):
+        found = json.loads(run(*command, "--json").out)
+        assert found["columns"] == [*FEATURES, "late"]
+        assert found["labels"]["empty"] == "empty"
+        assert found["missing"]["late"] == 50
+
+
+def test_missing_markers_may_be_padded(folder, run, x):
+    cells = [[" NA ", "NA ", "  ", " - "][i % 4] if i < 8 else str(i % 5) for i in range(60)]
+    frame_of(x).assign(e=cells).to_csv(folder / "padded.csv", index=False)
+    found = json.loads(run("fit", "padded.csv", "--components", 2, "--json").out)
+    assert found["missing"]["e"] == 8
+
+
+@pytest.mark.parametrize("name", ["name", "a b"])
+def test_text_cannot_be_asked_for_as_numbers(folder, run, x, name):
+    frame_of(x).assign(**{"a b": "12%"}).to_csv(folder / "text.csv", index=False)
+    done = run("fit", "text.csv", "--numbers", name)
+    assert done.err.startswith(f"probpca: error: --numbers {name}: the column holds text")
+
+
+def test_lines_above_the_names_are_shown(folder, run):
+    (folder / "title.csv").write_text("Measurements of 2024\na,b,c\n1,2,3\n2,3,1\n")
+    done = run("fit", "title.csv")
+    assert "its first line is 'Measurements of 2024', and others have 3 cells." in done.err
+    (folder / "bare.csv").write_text("1.5,,2.5,\n2,3,1,3\n")
+    assert "bare.csv must begin with a line of names" in run("fit", "bare.csv").err
+
+
+@pytest.mark.usefixtures("model")
+def test_lists_do_not_go_to_a_text_file(folder, run, x):
+    table = pa.Table.from_pandas(frame_of(x)).append_column("lst", pa.array([[i] for i in range(60)]))
+    parquet.write_table(table, folder / "lists.parquet")
+    done = run("impute", "model.npz", "lists.parquet", "--out", "full.csv")
+    assert done.err.startswith("probpca: error: column 'lst' holds a list<")
+    assert run("impute", "model.npz", "lists.parquet", "--out", "full.parquet").code == 0
+
+
+@pytest.mark.usefixtures("model")
+def test_a_link_stays_a_link(folder, run):
+    (folder / "elsewhere").mkdir()
+    (folder / "link.csv").symlink_to(folder / "elsewhere" / "full.csv")
+    assert run("impute", "model.npz", "table.csv", "--out", "link.csv").code == 0
+    assert (folder / "link.csv").is_symlink()
+    assert (folder / "elsewhere" / "full.csv").exists()
+
+
+def test_a_packed_file_under_another_name_is_told(folder, run, x):
+    frame_of(x).to_csv(folder / "t.csv.gz", index=False)
+    (folder / "t.csv.gz").rename(folder / "t.csv")
+    assert run("fit", "t.csv").err.startswith("probpca: error: t.csv is packed by gzip.\nHint: ")
+
+
+@pytest.mark.usefixtures("model")
+def test_an_identifier_that_was_left_out_names_rows(run, x):
+    frame_of(x).drop(columns="name").assign(station_id=range(500, 560)).to_csv("ids.csv", index=False)
+    worst = run("outliers", "model.npz", "ids.csv", "--top", 3).out
+    assert all(500 <= int(line.split()[1]) < 560 for line in worst.split("(sd)")[1].splitlines()[1:4])
 
 
 def test_a_file_that_may_not_be_read_is_not_called_damaged():

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from probpca.cli.parser import parse
+from probpca.cli.wording import in_words_of_the_shell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +50,7 @@ def _run(args: Any) -> None:
 
     def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         if issubclass(category, UserWarning) and category.__name__ != "ConvergenceWarning":  # the status says it
-            note(_in_words_of_the_shell(str(message)))
+            note(in_words_of_the_shell(str(message)))
 
     command = import_module(f"probpca.cli.commands.{args.module}")
     patience = PATIENCE_OF_BARS.set(PATIENCE)
@@ -81,19 +82,12 @@ def told(error: Exception) -> str:
             text = f"{type(error).__name__}: {error}.\nHint: this is a bug in probpca; --debug shows where."
     what, *hint = text.split("\nHint: ")
     lines = [f"probpca: error: {_line(what)}", *(f"Hint: {_line(line)}" for line in hint)]
-    return _in_words_of_the_shell("\n".join(lines))
+    return in_words_of_the_shell("\n".join(lines))
 
 
 def _line(text: str) -> str:
     """One line with one full stop, for messages of other libraries come with their own."""
     return re.sub(r"(\.\.\.|\.)\.$", r"\1", " ".join(text.split()))
-
-
-def _in_words_of_the_shell(text: str) -> str:
-    """Parameters of Python as options."""
-    text = re.sub(r"\bn_components='?([\w.]+)'?", r"--components \1", text)
-    text = re.sub(r"\bor '(\w+)'", r"or \1", text)
-    return re.sub(r"\bn_components\b", "--components", text)
 
 
 if __name__ == "__main__":

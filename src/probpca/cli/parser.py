@@ -8,12 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from probpca import __version__
+from probpca.cli import values
 from probpca.cli.examples import ABOUT, EXAMPLES, PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-RULES = ("bic", "evidence", "cv", "ard", "parallel", "gavish_donoho")
 MODULES = {"report": "pages", "explorer": "pages"}
 """Commands whose module is not called as they are."""
 
@@ -57,6 +57,7 @@ def _program() -> tuple[Program, dict[str, Program]]:
             name, help=about, description=f"{about[0].upper()}{about[1:]}.", epilog=EXAMPLES[name]
         )
         describe(command)
+        command.usage = _usage(command)
         if name != "demo":
             command.add_argument("--json", action="store_true", help="print one JSON object, numbers in full")
         command.add_argument("--debug", action="store_true", help="show where an error came from")
@@ -64,11 +65,18 @@ def _program() -> tuple[Program, dict[str, Program]]:
     return program, commands
 
 
+def _usage(command: Program) -> str:
+    """What must be given stands first: options that take several names would swallow it."""
+    given = [str(action.metavar) for action in command._get_positional_actions()]  # noqa: SLF001
+    return " ".join([command.prog, *given, "[options]"])
+
+
 def _fit(command: Program) -> None:
     _table(command)
-    command.add_argument("--components", type=_components, metavar="N|SHARE|RULE", help=COMPONENTS)
+    command.add_argument("--components", type=values.components, metavar="N|SHARE|RULE", help=COMPONENTS)
     command.add_argument("--bayesian", action="store_true", help="Bayesian PCA, for many columns or many missing cells")
     command.add_argument("--standardize", action="store_true", help="scale columns to unit variance first")
+    _max_iter(command)
     _columns(command)
     _out(command, "the file for the model (model.npz)", "model.npz")
     _seed(command)
@@ -89,21 +97,23 @@ def _transform(command: Program) -> None:
 
 def _outliers(command: Program) -> None:
     _model_and_table(command)
-    command.add_argument("--top", type=_count, metavar="N", help="the N least believable rows, the worst first")
+    command.add_argument("--top", type=values.count, metavar="N", help="the N least believable rows, the worst first")
     _out(command, TABLE_OUT)
 
 
 def _sample(command: Program) -> None:
     _model(command)
-    command.add_argument("-n", "--rows", type=_count, default=10, metavar="N", help="number of rows (10)")
+    command.add_argument("-n", "--rows", type=values.count, default=10, metavar="N", help="number of rows (10)")
     _seed(command)
     _out(command, TABLE_OUT)
 
 
 def _select(command: Program) -> None:
     _table(command)
-    command.add_argument("--criteria", nargs="+", choices=RULES, metavar="RULE", help=f"some of {', '.join(RULES)}")
-    command.add_argument("--max-components", type=_count, metavar="N", help="the largest number to look at")
+    command.add_argument(
+        "--criteria", nargs="+", choices=values.RULES, metavar="RULE", help=f"some of {', '.join(values.RULES)}"
+    )
+    command.add_argument("--max-components", type=values.count, metavar="N", help="the largest number to look at")
     command.add_argument("--standardize", action="store_true", help="scale columns to unit variance first")
     _columns(command)
     command.add_argument("--plot", metavar="FILE", help="draw the curves to .png, .svg or .pdf")
@@ -120,14 +130,17 @@ def _report(command: Program) -> None:
 
 def _explorer(command: Program) -> None:
     _report(command)
-    shape: dict[str, Any] = {"nargs": 2, "type": _count, "metavar": ("HEIGHT", "WIDTH")}
+    shape: dict[str, Any] = {"nargs": 2, "type": values.count, "metavar": ("HEIGHT", "WIDTH")}
     command.add_argument("--image-shape", help="rows are images of this size", **shape)
 
 
 def _forecast(command: Program) -> None:
     _table(command)
-    command.add_argument("--steps", type=_count, required=True, metavar="N", help="how many steps to look ahead")
-    command.add_argument("--components", type=_states, metavar="N|bic|cv", help="number of states; the default is bic")
+    command.add_argument("--steps", type=values.count, required=True, metavar="N", help="how many steps to look ahead")
+    command.add_argument(
+        "--components", type=values.states, metavar="N|bic|cv", help="number of states; the default is bic"
+    )
+    _max_iter(command)
     command.add_argument("--time", metavar="COLUMN", help="the column that says when; found by its name or dates")
     command.add_argument(
         "--exclude", nargs="+", action="extend", metavar="COLUMN", default=[], help="leave columns out"
@@ -154,7 +167,7 @@ OPTIONS = {
     "explorer": _explorer,
     "demo": _demo,
 }
-COMPONENTS = f"a number, a share of variance such as 0.95, or one of {', '.join(RULES)}; the default is bic"
+COMPONENTS = f"a number, a share of variance such as 0.95, or one of {', '.join(values.RULES)}; the default is bic"
 TABLE_OUT = "the file for the answer: .csv, .tsv, .csv.gz, .parquet, .feather or .npy; - is CSV on the screen"
 
 
@@ -194,48 +207,18 @@ def _out(command: Program, about: str, default: str | None = None) -> None:
 
 
 def _seed(command: Program) -> None:
-    command.add_argument("--seed", type=int, default=0, metavar="N", help="decides what is left to chance (0)")
+    command.add_argument("--seed", type=values.seed, default=0, metavar="N", help="decides what is left to chance (0)")
+
+
+def _max_iter(command: Program) -> None:
+    command.add_argument("--max-iter", type=values.count, default=1000, metavar="N", help="most steps of a fit (1000)")
 
 
 def _jobs(command: Program) -> None:
-    command.add_argument("--jobs", type=_jobs_count, metavar="N", help="number of threads; -1 is all cores")
+    command.add_argument("--jobs", type=values.jobs, metavar="N", help="number of threads; -1 is all cores")
 
 
 def _level(command: Program) -> None:
-    command.add_argument("--level", type=_share, default=0.95, metavar="P", help="probability of intervals (0.95)")
-
-
-def _components(text: str) -> int | float | str:
-    if text in RULES:
-        return text
-    if text.isdecimal() and int(text) > 0:
-        return int(text)
-    return _share(text, f"must be a number of components, a share between 0 and 1, or one of {', '.join(RULES)}")
-
-
-def _states(text: str) -> int | str:
-    return text if text in ("bic", "cv") else _count(text)
-
-
-def _count(text: str) -> int:
-    if not (text.isdecimal() and int(text) > 0):
-        msg = f"must be a whole number, 1 or more; got {text}"
-        raise argparse.ArgumentTypeError(msg)
-    return int(text)
-
-
-def _jobs_count(text: str) -> int:
-    if text.startswith("-") and text[1:].isdecimal() and int(text):
-        return int(text)
-    return _count(text)
-
-
-def _share(text: str, needed: str = "must lie between 0 and 1") -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 < share < 1:
-        msg = f"{needed}; got {text}"
-        raise argparse.ArgumentTypeError(msg)
-    return share
+    command.add_argument(
+        "--level", type=values.share, default=0.95, metavar="P", help="probability of intervals (0.95)"
+    )

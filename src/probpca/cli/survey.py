@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
 
 import numpy as np
 
+from probpca.cli.tables import IDENTIFIER, Table
 from probpca.errors import DataError
 from probpca.sources import open_source
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from probpca.sources import Source
+    from probpca.sources.protocol import Watch
     from probpca.typing import Array, Floats, Index
 
 HELD_BYTES = 2**28
 """Tables up to this size are read once and held in memory; larger ones are read again in every pass."""
 JUDGED_ROWS = 100_000
 """Rows by which a column is judged to be a list of identifiers."""
-IDENTIFIER = re.compile(r"(^|[_\s.-])(id|ids|idx|index|key|nr|no|number|row|rowid|uuid|code)$", re.IGNORECASE)
 
 
 @final
@@ -59,6 +59,17 @@ class Survey:
             return None
         return self.kept + other.kept
 
+    def choose(self, kept: Index, suspects: Sequence[int]) -> Survey:
+        """The same of some columns."""
+        return replace(
+            self,
+            observed=self.observed[kept],
+            low=self.low[kept],
+            high=self.high[kept],
+            listed=self.listed[:, np.isin(suspects, kept)],
+            kept=None if self.kept is None else tuple(x[:, kept] for x in self.kept),
+        )
+
     @property
     def missing_share(self) -> float:
         """Of all cells."""
@@ -74,6 +85,30 @@ class Survey:
 def suspects_among(names: Sequence[str]) -> list[int]:
     """Columns that are called as identifiers are."""
     return [j for j, name in enumerate(names) if IDENTIFIER.search(name)]
+
+
+class Looked(NamedTuple):
+    """A table of which all rows were looked at once."""
+
+    table: Table  # without columns that are empty
+    found: Survey
+    rows: Source  # in memory, if they are small
+
+
+def look_at(table: Table, n_jobs: int | None, watch: Watch | None = None) -> Looked:
+    """Look at all rows, and leave out columns of which nothing was observed."""
+    source, suspects = table.source(n_jobs, watch), suspects_among(table.numbers)
+    if source.n_rows == 0:
+        msg = f"{table.place} has no rows."
+        raise DataError(msg)
+    found = survey(source, suspects)
+    require_sound(found, table.place, table.numbers)
+    seen = np.flatnonzero(found.observed)
+    if table.named and seen.size < len(table.numbers):
+        table = table.without([name for j, name in enumerate(table.numbers) if not found.observed[j]])
+        found = found.choose(seen, suspects)
+        source = source if found.kept is not None else table.source(n_jobs, watch)
+    return Looked(table, found, held(source, found, table.numbers if table.named else None))
 
 
 def survey(source: Source, suspects: Sequence[int]) -> Survey:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 
 CODES = "codes"
+NAMING = ("text", "dates", "index")
+"""What columns that name rows hold."""
+IDENTIFIER = re.compile(r"(^|[_\s.-])(id|ids|idx|index|key|nr|no|number|row|rowid|uuid|code)$", re.IGNORECASE)
 
 
 class Table(NamedTuple):
@@ -42,11 +46,20 @@ class Table(NamedTuple):
         names = [column.name for column in self.columns]
         for name in (*exclude, *numbers, *filter(None, [row_names])):
             require_column(self.place, names, name)
+        for column in (column for column in self.columns if column.name in numbers and column.kind != "numbers"):
+            why = f" ({column.why})" if column.why else ""
+            msg = f"--numbers {column.name}: the column holds {column.kind}{why}, and cannot be taken for numbers."
+            raise DataError(msg)
         others = {c.name: why for c in self.columns if (why := _why_not(c, row_names, exclude, numbers))}
         if others and not self.named:
             msg = f"{self.place} holds an array, whose columns have no names.\nHint: leave out --id and --exclude."
             raise SourceError(msg)
         return self._replace(numbers=tuple(name for name in names if name not in others), others=others)
+
+    def without(self, empty: Sequence[str]) -> Table:
+        """Columns of which nothing was observed are for no model."""
+        others = {**self.others, **dict.fromkeys(empty, "empty")}
+        return self._replace(numbers=tuple(name for name in self.numbers if name not in others), others=others)
 
 
 def open_table(path: str) -> Table:
@@ -61,6 +74,8 @@ def open_table(path: str) -> Table:
             msg = f"{place} is empty."
             raise SourceError(msg)
         _tell_dialect(place)
+    elif any("=" in found.parent.name for found in place.rglob("*.parquet")):
+        note(f"names of folders in {place}, as year=2024, are not read as columns.")
     columns: tuple[Column, ...] = arrow_module("probpca.sources.arrow_columns").columns_of(place)
     names = [column.name for column in columns]
     _check_names(place, names)
@@ -101,14 +116,13 @@ def _tell_dialect(place: Path) -> None:
 
 
 def _check_names(place: Path, names: list[str]) -> None:
+    if not place.is_dir() and format_of(place) == "csv":
+        require_names(names, place, "put a line of names on top.")
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         found = f"{place} has several that are called {twice[0]!r}"
         msg = f"columns must have names of their own; {found}.\nHint: rename them."
         raise DataError(msg)
-    if place.is_dir() or format_of(place) != "csv":
-        return
-    require_names(names, place, "put a line of names on top.")
 
 
 def matched(table: Table, names: tuple[str, ...] | None, n_features: int) -> tuple[str, ...]:
@@ -140,10 +154,11 @@ def _require_numbers(place: Path, column: Column) -> None:
 
 
 def row_names(table: Table, features: Sequence[str], chosen: str | None) -> str | None:
-    """The column that names rows: the one that was asked for, or the first that holds something else than numbers."""
+    """The column that names rows: the one that was asked for, the first that holds names, or one called so."""
     if chosen is not None:
         require_column(table.place, [column.name for column in table.columns], chosen)
         return chosen
     known = set(features)
     others = [column for column in table.columns if column.name not in known]
-    return next((c.name for c in others if c.kind in ("text", "dates") or c.why or not c.name), None)
+    named = [c.name for c in others if c.kind in NAMING or c.why or not c.name]
+    return next(iter([*named, *(c.name for c in others if IDENTIFIER.search(c.name))]), None)

@@ -29,7 +29,7 @@ class Times(NamedTuple):
 
     following: list[Any]  # labels of the steps after the last row
     even: bool  # are steps equally long?
-    known: bool = True  # could the labels be read, and their order be checked?
+    unknown: str = ""  # why the labels could not be read, nor their order be checked
 
 
 def time_column(table: Table) -> str | None:
@@ -53,10 +53,18 @@ def times_after(labels: Sequence[Any], steps: int, where: str) -> Times:
         return Times([int(value) if whole else value for value in after], even)
     form, moments = _moments(labels)
     if not moments:
-        return Times(counted(steps), even=True, known=False)
+        return Times(counted(steps), even=True, unknown=_why_unknown(labels))
     _require_order(moments, where)
-    later, even = _moments_after(moments, steps)
+    try:
+        later, even = _moments_after(moments, steps)
+    except (OverflowError, ValueError):  # after the year 9999
+        return Times(counted(steps), even=True)
     return Times([_written(moment, form) for moment in later] if even else counted(steps), even)
+
+
+def _why_unknown(labels: Sequence[Any]) -> str:
+    empty = [i for i, label in enumerate(labels, 1) if label is None or str(label).strip() in ("", "NaT", "nan")]
+    return f"has no time in row {empty[0]:,}" if empty else "holds neither numbers nor dates that can be read"
 
 
 def counted(steps: int) -> list[str]:

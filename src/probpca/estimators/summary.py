@@ -46,7 +46,7 @@ def dynamics_summary(estimator: Any, feature_names: Any = None) -> str:
         lines.append(f"{j + 1:>4}   {abs(value):<7.4f}   {estimator.time_constants_[j]:<8.4g} steps  {period}")
     lines += ["", "state   largest loadings"]
     for j in range(min(estimator.n_components_, MOST_LINES)):
-        lines.append(f"{j + 1:>5}   {_largest(names, estimator.loadings_[:, j])}")
+        lines.append(f"{j + 1:>5}   {_largest(names, estimator.loadings_[:, j], '+.3g')}")
     return "\n".join([*lines, "", *_ending(estimator, "one per feature", estimator.n_steps_, "step")])
 
 
@@ -88,9 +88,9 @@ def _names(estimator: Any, given: Any) -> list[str]:
     return names
 
 
-def _largest(names: list[str], axis: Array) -> str:
+def _largest(names: list[str], axis: Array, form: str = "+.2f") -> str:
     best = np.argsort(-np.abs(axis))[:3]
-    return ", ".join(f"{names[j]} {axis[j]:+.2f}" for j in best)
+    return ", ".join(f"{names[j]} {axis[j]:{form}}" for j in best)
 
 
 def _noise(noise: Any, why: str) -> str:

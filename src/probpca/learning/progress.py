@@ -24,8 +24,8 @@ def _bar(**options: Any) -> tqdm[Any]:
 
 
 def _say(bar: tqdm[Any], words: str) -> None:
-    """Show words beside the bar; at once, unless it is not yet shown itself."""
-    bar.set_postfix_str(words, refresh=time.time() >= bar.start_t + (bar.delay or 0.0))
+    """Show words beside the bar when it is drawn next."""
+    bar.set_postfix_str(words, refresh=False)
 
 
 def steps_left(before: Progress, now: Progress) -> float | None:
@@ -87,10 +87,10 @@ class ProgressBar:
         if self._bar is None:
             told = f"step {{n_fmt}} of at most {progress.max_iter} [{{elapsed}}, {{rate_fmt}}{{postfix}}]"
             self._bar = _bar(bar_format=told, unit="step")
-        self._bar.update(progress.iteration - self._bar.n)
         gain = f", to gain {progress.remaining:.2g}" if math.isfinite(progress.remaining) else ""
         said = f"{self._objective} {progress.log_likelihood:.6g}{gain}"
         _say(self._bar, said + self._time_left(self._bar, progress))
+        self._bar.update(progress.iteration - self._bar.n)
 
     def _time_left(self, bar: tqdm[Any], now: Progress) -> str:
         """What is said of the time that is left; nothing at the first step, of a fit or of what is left of one."""

@@ -9,9 +9,11 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
+from probpca.sources import arrow_text
+from probpca.sources.arrow_layout import index_columns
 from probpca.sources.arrow_tables import first_rows, kind_of, schema_of
 from probpca.sources.arrow_text import NOTHING, reading
-from probpca.sources.files import is_number
+from probpca.sources.files import is_compressed, is_number
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +25,7 @@ EXACT = 2**53
 SHORT = 2
 """Digits of a number that is padded with zeros rather than a code, as hours are."""
 TOO_LONG = "which has more digits than a number keeps"
-CODE = r"^\s*(0\d+|\d{16,})\s*$"
+CODE = r"^\s*(0\d+|\d{16,}|0[xX][0-9a-fA-F]+)\s*$"
 """Digits that a number would lose: zeros before others, or too many of them."""
 NEARLY = re.compile(
     r"[<>~$€£¥]?\s*[-+]?(\d+([.,]\d+)?|\d{1,3}(?P<by>[,.' \u00a0\u202f])\d{3}((?P=by)\d{3})*([.,]\d+)?)"
@@ -34,23 +36,29 @@ KINDS = {
     "numbers": (pa.types.is_floating, pa.types.is_integer, pa.types.is_decimal),
     "true or false": (pa.types.is_boolean,),
     "empty": (pa.types.is_null,),
-    "dates": (pa.types.is_temporal,),
+    "dates": (pa.types.is_date, pa.types.is_timestamp),
     "text": (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary, pa.types.is_binary),
 }
+
+
+INDEX = "index"
 
 
 class Column(NamedTuple):
     """A column, what it holds, and if that is nearly numbers, or only looks like them, where this is seen."""
 
     name: str
-    kind: str  # a key of KINDS, or what Arrow calls it
+    kind: str  # a key of KINDS, that of pandas' names of rows, or what Arrow calls it
     why: str = ""
 
 
 def columns_of(place: Path) -> tuple[Column, ...]:
     """All columns of a file, in their order."""
     schema = schema_of(place)
-    kinds = [_kind(field.type) for field in schema]
+    index = index_columns(schema)
+    kinds = [INDEX if field.name in index else _kind(field.type) for field in schema]
+    if _is_long_text(place):
+        kinds = ["numbers" if kind == "empty" else kind for kind in kinds]  # they may begin later
     unique = len(set(schema.names)) == len(schema.names)
     strange = _strange(place, schema, kinds) if unique else {}
     return tuple(Column(name, kind, strange.get(name, "")) for name, kind in zip(schema.names, kinds, strict=True))
@@ -65,7 +73,13 @@ def _strange(place: Path, schema: Any, kinds: list[str]) -> dict[str, str]:
 
 
 def _kind(found: Any) -> str:
-    return next((kind for kind, tests in KINDS.items() if any(test(found) for test in tests)), str(found))
+    name = str(found).partition("<")[0].partition("[")[0]
+    return next((kind for kind, tests in KINDS.items() if any(test(found) for test in tests)), name)
+
+
+def _is_long_text(place: Path) -> bool:
+    """May there be more rows than those that types are told from?"""
+    return kind_of(place) == "csv" and (is_compressed(place) or place.stat().st_size > arrow_text.CSV_BYTES)
 
 
 def _strange_text(place: Path, kinds: dict[str, str]) -> dict[str, str]:
@@ -110,7 +124,7 @@ def _code(column: Any) -> str:
     even = compute.count_distinct(compute.utf8_length(filled)).as_py() == 1
     if zeros and (even or 2 * len(zeros) >= len(filled)):
         return f"row {_row(text, zeros[0])} holds {zeros[0]!r}, a code rather than a number"
-    long = [cell for cell in found if int(cell) > EXACT]
+    long = [cell for cell in found if cell.isdigit() and int(cell) > EXACT]
     return f"row {_row(text, long[0])} holds {long[0]}, {TOO_LONG}" if 2 * len(long) > len(filled) else ""
 
 

@@ -75,9 +75,14 @@ def check_header(names: Sequence[str], place: Path) -> None:
 
 
 def _all_but_index(schema: Any) -> tuple[str, ...]:
-    """Names of the columns, without those in which pandas keeps the names of rows."""
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    index = index_columns(schema)
     return tuple(name for name in schema.names if name not in index)
+
+
+def index_columns(schema: Any) -> list[Any]:
+    """Names of the columns in which pandas keeps the names of rows."""
+    found: list[Any] = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in found if isinstance(name, str)]
 
 
 def _check_column(schema: Any, known: Counter[str], name: str, place: Path) -> None:

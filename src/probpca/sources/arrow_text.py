@@ -34,6 +34,7 @@ LOOKED_AT = 2**16
 """Bytes by which it is told how a text is written; more if they do not hold two lines."""
 MISSING = ("-", "--", "?", ".", "None", "none", "NONE", "Na", "N.A.", "n.a.", "#NULL!", "#VALUE!", "#DIV/0!")
 """What people write in a cell of a text file that holds nothing, beside what pyarrow knows."""
+BLANKS = ("", " ", "  ")
 NOTHING = (*csv.ConvertOptions().null_values, *MISSING)
 
 
@@ -89,7 +90,7 @@ def _opened(place: Path) -> Any:
 
 def _reader(stream: Any, written: Dialect, kinds: Mapping[str, Any]) -> Any:
     """A cell may hold a line break, and one that says so is missing."""
-    missing = [padded for marker in NOTHING for padded in (marker, f" {marker}")]
+    missing = [f"{before}{marker}{after}" for marker in NOTHING for before in BLANKS for after in BLANKS]
     return csv.open_csv(
         stream,
         read_options=csv.ReadOptions(block_size=CSV_BYTES),
@@ -139,15 +140,23 @@ def _ragged(place: Path) -> DataError | None:
             number, row = next((i, row) for i, row in enumerate(rows, 1) if len(row) != len(names))
         except (StopIteration, text_csv.Error):
             return None
+    if len(row) >= 2 * len(names):
+        return DataError(
+            f"{place} must begin with a line of names; its first line is {_start(names)!r}, and others have "
+            f"{len(row)} cells.\nHint: delete what stands above the names."
+        )
     sign = SEPARATORS[written.delimiter].removesuffix("s")
     many = len(row) > len(names)
     hint = f"a cell that holds a {sign} must stand in quotes" if many else "a cell that is missing is left empty"
-    line = written.delimiter.join(row)
-    start = f"{line[:40]}..." if len(line) > 40 else line
     return DataError(
         f"{place}, row {number:,} has {len(row)} cell{'s' * (len(row) != 1)}, and the line of names "
-        f"{len(names)}: {start!r}.\nHint: {hint}, and {written} separate cells here."
+        f"{len(names)}: {_start(row, written.delimiter)!r}.\nHint: {hint}, and {written} separate cells here."
     )
+
+
+def _start(cells: Sequence[str], sign: str = ",") -> str:
+    line = sign.join(cells)
+    return f"{line[:40]}..." if len(line) > 40 else line
 
 
 @final

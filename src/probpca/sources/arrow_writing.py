@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+from probpca.errors import SourceError
 from probpca.sources.arrow_layout import NUMBERS, Layout
 from probpca.sources.files import delimiter_of, is_compressed
 
@@ -32,6 +33,10 @@ def write_batches(stream: Any, kind: str, batches: Iterable[Any], delimiter: str
     """Write record batches, one below the other, with the columns of the first; the number of rows."""
     batches = iter(batches)
     first = next(batches)
+    nested = [field for field in first.schema if pa.types.is_nested(field.type)]
+    if nested and kind == "csv":
+        msg = f"column {nested[0].name!r} holds a {nested[0].type}, which no text file can.\nHint: write .parquet."
+        raise SourceError(msg)
     n = 0
     with writer_of(stream, kind, first.schema, delimiter) as writer:
         for batch in chain([first], batches):

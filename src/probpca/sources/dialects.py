@@ -20,8 +20,11 @@ LINES = 50
 """Lines that are looked at."""
 SIGNATURE, MANY = 100, 5
 """Bytes in which a file that holds no text shows it; rising names that are no chance."""
+PACKED = b"\x1f\x8b"
 QUOTED = re.compile(r'"[^"]*("|$)')
 DECIMAL_COMMA = re.compile(r"\s*[-+]?(\d*,(\d{1,2}|\d{4,})|0,\d+)([eE][-+]?\d+)?\s*")
+ONE_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
+THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}(,\d{3}){2,}\s*")
 DECIMAL_POINT = re.compile(r"\s*[-+]?\d*\.\d+([eE][-+]?\d+)?\s*")
 
 
@@ -42,8 +45,11 @@ def dialect_of(head: bytes, place: Path, *, whole: bool) -> Dialect:
     What separates cells is the sign that cuts the first lines into the same number of cells, the largest one; in
     doubt, and where there is one line that has it, the one that the name of the file stands for. Decimals have commas
     where another sign than that one separates cells, no cell looks like 3.14 and some look like 3,14; 1,234 may be
-    a thousand, and decides nothing.
+    a thousand, and decides nothing except between semicolons, as spreadsheets write where decimals have commas.
     """
+    if head.startswith(PACKED):
+        msg = f"{place} is packed by gzip.\nHint: let its name end in .csv.gz."
+        raise DataError(msg)
     if b"\0" in head[:SIGNATURE] or head.startswith((b"\xff\xfe", b"\xfe\xff")):
         msg = f"{place} does not hold text.\nHint: save a table as 'CSV UTF-8'; a picture or a workbook is no table."
         raise DataError(msg)
@@ -60,9 +66,10 @@ def dialect_of(head: bytes, place: Path, *, whole: bool) -> Dialect:
 
 
 def _has_decimal_commas(text: str, delimiter: str) -> bool:
-    lines = text.splitlines()[1 : LINES + 1]
-    cells = [cell for row in csv.reader(lines, delimiter=delimiter) for cell in row]
-    return any(map(DECIMAL_COMMA.fullmatch, cells)) and not any(map(DECIMAL_POINT.fullmatch, cells))
+    cells = [cell for row in csv.reader(text.splitlines()[1:], delimiter=delimiter) for cell in row]
+    if any(map(DECIMAL_POINT.fullmatch, cells)) or any(map(THOUSANDS.fullmatch, cells)):
+        return False
+    return any(map((ONE_COMMA if delimiter == ";" else DECIMAL_COMMA).fullmatch, cells))
 
 
 def require_names(names: Sequence[str], place: Path, hint: str) -> None:
@@ -71,9 +78,10 @@ def require_names(names: Sequence[str], place: Path, hint: str) -> None:
     So it does if one name is a decimal number, or all are numbers: unless these are a scale, as years, columns that are
     counted and wavelengths are.
     """
+    names = [name for name in names if name.strip()]
     numbers = [float(name) for name in names if is_number(name) and math.isfinite(float(name))]
     broken = any(number != int(number) for number in numbers)
-    if (broken or len(numbers) == len(names)) and not _is_scale(numbers):
+    if names and (broken or len(numbers) == len(names)) and not _is_scale(numbers):
         msg = (
             f"{place} must begin with a line of names; its first line holds numbers: {', '.join(names[:3])}"
             f"{', ...' if len(names) > 3 else ''}.\nHint: {hint}"

@@ -5,16 +5,22 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from probpca.cli.output import is_watched, note, place_for, print_json, watching
-from probpca.cli.survey import Survey, constants, held, identifiers, require_sound, survey, suspects_among
+from probpca.cli.survey import Survey, constants, identifiers, look_at
 from probpca.cli.tables import CODES, Table, open_table
 from probpca.cli.text import clip, screen_width, several, wrap
+from probpca.cli.wording import in_words_of_the_shell
 from probpca.errors import DataError
 from probpca.estimators import PPCA, BayesianPCA
 from probpca.learning.progress import ProgressBar
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+LOUD = 100
+"""How much more than most a column varies to be noticed."""
 
 
 def run(args: Any) -> None:
@@ -24,13 +30,11 @@ def run(args: Any) -> None:
     require_columns(table)
     estimator = _estimator(args)
     with ProgressBar(enabled=is_watched()) as bar:
-        source = table.source(args.jobs, watching(bar))
-        found = survey(source, suspects_among(table.numbers))
-        require_sound(found, table.place, table.numbers)
-        rows = held(source, found, table.numbers if table.named else None)
+        table, found, rows = look_at(table, args.jobs, watching(bar))
+        require_columns(table)
         estimator.fit(rows)
     estimator.set_params(verbose=False, n_jobs=None).to_file(out)  # these are of this terminal, not of the model
-    for text in remarks(table, found):
+    for text in [*remarks(table, found), *_about_units(estimator, table)]:
         note(text)
     if args.json:
         print_json({"command": "fit", **facts(table, found), **_model_facts(estimator, table), "out": out})
@@ -59,6 +63,7 @@ def require_columns(table: Table) -> None:
 def _estimator(args: Any) -> Any:
     shared = {
         "standardize": args.standardize,
+        "max_iter": args.max_iter,
         "n_jobs": args.jobs,
         "verbose": is_watched(),
         "random_state": args.seed,
@@ -115,6 +120,17 @@ def _way_back(name: str, kind: str) -> str:
     return f"; --numbers {shlex.quote(name)} takes it for numbers" if kind == CODES else ""
 
 
+def _about_units(estimator: Any, table: Table) -> list[str]:
+    """One column that varies far more than the others decides the components."""
+    scale = np.sqrt(estimator.model_.covariance.diag())
+    most = int(scale.argmax())
+    times = scale[most] / np.median(scale)
+    if estimator.standardize or not times > LOUD:
+        return []
+    told = f"{table.numbers[most]} varies {times:,.0f} times as much as most columns, and decides the components"
+    return [f"{told}; --standardize gives all columns the same say."]
+
+
 def _about_table(table: Table, found: Survey) -> str:
     lines = [
         f"{table.place}: {several(found.n_rows, 'row')}, {several(len(table.numbers), 'column')} of numbers",
@@ -139,7 +155,7 @@ def _missing(table: Table, found: Survey) -> str:
 
 def fitted_to_screen(summary: str) -> str:
     """Loadings may be cut off at the end of a line; sentences are broken."""
-    lines = summary.splitlines()
+    lines = in_words_of_the_shell(summary).splitlines()
     return "\n".join(clip_line(line) if line[:1] == " " else wrap(line, " " * 18) if line else "" for line in lines)
 
 

@@ -10,7 +10,7 @@ from probpca.cli.answering import fresh
 from probpca.cli.commands.fit import fitted_to_screen
 from probpca.cli.gathering import finish, told_written
 from probpca.cli.output import is_watched, note, place_for_table
-from probpca.cli.survey import require_sound, survey
+from probpca.cli.survey import look_at
 from probpca.cli.tables import Table, open_table, require_column
 from probpca.cli.text import TextColumn, clip, numbers, several, table, words
 from probpca.cli.times import Times, counted, time_column, times_after
@@ -44,15 +44,16 @@ def run(args: Any) -> None:
     looked = open_table(args.table)
     name = _time(args, looked)
     rows = looked.choose(name, args.exclude)
-    values, labels = _read(rows, name)
+    rows, values, labels = _read(rows, name)
     times = (
         times_after(labels, args.steps, f"{name} of {args.table}") if name else Times(counted(args.steps), even=True)
     )
     if not times.even:
         note(f"steps of {name} are not equally long; the forecast takes them as if they were, and counts them.")
-    if not times.known:
-        note(f"{name} holds neither numbers nor dates that can be read: whether rows are in order was not checked.")
-    system = LinearDynamicalSystem(args.components, verbose=is_watched(), random_state=args.seed).fit(values)
+    if times.unknown:
+        note(f"{name} {times.unknown}: whether rows are in order was not checked.")
+    options = {"max_iter": args.max_iter, "verbose": is_watched(), "random_state": args.seed}
+    system = LinearDynamicalSystem(args.components, **options).fit(values)
     ahead = system.forecast(args.steps)
     found = Ahead(name or "step", times.following, rows.numbers, ahead.mean, *ahead.interval(args.level))
     facts = {"n_components": system.n_components_, "log_likelihood": system.log_likelihood_, "level": args.level}
@@ -79,13 +80,12 @@ def _time(args: Any, looked: Table) -> str | None:
     return found
 
 
-def _read(rows: Table, name: str | None) -> tuple[Array, list[Any]]:
-    """All numbers, and the labels of time."""
+def _read(rows: Table, name: str | None) -> tuple[Table, Array, list[Any]]:
+    """The table without columns that are empty, its numbers, and the labels of time."""
     if not rows.numbers:
         msg = f"{rows.place} has no column of numbers to forecast."
         raise DataError(msg)
-    found = survey(rows.source(None), [])
-    require_sound(found, rows.place, rows.numbers)
+    rows, found, _ = look_at(rows, None)
     if found.n_rows < LEAST:
         msg = f"{rows.place} has {found.n_rows} rows; a forecast needs {LEAST} or more."
         raise DataError(msg)
@@ -95,7 +95,7 @@ def _read(rows: Table, name: str | None) -> tuple[Array, list[Any]]:
     for batch in opened.batches():
         values.append(opened.values(batch))
         labels += batch.column(name).to_pylist() if name is not None else []
-    return np.concatenate(values).astype(np.float64), labels
+    return rows, np.concatenate(values).astype(np.float64), labels
 
 
 def _batches(found: Ahead) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from probpca.cli.commands.fit import facts, remarks, require_columns
 from probpca.cli.output import is_watched, note, place_for, print_json, watching
-from probpca.cli.survey import held, require_sound, survey, suspects_among
+from probpca.cli.survey import look_at
 from probpca.cli.tables import open_table
 from probpca.cli.text import screen_width, wrap
 from probpca.errors import SourceError
@@ -29,10 +29,8 @@ def run(args: Any) -> None:
     table = open_table(args.table).choose(args.id, args.exclude, args.numbers)
     require_columns(table)
     with ProgressBar(enabled=is_watched()) as bar:
-        source = table.source(args.jobs, watching(bar))
-        found = survey(source, suspects_among(table.numbers))
-        require_sound(found, table.place, table.numbers)
-        rows = held(source, found, None)
+        table, found, rows = look_at(table, args.jobs, watching(bar))
+        require_columns(table)
     selection = select_n_components(
         rows,
         args.criteria,
