@@ -81,6 +81,11 @@ def test_given_axes_are_used_or_one_is_cut():
     assert len(cut.axes_) == 2
     assert all(ax.figure is figure for ax in cut.axes_)
     assert figure.get_suptitle() == ""
+    assert not axes[2].axison
+    whole, parts = axes[2].get_position(), [ax.get_position() for ax in cut.axes_]
+    assert cut.ax_ is cut.axes_[0] is not axes[2]
+    assert_allclose([parts[0].x0, parts[1].x1], [whole.x0, whole.x1])
+    assert parts[0].x1 < parts[1].x0
 
 
 def test_what_took_no_steps_cannot_be_shown(holed):

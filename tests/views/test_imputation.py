@@ -8,7 +8,7 @@ from scipy import sparse
 
 from oracles import spiked_rows
 from probpca import PPCA, BayesianPCA, DataError, ImputationDisplay, ShapeError
-from probpca.views.imputation import ImputedRow
+from probpca.views.imputation import ImputedRow, most_telling
 
 mpl.use("Agg")
 
@@ -151,3 +151,49 @@ def test_what_cannot_be_drawn_is_said(ppca, holed):
         ImputationDisplay.from_estimator(ppca, holed, ax=plt.subplots(1, 3)[1])
     with pytest.raises(DataError, match="ImputationDisplay shows a fitted estimator"):
         ImputationDisplay.from_estimator(PPCA(), holed)
+
+
+@pytest.fixture
+def wide():
+    """Six rows of 200 columns, four with holes, as a model might fill them."""
+    rng = np.random.default_rng(0)
+    values, std = rng.standard_normal((6, 200)), rng.exponential(size=(6, 200))
+    missing = (rng.random((6, 200)) < 0.2) & (np.arange(6) < 4)[:, None]
+    fitted = values + 0.1 * rng.standard_normal(values.shape)
+    filled = (np.where(missing, end, np.nan) for end in (values, values - std, values + std))
+    parts = (np.where(missing, np.nan, values), *filled, fitted)
+    return tuple(ImputedRow(f"row {i}", *(part[i] for part in parts)) for i in range(6))
+
+
+@pytest.mark.parametrize("count", [1, 4, 6])
+def test_of_many_features_the_least_sure_are_drawn_and_the_rest_is_counted(wide, count):
+    display = ImputationDisplay(wide[:count], [f"f{j}" for j in range(200)]).plot()
+    shown = display.shown_
+    assert (np.diff(shown) > 0).all()
+    assert display.figure_.get_size_inches()[1] < 17
+    width = np.max([np.nan_to_num(row.high - row.low, nan=-1.0) for row in wide[:count]], axis=0)
+    assert width[shown].min() >= np.delete(width, shown).max()
+    assert [label.get_text() for label in display.ax_.get_yticklabels()] == [f"f{j}" for j in shown]
+    for row, ax in zip(wide, display.axes_, strict=False):
+        assert_array_equal(ax.lines[-1].get_xdata(), row.observed[shown])
+        filled = np.isfinite(row.imputed).sum() - np.isfinite(row.imputed[shown]).sum()
+        words = f"{filled} of them filled in" if filled else "all of them observed"
+        assert ax.get_xlabel() == f"value\n{200 - shown.size} more columns are not shown,\n{words}"
+
+
+def test_features_that_can_be_read_or_lie_on_a_scale_are_all_drawn(wide):
+    few = tuple(ImputedRow(row.name, *(part[:60] for part in row[1:])) for row in wide)
+    for rows, positions in ((few, None), (wide, np.arange(200))):
+        d = rows[0].observed.size
+        display = ImputationDisplay(rows, [f"f{j}" for j in range(d)], positions=positions).plot()
+        assert_array_equal(display.shown_, np.arange(d))
+        assert not any("not shown" in ax.get_xlabel() for ax in display.axes_)
+
+
+def test_what_tells_most_is_known_a_little():
+    nan, inf = np.nan, np.inf
+    observed = np.array([0.0, nan, nan, nan, 9.0])
+    low, high = np.array([nan, -inf, -1, -2, nan]), np.array([nan, inf, 1, 2, nan])
+    row = [observed, np.where(np.isnan(observed), 0.0, nan), low, high, np.zeros(5)]
+    kept = [set(most_telling([row], most).tolist()) for most in range(1, 6)]
+    assert kept == [{3}, {2, 3}, {1, 2, 3}, {1, 2, 3, 4}, {0, 1, 2, 3, 4}]

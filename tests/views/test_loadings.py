@@ -6,11 +6,12 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
-from probpca import LinearGaussian, LoadingsDisplay, ShapeError
+from probpca import PPCA, DataError, LinearGaussian, LoadingsDisplay, ShapeError
 from probpca.learning.asymptotic import asymptotic_uncertainty
 from probpca.views.loadings import SURE, UNSURE, Loadings
 
@@ -113,3 +114,29 @@ def test_many_components_stand_in_rows(rng):
     assert len(display.axes_) == 5
     assert len({ax.get_position().y0 for ax in display.axes_}) == 2
     display.figure_.canvas.draw()
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["resampled", "formulas"])
+def test_a_fit_is_asked_for_its_own_uncertainty(rng, given):
+    frame = pd.DataFrame(rng.standard_normal((80, 5)) * [5, 4, 1, 1, 1], columns=list("abcde"))
+    fitted = PPCA(n_components=2, random_state=0).fit(frame)
+    rows = frame if given else None
+    sure = fitted.uncertainty(rows, n_draws=7, random_state=3)
+    options = {"component": [1], "level": 0.8, "most": 3, "in_order": True}
+    display = LoadingsDisplay.from_estimator(fitted, rows, n_draws=7, random_state=3, **options)
+    wanted = LoadingsDisplay.from_uncertainty(sure, **options)
+    for shown, other in zip(display.panels, wanted.panels, strict=True):
+        for mine, known in zip(shown, other, strict=True):
+            assert_array_equal(mine, known)
+    assert set(display.panels[0].names) < set("abcde")
+    ax = plt.subplots()[1]
+    named = LoadingsDisplay.from_estimator(fitted, rows, n_draws=2, component=0, feature_names="vwxyz", ax=ax)
+    assert named.ax_ is ax
+    assert names(ax)[0] == "v"
+
+
+def test_a_fit_that_cannot_be_asked_is_refused_in_words():
+    with pytest.raises(DataError, match="LoadingsDisplay shows a fitted estimator"):
+        LoadingsDisplay.from_estimator(PPCA())
+    with pytest.raises(DataError, match="asks for uncertainty, which object does not have"):
+        LoadingsDisplay.from_estimator(object())

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from probpca import DataError, MissingnessDisplay, ShapeError
+from probpca import PPCA, DataError, MissingnessDisplay, ShapeError
 from probpca.views.missingness import averaged, edges
 
 mpl.use("Agg")
@@ -100,9 +100,10 @@ def test_rows_in_their_order_show_their_own_share():
     assert display.raster_.shape == (400, 8)
 
 
-def test_names_come_from_a_dataframe_and_nulls_are_missing():
-    polars = pytest.importorskip("polars")
-    display = MissingnessDisplay.from_data(polars.DataFrame({"height": [1.0, None, 3.0], "age": [1, 2, None]}))
+@pytest.mark.parametrize(("library", "made"), [("polars", "DataFrame"), ("pyarrow", "table")])
+def test_names_come_from_a_dataframe_and_nulls_are_missing(library, made):
+    table = getattr(pytest.importorskip(library), made)({"height": [1.0, None, 3.0], "age": [1, 2, None]})
+    display = MissingnessDisplay.from_data(table)
     assert display.feature_names == ["height", "age"]
     assert_array_equal(display.missing, [[False, False], [True, False], [False, True]])
     assert [label.get_text() for label in display.ax_.get_xticklabels()] == ["height", "age"]
@@ -139,3 +140,38 @@ def test_what_cannot_be_drawn_is_said():
         MissingnessDisplay([True, False, True])
     with pytest.raises(DataError, match="missing must be 'nan' or 'unstored'; got 'zero'"):
         MissingnessDisplay.from_data(holed(), missing="zero")
+
+
+@pytest.mark.parametrize("order", ["given", "pattern"])
+def test_rows_beside_a_fit_have_its_names(order):
+    pandas = pytest.importorskip("pandas")
+    x, columns = holed(), list("abcdefghi")
+    fitted = PPCA(2, random_state=0).fit(pandas.DataFrame(x, columns=columns))
+    some = pandas.DataFrame(x[:20], columns=columns)
+    for rows in (x[:20], some, some[columns[::-1]]):  # columns are known by their names
+        display = MissingnessDisplay.from_estimator(fitted, rows, order=order)
+        assert display.feature_names == columns
+        assert_array_equal(display.missing, np.isnan(x[:20]))
+        assert bool(display.patterns) == (order == "pattern")
+    ax = plt.subplots()[1]
+    named = MissingnessDisplay.from_estimator(fitted, some, feature_names=columns[::-1], ax=ax)
+    assert named.ax_ is ax
+    assert named.feature_names == columns[::-1]
+
+
+def test_a_fit_knows_what_is_missing_to_it():
+    table = sparse.csr_array(np.where(np.isnan(holed()), 0.0, holed()))
+    unstored = MissingnessDisplay.from_estimator(PPCA(2, missing="unstored", random_state=0).fit(table), table)
+    assert_array_equal(unstored.missing, np.isnan(holed()))
+    assert not MissingnessDisplay.from_estimator(PPCA(2, random_state=0).fit(table), table).missing.any()
+
+
+def test_rows_that_are_not_those_of_the_fit_are_refused():
+    pandas = pytest.importorskip("pandas")
+    fitted = PPCA(2, random_state=0).fit(pandas.DataFrame(holed(), columns=list("abcdefghi")))
+    with pytest.raises(ShapeError, match="rows must have 9 columns, as the fit had; got 4"):
+        MissingnessDisplay.from_estimator(fitted, holed()[:, :4])
+    with pytest.raises(ShapeError, match="rows must have the columns that came first"):
+        MissingnessDisplay.from_estimator(fitted, pandas.DataFrame(holed(), columns=list("abcdefghz")))
+    with pytest.raises(DataError, match="MissingnessDisplay shows a fitted estimator"):
+        MissingnessDisplay.from_estimator(PPCA(), holed())

@@ -342,3 +342,29 @@ def test_words_for_numbers():
     assert probability(np.log10(0.031)) == "0.031"
     assert probability(-100.5) == "3.2 \u00d7 10⁻¹⁰¹"
     assert probability(np.log10(9.99e-8)) == "1.0 \u00d7 10⁻⁷"
+
+
+@quick
+def test_what_was_never_observed_is_not_said_to_have_an_interval(fitted, x, tmp_path):
+    said, exception = "every filling has a 95 % interval", "but for columns of which nothing was ever observed"
+    words = " ".join(" ".join(read(report(fitted, x, tmp_path / "page.html")).words).split())
+    assert f"{said}." in words
+    assert exception not in words
+    x[:, 3] = np.nan
+    with pytest.warns(UserWarning, match="nothing was observed of 1 of 8 columns"):
+        empty = PPCA(Q, random_state=0).fit(x)
+    words = " ".join(" ".join(read(report(empty, x, tmp_path / "page.html")).words).split())
+    assert f"{said}, {exception}." in words
+    assert "had no value at all in the fit" in words
+
+
+@quick
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_fit_without_noise_is_not_told_to_go_on(x, tmp_path):
+    few = np.nan_to_num(x[:4])
+    fitted = PPCA(3).fit(few)
+    words = " ".join(" ".join(read(report(fitted, few, tmp_path / "page.html")).words).split())
+    assert fitted.status_.value in words
+    assert "use fewer of them, or more rows" in words
+    assert "converged" not in words
+    assert "Nothing stands out" not in words

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 PATIENCE = 2.0
-"""Seconds before a progress bar appears."""
+"""Seconds of a command before a progress bar appears."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,21 +47,21 @@ def _run(args: Any) -> None:
     import warnings  # noqa: PLC0415
 
     from probpca.cli.output import note  # noqa: PLC0415
-    from probpca.learning.progress import PATIENCE as PATIENCE_OF_BARS  # noqa: PLC0415
+    from probpca.learning.progress import QUIET_UNTIL  # noqa: PLC0415
 
     def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         if issubclass(category, UserWarning) and category.__name__ != "ConvergenceWarning":  # the status says it
             note(in_words_of_the_shell(str(message)))
 
     command = import_module(f"probpca.cli.commands.{args.module}")
-    patience = PATIENCE_OF_BARS.set(PATIENCE)
+    quiet = QUIET_UNTIL.set(time.monotonic() + PATIENCE)
     with warnings.catch_warnings():
         warnings.filterwarnings("always", category=UserWarning)
         warnings.showwarning = show
         try:
             command.run(args)
         finally:
-            PATIENCE_OF_BARS.reset(patience)
+            QUIET_UNTIL.reset(quiet)
 
 
 def told(error: Exception) -> str:

@@ -13,14 +13,14 @@ from tqdm.auto import tqdm
 if TYPE_CHECKING:
     from probpca.learning.loop import Progress
 
-PATIENCE: ContextVar[float] = ContextVar("PATIENCE", default=0.0)
-"""Seconds that pass before anything is shown."""
+QUIET_UNTIL: ContextVar[float] = ContextVar("QUIET_UNTIL", default=0.0)
+"""When bars may appear, by ``time.monotonic``: work that ends soon needs none."""
 WINDOW = 10
 """Steps over which it is seen how fast the remaining gain shrinks."""
 
 
 def _bar(**options: Any) -> tqdm[Any]:
-    return tqdm(delay=PATIENCE.get(), **options)
+    return tqdm(delay=max(QUIET_UNTIL.get() - time.monotonic(), 0.0), **options)
 
 
 def _say(bar: tqdm[Any], words: str) -> None:

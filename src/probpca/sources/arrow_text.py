@@ -34,8 +34,9 @@ LOOKED_AT = 2**16
 """Bytes by which it is told how a text is written; more if they do not hold two lines."""
 MISSING = ("-", "--", "?", ".", "None", "none", "NONE", "Na", "N.A.", "n.a.", "#NULL!", "#VALUE!", "#DIV/0!")
 """What people write in a cell of a text file that holds nothing, beside what pyarrow knows."""
-BLANKS = ("", " ", "  ")
 NOTHING = (*csv.ConvertOptions().null_values, *MISSING)
+PADDED = tuple(f"{before}{marker} " for marker in ("", "NA", "N/A", "nan", "NaN", "null", "-") for before in ("", " "))
+"""Few, for every column has a table of all."""
 
 
 @contextmanager
@@ -90,7 +91,7 @@ def _opened(place: Path) -> Any:
 
 def _reader(stream: Any, written: Dialect, kinds: Mapping[str, Any]) -> Any:
     """A cell may hold a line break, and one that says so is missing."""
-    missing = [f"{before}{marker}{after}" for marker in NOTHING for before in BLANKS for after in BLANKS]
+    missing = [*NOTHING, *(f" {marker}" for marker in NOTHING), *PADDED]
     return csv.open_csv(
         stream,
         read_options=csv.ReadOptions(block_size=CSV_BYTES),

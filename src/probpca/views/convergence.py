@@ -34,7 +34,7 @@ class ConvergenceDisplay:
     gap : ndarray (n_steps + 1,)
         How much less than the reference each of them is.
     figure_, ax_, axes_
-        matplotlib Figure, the first Axes, and both.
+        matplotlib Figure, the first Axes, and both; an axes that was given alone is cut in two, and is neither.
     line_, gap_line_ : artists
 
     Examples
@@ -69,14 +69,20 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, reference: float | None = None, ax: Any = None) -> ConvergenceDisplay:
-        """Draw how the fit of an estimator went; ``reference`` is the value of a better one, if one is known."""
+        """Draw how the fit of an estimator went; ``reference`` is the value of a better one, if one is known.
+
+        ``ax`` is as in ``plot``.
+        """
         require_fitted(cls, estimator)
         name = "lower bound" if hasattr(estimator, "lower_bound_") else "log-likelihood"
         told = {"tol": estimator.tol, "status": estimator.status_.value}
         return cls(estimator.trace_, name=name, reference=reference, **told).plot(ax)
 
     def plot(self, ax: Any = None) -> ConvergenceDisplay:
-        """Draw in a new figure, in two given axes, or in the place of one."""
+        """Draw in a new figure, or in two given axes.
+
+        One axes of a grid is cut in two: it is left empty, and ``axes_`` are two new ones in its place.
+        """
         self.figure_, self.axes_ = panels(ax, 2, 2, (6.8, 3.2))
         self.ax_, right = self.axes_
         steps = np.arange(1, self.trace.size + 1)

@@ -13,12 +13,14 @@ from probpca.views.naming import row_names
 from probpca.views.reading import by_name, names_of, require_fitted, some_rows, table_of, tried_level
 
 if TYPE_CHECKING:
-    from probpca.typing import Array
+    from probpca.typing import Array, Index
 
 MOST = 4
 """Rows that are drawn if none are chosen: those that lack most, but are not empty."""
-MOST_NAMES = 60
-"""Features that stand one below the other with their names."""
+MOST_NAMES, FEWEST_NAMES = 60, 12
+"""Features that stand one below the other: in the height of a figure, and in each of its panels at least."""
+ACROSS = 3
+"""Panels in a line, where features stand one below the other."""
 UNITS = ("auto", "data", "standard")
 
 
@@ -36,7 +38,8 @@ class ImputedRow(NamedTuple):
 class ImputationDisplay:
     """Observed cells as points, missing ones as intervals, and what the model takes the row for as a line.
 
-    Make it with ``from_estimator``.
+    Of features side by side, more than can be read, those are drawn that have the widest intervals, and it is said how
+    many are not. Make it with ``from_estimator``.
 
     Attributes
     ----------
@@ -44,6 +47,8 @@ class ImputationDisplay:
         What is drawn, one panel for each.
     scale, centre : ndarray (n_features,)
         Panels show (value - centre) / scale.
+    shown_ : ndarray
+        Positions of the features that are drawn.
     figure_, ax_, axes_
         matplotlib Figure, the first Axes, and all of them.
 
@@ -123,26 +128,43 @@ class ImputationDisplay:
     def plot(self, ax: Any = None, *, value_name: str = "value") -> ImputationDisplay:
         """Draw in a new figure, or in the given axes: one for each row."""
         count = len(self.rows)
+        self.shown_ = self._chosen(count)
         across, size = self._layout(count)
         self.figure_, self.axes_ = panels(ax, count, across, size)
         self.ax_ = self.axes_[0]
         for k, (row, place) in enumerate(zip(self.rows, self.axes_, strict=True)):
             if self.positions is None:
                 self._draw_across(row, place, named=k % across == 0 or ax is not None)
-                frame(place, clipped(row.name, SHORTER), x=value_name)
+                frame(place, clipped(row.name, SHORTER), x=value_name + self._hidden(row))
             else:
                 self._draw_along(row, place)
                 frame(place, clipped(row.name), y=value_name)
         self._draw_key(inside=ax is not None or (count == 1 and self.positions is not None))
         return self
 
+    def _chosen(self, count: int) -> Index:
+        """All features if they can be read; else some, the same in all panels."""
+        d = len(self.feature_names)
+        if self.positions is not None or d <= MOST_NAMES:
+            return np.arange(d)
+        down = -(-count // ACROSS)
+        return most_telling([self._scaled(row) for row in self.rows], max(MOST_NAMES // down, FEWEST_NAMES))
+
+    def _hidden(self, row: ImputedRow) -> str:
+        """How many cells of a row are not drawn, in words."""
+        rest = np.delete(np.isnan(row.observed), self.shown_)
+        if not rest.size:
+            return ""
+        filled = f"{rest.sum():,} of them filled in" if rest.any() else "all of them observed"
+        return f"\n{rest.size:,} more columns are not shown,\n{filled}"
+
     def _layout(self, count: int) -> tuple[int, tuple[float, float]]:
         """Panels side by side, and the size of the figure in inches."""
         if self.positions is None:
-            across = min(count, 3)
+            across = min(count, ACROSS)
             down = -(-count // across)
-            labels = 0.07 * max(len(clipped(name)) for name in self.feature_names)
-            tall = 0.22 * min(len(self.feature_names), MOST_NAMES) + 1.1
+            labels = 0.07 * max(len(clipped(self.feature_names[j])) for j in self.shown_)
+            tall = 0.22 * self.shown_.size + 1.1
             return across, (max(6.4, labels + 2.6 * across), max(tall * down + 0.3, 3.4))
         across = 1 if count < 3 else 2
         down = -(-count // across)
@@ -161,7 +183,8 @@ class ImputationDisplay:
 
     def _draw_across(self, row: ImputedRow, ax: Any, *, named: bool) -> None:
         """Features one below the other, values sideways."""
-        y, (observed, imputed, low, high, fitted) = np.arange(len(self.feature_names)), self._scaled(row)
+        y = np.arange(self.shown_.size)
+        observed, imputed, low, high, fitted = (values[self.shown_] for values in self._scaled(row))
         ax.axvline(0, color=LINE, linewidth=0.8, zorder=0)
         ax.plot(fitted, y, "|", color=FAINT, markersize=11, markeredgewidth=1.8)
         bars = {"color": CHOSEN, "linewidth": 2.2, "alpha": 0.35}
@@ -169,8 +192,7 @@ class ImputationDisplay:
         draw_endless(ax.axhline, y, low, high, **bars)
         ax.plot(imputed, y, "o", markersize=5, markerfacecolor="white", color=CHOSEN)
         ax.plot(observed, y, "o", markersize=4.5, color=INK)
-        shown = y[:: -(-y.size // MOST_NAMES)]
-        ax.set_yticks(shown, [clipped(self.feature_names[j]) for j in shown] if named else [])
+        ax.set_yticks(y, [clipped(self.feature_names[j]) for j in self.shown_] if named else [""] * y.size)
         ax.set_ylim(y.size - 0.4, -0.6)
         ax.tick_params(axis="y", length=0)
 
@@ -201,6 +223,18 @@ def _imputed_rows(estimator: Any, rows: Any, observed: Array, names: list[str], 
     fitted = estimator.inverse_transform(np.asarray(estimator.transform(rows)))
     parts = (np.where(missing, end, np.nan) for end in (filled, low, high))
     return tuple(ImputedRow(*row) for row in zip(names, observed, *parts, fitted, strict=True))
+
+
+def most_telling(rows: list[list[Array]], most: int) -> Index:
+    """Positions of some features, as they stand in the table: (most,).
+
+    First come those filled in, by the widest interval that they have in any row; then those of which nothing is known,
+    whose intervals have no ends; then those observed furthest from what the model takes them for.
+    """
+    observed, _, low, high, fitted = (np.stack(part) for part in zip(*rows, strict=True))
+    width = np.nan_to_num(high - low, nan=-1.0, posinf=0.0).max(axis=0)
+    away = np.nan_to_num(np.abs(observed - fitted)).max(axis=0)
+    return np.sort(np.lexsort((-away, -width))[:most])
 
 
 def _lacking(values: Array) -> list[int]:

@@ -10,6 +10,7 @@ from probpca.errors import ShapeError
 from probpca.learning.estimate_tables import largest_first
 from probpca.views.axes import clipped, pyplot
 from probpca.views.marks import draw_endless
+from probpca.views.reading import require_fitted
 
 if TYPE_CHECKING:
     from probpca.learning.estimates import ParameterUncertainty
@@ -20,6 +21,8 @@ MOST = 25
 """Features that are shown of one component."""
 WIDTH, ROW, HEAD = 3.2, 0.23, 1.35
 """Of a panel, of one feature in it, and of what stands above and below, in inches."""
+N_DRAWS = 200
+"""Resampled fits, where intervals need them."""
 ACROSS = 3
 """Panels in a row of the figure."""
 
@@ -43,7 +46,8 @@ class Loadings(NamedTuple):
 class LoadingsDisplay:
     """Loadings as points with bars for their intervals, largest first, one panel for each component.
 
-    Filled points have an interval that does not hold zero. Make it with ``from_uncertainty``.
+    Filled points have an interval that does not hold zero. Make it with ``from_estimator``, or if the intervals
+    are known already with ``from_uncertainty``.
 
     Attributes
     ----------
@@ -62,11 +66,45 @@ class LoadingsDisplay:
     >>> display = LoadingsDisplay.from_uncertainty(sure, feature_names=iris.feature_names)
     >>> display.panels[0].names[0]
     'petal length (cm)'
+    >>> ppca = PPCA(n_components=2).fit(iris.data)
+    >>> display = LoadingsDisplay.from_estimator(ppca, iris.data, n_draws=20, random_state=0, component=1)
+    >>> display.ax_.get_title(loc="left")
+    'component 2'
     """
 
     def __init__(self, panels: tuple[Loadings, ...], caption: str = "") -> None:
         """Remember what is to be drawn; ``plot`` draws it."""
         self.panels, self.caption = panels, caption
+
+    @classmethod
+    def from_estimator(  # noqa: PLR0913
+        cls,
+        estimator: Any,
+        X: Any = None,
+        *,
+        n_draws: int = N_DRAWS,
+        random_state: Any = None,
+        component: Any = None,
+        feature_names: Any = None,
+        level: float = 0.95,
+        most: int = MOST,
+        in_order: bool = False,
+        ax: Any = None,
+    ) -> LoadingsDisplay:
+        """Ask a fit for its ``uncertainty``, and draw it as ``from_uncertainty`` does.
+
+        ``X`` are the rows of the fit, to be resampled ``n_draws`` times; many complete rows need not be given.
+        """
+        require_fitted(cls, estimator, "uncertainty")
+        return cls.from_uncertainty(
+            estimator.uncertainty(X, n_draws=n_draws, random_state=random_state),
+            component=component,
+            feature_names=feature_names,
+            level=level,
+            most=most,
+            in_order=in_order,
+            ax=ax,
+        )
 
     @classmethod
     def from_uncertainty(  # noqa: PLR0913

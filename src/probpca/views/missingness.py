@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probpca.errors import DataError, ShapeError
+from probpca.sources.frames import order_of
 from probpca.views.axes import (
     CHOSEN,
     DIM,
@@ -21,7 +22,7 @@ from probpca.views.axes import (
     place,
     whole_numbers,
 )
-from probpca.views.reading import listed, table_of
+from probpca.views.reading import listed, names_of, require_fitted, table_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -49,7 +50,7 @@ class MissingnessDisplay:
     """The missing cells of a table as dark marks, with the share of each column above.
 
     With rows in the order of their patterns, the largest patterns are counted at the side; in the given order, the
-    side shows the share of each row. Make it with ``from_data``.
+    side shows the share of each row. Make it with ``from_data``, or with ``from_estimator``.
 
     Attributes
     ----------
@@ -73,6 +74,9 @@ class MissingnessDisplay:
     >>> display = MissingnessDisplay.from_data(table.values, feature_names=table.years)
     >>> display.patterns[0]
     Pattern(first=0, n_rows=192, n_missing=0)
+    >>> from probpca import PPCA
+    >>> MissingnessDisplay.from_estimator(PPCA(2, random_state=0).fit(table.values), table.values[:20]).missing.shape
+    (20, 52)
     """
 
     def __init__(self, missing: Any, feature_names: list[str] | None = None, *, order: str = "pattern") -> None:
@@ -110,9 +114,25 @@ class MissingnessDisplay:
             msg = f"missing must be 'nan' or 'unstored'; got {missing!r}."
             raise DataError(msg)
         values = table_of(X, unstored_missing=missing == "unstored")
-        known = getattr(X, "columns", None) if feature_names is None else feature_names
+        known = _columns(X) if feature_names is None else feature_names
         names = None if known is None else listed("feature_names", known, values.shape[1])
         return cls(np.isnan(values), names, order=order).plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, *, feature_names: Any = None, order: str = "pattern", ax: Any = None
+    ) -> MissingnessDisplay:
+        """Draw rows as a fit sees them: what is missing to it, its columns in its order, by the names it has."""
+        require_fitted(cls, estimator)
+        values = table_of(X, unstored_missing=getattr(estimator, "missing", "nan") == "unstored")
+        names, given = getattr(estimator, "feature_names_in_", None), _columns(X)
+        if names is not None and given is not None:
+            moved = order_of(list(given), list(names))
+            values = values if moved is None else values[:, moved]
+        if values.shape[1] != estimator.n_features_in_:
+            msg = f"rows must have {estimator.n_features_in_} columns, as the fit had; got {values.shape[1]}."
+            raise ShapeError(msg)
+        return cls(np.isnan(values), names_of(estimator, feature_names), order=order).plot(ax)
 
     def plot(self, ax: Any = None) -> MissingnessDisplay:
         """Draw in a new figure or in ``ax``, beside which columns and rows get axes of their own."""
@@ -184,6 +204,11 @@ def averaged(missing: Any, rows: Index, columns: Index) -> Array:
     counts = np.add.reduceat(missing, rows[:-1], axis=0, dtype=np.float64)
     counts = np.add.reduceat(counts, columns[:-1], axis=1)
     return np.asarray(counts / np.outer(np.diff(rows), np.diff(columns)))
+
+
+def _columns(X: Any) -> Any:
+    """Names of the columns of a dataframe; None for other tables."""
+    return getattr(X, "column_names", getattr(X, "columns", None))  # columns of pyarrow are what they hold
 
 
 def _by_pattern(missing: Any) -> tuple[Index, list[Pattern]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from probpca.learning.results import Status
 from probpca.views.pages.asking import counted
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def facts_in_short(estimator: Any, table: Table, rows: RowFacts) -> Iterator[tup
     yield ("lower bound of the evidence" if bounded else "log-likelihood of the fit"), _signed(f"{total:,.2f}")
     yield "log-likelihood of a row here", _signed(f"{rows.score:.4g}")
     yield f"unusual rows (p < {ODD})", f"{_odd(rows):,}"
-    yield "fit", "converged" if estimator.converged_ else "not converged"
+    yield "fit", _ending(estimator)
 
 
 def summary_sentences(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
@@ -64,7 +65,8 @@ def summary_sentences(estimator: Any, table: Table, rows: RowFacts) -> Iterator[
     if missing:
         yield (
             f"{missing:,} of {n * d:,} cells are missing ({share(missing / (n * d))}). They are filled in with what "
-            "the other cells of their row say about them, and every filling has a 95 % interval."
+            "the other cells of their row say about them, and every filling has a 95 % interval"
+            f"{_but_for(estimator, table)}."
         )
     else:
         yield "No cell is missing."
@@ -90,7 +92,9 @@ def advice(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
 def _findings(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
     n = table.cells.shape[0]
     reach = np.fmax.reduce(table.cells) - np.fmin.reduce(table.cells)  # NaN if nothing was observed
-    if not estimator.converged_:
+    if estimator.status_ is Status.NOISE_COLLAPSED:
+        yield "The components explain the data completely: use fewer of them, or more rows."
+    elif not estimator.converged_:
         yield "The fit has not converged: let it go on before you rely on these numbers."
     if _odd(rows) > 3 * ODD * n + 3:
         yield (
@@ -108,7 +112,7 @@ def _findings(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
     same = int((reach == 0).sum()) if n > 1 else 0
     if same:
         yield f"{counted(same, 'column')} {'has' if same == 1 else 'have'} one value only, which tells no rows apart."
-    empty = getattr(estimator, "empty_features_", np.empty(0))
+    empty = _empty(estimator)
     if len(empty):
         yield f"{counted(len(empty), 'column')} had no value at all in the fit; nothing can be said about their cells."
     if np.isnan(table.cells).any():
@@ -159,6 +163,22 @@ def _components(estimator: Any, d: int) -> str:
     more = "" if ratio.size == 1 else f"; the first holds {first}"
     told = f"{type(estimator).__name__} explains {counted(d, 'column')} by {counted(ratio.size, 'component')}{rule}"
     return f"{told}, {held} of the variance{more}. The rest is taken for noise."
+
+
+def _ending(estimator: Any) -> str:
+    if estimator.status_ is Status.NOISE_COLLAPSED:
+        return "no noise is left"
+    return "converged" if estimator.converged_ else "not converged"
+
+
+def _empty(estimator: Any) -> Any:
+    """Positions of the columns that had no value in the fit."""
+    return getattr(estimator, "empty_features_", np.empty(0, np.intp))
+
+
+def _but_for(estimator: Any, table: Table) -> str:
+    unknown = np.isnan(table.cells[:, _empty(estimator)]).any()
+    return ", but for columns of which nothing was ever observed" if unknown else ""
 
 
 def _part(p: float) -> str:
