@@ -23,11 +23,6 @@ def _bar(**options: Any) -> tqdm[Any]:
     return tqdm(delay=max(QUIET_UNTIL.get() - time.monotonic(), 0.0), **options)
 
 
-def _say(bar: tqdm[Any], words: str) -> None:
-    """Show words beside the bar when it is drawn next."""
-    bar.set_postfix_str(words, refresh=False)
-
-
 def steps_left(before: Progress, now: Progress) -> float | None:
     """Steps until the remaining gain is below ``tol``, if it goes on shrinking as it did; None if it did not shrink."""
     if not (now.tol > 0 and 0 < now.remaining < before.remaining < math.inf):
@@ -89,7 +84,7 @@ class ProgressBar:
             self._bar = _bar(bar_format=told, unit="step")
         gain = f", to gain {progress.remaining:.2g}" if math.isfinite(progress.remaining) else ""
         said = f"{self._objective} {progress.log_likelihood:.6g}{gain}"
-        _say(self._bar, said + self._time_left(self._bar, progress))
+        self._bar.set_postfix_str(said + self._time_left(self._bar, progress), refresh=False)
         self._bar.update(progress.iteration - self._bar.n)
 
     def _time_left(self, bar: tqdm[Any], now: Progress) -> str:
@@ -129,5 +124,5 @@ class StageBar:
             return
         if self._bar is None:
             self._bar = _bar(unit="stage")
-        _say(self._bar, stage)
+        self._bar.set_postfix_str(stage, refresh=time.monotonic() >= QUIET_UNTIL.get())
         self._bar.update()
