@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 from sklearn.utils._param_validation import InvalidParameterError
 
-from probpca import PPCA, DataError, ProbpcaError, ShapeError, SourceError
+from probpca import PPCA, BayesianPCA, DataError, ProbpcaError, ShapeError, SourceError
 
 ROWS = np.random.default_rng(0).standard_normal((20, 5))
 
@@ -85,9 +85,10 @@ def test_other_parameters_that_mean_nothing(parameters):
         (np.eye(20)[0], DataError, "at least 2 rows"),
     ],
 )
-def test_weights_that_make_no_sense(weight, error, message):
+@pytest.mark.parametrize("kind", [PPCA, BayesianPCA])
+def test_weights_that_make_no_sense(kind, weight, error, message):
     with pytest.raises(error, match=message):
-        PPCA(2).fit(ROWS, sample_weight=weight)
+        kind(2).fit(ROWS, sample_weight=weight)
 
 
 def test_a_stream_takes_no_weights():

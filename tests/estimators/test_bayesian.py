@@ -552,21 +552,6 @@ def test_other_parameters_that_mean_nothing(parameters):
         BayesianPCA(2, **parameters).fit(ROWS)
 
 
-@pytest.mark.parametrize(
-    ("weight", "error", "message"),
-    [
-        (-np.ones(20), DataError, "not negative; entry 0 is -1"),
-        (np.full(20, np.nan), DataError, "finite"),
-        (np.zeros(20), DataError, "zero for every row"),
-        (np.ones(19), ShapeError, "each of the 20 rows"),
-        (np.eye(20)[0], DataError, "at least 2 rows"),
-    ],
-)
-def test_weights_that_make_no_sense(weight, error, message):
-    with pytest.raises(error, match=message):
-        BayesianPCA(2).fit(ROWS, sample_weight=weight)
-
-
 def test_a_failed_fit_is_no_fit(x):
     bayesian = BayesianPCA(2).fit(x)
     with pytest.raises(DataError, match="infinity"):

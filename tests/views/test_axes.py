@@ -2,9 +2,10 @@
 
 from itertools import combinations
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import spiked_rows
@@ -23,18 +24,7 @@ from probpca.learning.asymptotic import asymptotic_uncertainty
 from probpca.views.axes import LONGEST, TITLE, apart, clipped, whole_numbers
 from probpca.views.marks import name_points
 
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt
-from matplotlib.text import Text
-
 LETTERS = ("long ", "äßł", "名前", "$x_1$ ")
-
-
-@pytest.fixture(autouse=True)
-def _no_figure_is_left():
-    yield
-    plt.close("all")
 
 
 @pytest.mark.parametrize("letters", LETTERS)

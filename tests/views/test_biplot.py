@@ -2,25 +2,15 @@
 
 from itertools import pairwise
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import spiked_rows
 from probpca import PPCA, BiplotDisplay, DataError, ShapeError
 from probpca.learning.asymptotic import asymptotic_uncertainty
-
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt
-from matplotlib.text import Text
-
-
-@pytest.fixture(autouse=True)
-def _no_figure_is_left():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

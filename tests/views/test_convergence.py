@@ -1,22 +1,12 @@
 """The story of a fit is its trace."""
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import spiked_rows
 from probpca import PPCA, BayesianPCA, ConvergenceDisplay, DataError, LinearDynamicalSystem
-
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt
-
-
-@pytest.fixture(autouse=True)
-def _no_figure_is_left():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

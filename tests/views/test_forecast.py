@@ -1,21 +1,11 @@
 """Past, smoothed past and fan are those of the system."""
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from probpca import PPCA, DataError, ForecastDisplay, LinearDynamicalSystem, ShapeError
-
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt
-
-
-@pytest.fixture(autouse=True)
-def _no_figure_is_left():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """What is drawn in the holes is what the estimator puts there."""
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -10,17 +10,7 @@ from oracles import spiked_rows
 from probpca import PPCA, BayesianPCA, DataError, ImputationDisplay, ShapeError
 from probpca.views.imputation import ImputedRow, most_telling
 
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt
-
 YEARS = np.arange(1990, 1998)
-
-
-@pytest.fixture(autouse=True)
-def _no_figure_is_left():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

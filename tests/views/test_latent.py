@@ -1,6 +1,6 @@
 """Points are posterior means, and ellipses hold what they say."""
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -9,17 +9,7 @@ from scipy.stats import chi2
 from oracles import spiked_rows
 from probpca import PPCA, BayesianPCA, DataError, LatentDisplay, LinearDynamicalSystem, ShapeError
 
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt
-
 NAMES = [f"row {i}" for i in range(40)]
-
-
-@pytest.fixture(autouse=True)
-def _no_figure_is_left():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

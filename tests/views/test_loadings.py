@@ -1,9 +1,5 @@
 """Loadings with their intervals, drawn."""
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -14,12 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from probpca import PPCA, DataError, LinearGaussian, LoadingsDisplay, ShapeError
 from probpca.learning.asymptotic import asymptotic_uncertainty
 from probpca.views.loadings import SURE, UNSURE, Loadings
-
-
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture

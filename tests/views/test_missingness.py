@@ -2,7 +2,7 @@
 
 import time
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -11,16 +11,6 @@ from scipy import sparse
 
 from probpca import PPCA, DataError, MissingnessDisplay, ShapeError
 from probpca.views.missingness import averaged, edges
-
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt
-
-
-@pytest.fixture(autouse=True)
-def _no_figure_is_left():
-    yield
-    plt.close("all")
 
 
 def holed(n=60, d=9, seed=0):

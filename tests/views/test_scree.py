@@ -1,6 +1,7 @@
 """The scree shows what the fit holds."""
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -10,16 +11,6 @@ from probpca import PPCA, BayesianPCA, DataError, ScreeDisplay, ShapeError, sele
 from probpca.learning.asymptotic import asymptotic_uncertainty
 from probpca.learning.selection import n_parameters
 from probpca.views.curves import THRESHOLD
-
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt
-
-
-@pytest.fixture(autouse=True)
-def _no_figure_is_left():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

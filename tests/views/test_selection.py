@@ -1,6 +1,6 @@
 """The figure of a selection shows its numbers."""
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -8,17 +8,7 @@ from numpy.testing import assert_allclose
 from oracles import spiked_rows
 from probpca import DataError, SelectionDisplay, ShapeError, select_n_components
 
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt
-
 NAMES = ["bic", "cv", "parallel", "gavish_donoho"]
-
-
-@pytest.fixture(autouse=True)
-def _no_figure_is_left():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")
