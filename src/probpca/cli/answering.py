@@ -51,9 +51,15 @@ class Opened(NamedTuple):
 
     def labels(self, batch: Batch) -> list[Any]:
         """Names of rows; their numbers, counted from 1, where they have none."""
-        count = len(batch.values)
-        found = [None] * count if self.label is None else batch.columns.column(self.label).to_pylist()
-        return [label if text_of(label) else f"row {batch.start + i + 1:,}" for i, label in enumerate(found)]
+        found = enumerate(self.given_labels(batch), batch.start + 1)
+        return [label if text_of(label) else f"row {number:,}" for number, label in found]
+
+    def given_labels(self, batch: Batch) -> list[Any]:
+        """Names of rows as they stand in the table; None for all if there is no column of them."""
+        if self.label is None:
+            return [None] * len(batch.values)
+        found: list[Any] = batch.columns.column(self.label).to_pylist()
+        return found
 
     def fresh(self, names: Sequence[str]) -> list[str]:
         """Names of new columns that no column of the table has."""

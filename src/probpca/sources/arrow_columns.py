@@ -11,9 +11,9 @@ from pyarrow import compute
 
 from probpca.sources import arrow_text
 from probpca.sources.arrow_layout import index_columns
-from probpca.sources.arrow_tables import first_rows, kind_of, schema_of
+from probpca.sources.arrow_tables import first_rows, schema_of
 from probpca.sources.arrow_text import NOTHING, reading
-from probpca.sources.files import is_compressed, is_number
+from probpca.sources.files import is_compressed, is_number, kind_of
 
 if TYPE_CHECKING:
     from pathlib import Path

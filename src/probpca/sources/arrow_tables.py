@@ -14,7 +14,7 @@ from probpca.errors import SourceError
 from probpca.sources import arrow_text
 from probpca.sources.arrow import BUFFERS, damaged, parquet_files
 from probpca.sources.arrow_layout import Layout
-from probpca.sources.files import format_of, is_compressed
+from probpca.sources.files import is_compressed, kind_of
 from probpca.sources.npy import open_npy
 
 if TYPE_CHECKING:
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 
     from probpca.sources.protocol import Watch
     from probpca.typing import Floats
-
-
-def kind_of(place: Path) -> str:
-    """The format of a file; a folder holds Parquet files."""
-    return "parquet" if place.is_dir() else format_of(place)
 
 
 def schema_of(place: Path) -> Any:

@@ -42,7 +42,7 @@ def open_file(
     if not place.exists():
         msg = f"there is no file {place}."
         raise SourceError(msg)
-    kind = "parquet" if place.is_dir() else format_of(place)
+    kind = kind_of(place)
     jobs = resolve_jobs(n_jobs)
     if kind == "npy":
         return open_npy(place, columns, jobs, watch)
@@ -52,6 +52,11 @@ def open_file(
     open_parts = arrow.open_parquet if kind == "parquet" else arrow.open_feather
     source: Source = open_parts(place, columns, jobs, watch)
     return source
+
+
+def kind_of(place: Path) -> str:
+    """The format of a file; a folder holds Parquet files."""
+    return "parquet" if place.is_dir() else format_of(place)
 
 
 def format_of(place: Path) -> str:

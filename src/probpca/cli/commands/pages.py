@@ -53,9 +53,7 @@ def _gather(opened: Opened, watch: Any) -> Gathered:
     every, parts = 1, list[tuple[Any, list[Any], Any]]()
 
     def question(batch: Batch) -> tuple[Any, list[Any], Any]:
-        n = len(batch.values)
-        labels = [None] * n if opened.label is None else batch.columns.column(opened.label).to_pylist()
-        return batch.values, labels, np.arange(batch.start, batch.start + n)
+        return batch.values, opened.given_labels(batch), np.arange(batch.start, batch.start + len(batch.values))
 
     for part in opened.ask(question, watch):
         parts.append(_thinned(part, every))

@@ -27,10 +27,10 @@ def page_place(path: Any) -> Path:
 
 
 def write_page(place: Path, name: str, scripts: Sequence[str], data: Any, parts: Mapping[str, str]) -> Path:
-    """Fill in the template ``name``: ``parts`` are HTML, ``data`` is what its scripts read."""
-    template = Template(asset(f"{name}.html"))
-    page = template.substitute(
+    """Fill in the template ``name`` and what stands around it: ``parts`` are HTML, ``data`` is what scripts read."""
+    page = Template(asset("page.html")).substitute(
         parts,
+        body=Template(asset(f"{name}.html")).substitute(parts),
         policy=_policy(scripts),
         style=asset("page.css") + asset(f"{name}.css"),
         data=inert_json(data),
