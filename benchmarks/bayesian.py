@@ -34,10 +34,10 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from threadpoolctl import threadpool_limits
 
 from probpca import PPCA, BayesianPCA, LinearGaussian, ParameterBelief, load_fertility, open_source
-from probpca.learning.beliefs import divergence
-from probpca.learning.expectation import expect_believed
+from probpca.blocks import observe
+from probpca.learning.bayesian.fit import divergence
+from probpca.learning.em.e_step import expect_believed
 from probpca.linalg.packed import pack
-from probpca.rows import observe
 
 STORE = OUT / "bayesian.json"
 PEER = "vbpca-py==0.5.0"

@@ -22,9 +22,9 @@ from scipy.linalg import solve_discrete_lyapunov
 from statsmodels.tsa.statespace.kalman_smoother import KalmanSmoother
 
 from probpca import Gaussian, LinearGaussian, StateSpace, sample_series, series_log_likelihood, smooth
+from probpca.blocks import as_sequences
 from probpca.learning.dynamics.em import SeriesEM
 from probpca.learning.dynamics.structure import Structure
-from probpca.rows import as_sequences
 from probpca.sources.local import one_blas_thread
 
 jax.config.update("jax_enable_x64", True)

@@ -17,8 +17,8 @@ from unittest.mock import patch
 import numpy as np
 
 from probpca import LinearGaussian, Settings, fit_ppca, open_source, sample
-from probpca.learning import missing
-from probpca.models.files import read_record
+from probpca.learning.missing import fit as missing
+from probpca.models.serialization import read_record
 from probpca.sources import npy
 
 N, D, Q = 3000, 6, 2

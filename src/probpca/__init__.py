@@ -72,27 +72,57 @@ _HOMES = {
         "value_and_gradient",
     ],
     "probpca.estimators": ["PPCA", "BayesianPCA", "LinearDynamicalSystem", "PPCAImputer", "select_n_components"],
-    "probpca.views.selection": ["SelectionDisplay"],
-    "probpca.views.loadings": ["LoadingsDisplay"],
-    "probpca.views.biplot": ["BiplotDisplay"],
-    "probpca.views.convergence": ["ConvergenceDisplay"],
-    "probpca.views.forecast": ["ForecastDisplay"],
-    "probpca.views.imputation": ["ImputationDisplay"],
-    "probpca.views.latent": ["LatentDisplay"],
-    "probpca.views.missingness": ["MissingnessDisplay"],
-    "probpca.views.outliers": ["OutlierDisplay"],
-    "probpca.views.scree": ["ScreeDisplay"],
-    "probpca.views.report": ["report"],
-    "probpca.views.explorer": ["explorer"],
-    "probpca.data": ["load_fertility"],
+    "probpca.displays.selection_display": ["SelectionDisplay"],
+    "probpca.displays.loadings_display": ["LoadingsDisplay"],
+    "probpca.displays.biplot_display": ["BiplotDisplay"],
+    "probpca.displays.convergence_display": ["ConvergenceDisplay"],
+    "probpca.displays.forecast_display": ["ForecastDisplay"],
+    "probpca.displays.imputation_display": ["ImputationDisplay"],
+    "probpca.displays.latent_display": ["LatentDisplay"],
+    "probpca.displays.missingness_display": ["MissingnessDisplay"],
+    "probpca.displays.outliers_display": ["OutlierDisplay"],
+    "probpca.displays.scree_display": ["ScreeDisplay"],
+    "probpca.pages.report": ["report"],
+    "probpca.pages.explorer": ["explorer"],
+    "probpca.datasets": ["load_fertility"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [*sorted(_HOME_OF), "__version__"]  # noqa: PLE0604
 
 if TYPE_CHECKING:
-    from probpca.data import (
+    from probpca.datasets import (
         load_fertility as load_fertility,
+    )
+    from probpca.displays.biplot_display import (
+        BiplotDisplay as BiplotDisplay,
+    )
+    from probpca.displays.convergence_display import (
+        ConvergenceDisplay as ConvergenceDisplay,
+    )
+    from probpca.displays.forecast_display import (
+        ForecastDisplay as ForecastDisplay,
+    )
+    from probpca.displays.imputation_display import (
+        ImputationDisplay as ImputationDisplay,
+    )
+    from probpca.displays.latent_display import (
+        LatentDisplay as LatentDisplay,
+    )
+    from probpca.displays.loadings_display import (
+        LoadingsDisplay as LoadingsDisplay,
+    )
+    from probpca.displays.missingness_display import (
+        MissingnessDisplay as MissingnessDisplay,
+    )
+    from probpca.displays.outliers_display import (
+        OutlierDisplay as OutlierDisplay,
+    )
+    from probpca.displays.scree_display import (
+        ScreeDisplay as ScreeDisplay,
+    )
+    from probpca.displays.selection_display import (
+        SelectionDisplay as SelectionDisplay,
     )
     from probpca.errors import (
         DataError as DataError,
@@ -171,44 +201,14 @@ if TYPE_CHECKING:
         load_model as load_model,
         save_model as save_model,
     )
-    from probpca.sources import (
-        open_source as open_source,
-    )
-    from probpca.views.biplot import (
-        BiplotDisplay as BiplotDisplay,
-    )
-    from probpca.views.convergence import (
-        ConvergenceDisplay as ConvergenceDisplay,
-    )
-    from probpca.views.explorer import (
+    from probpca.pages.explorer import (
         explorer as explorer,
     )
-    from probpca.views.forecast import (
-        ForecastDisplay as ForecastDisplay,
-    )
-    from probpca.views.imputation import (
-        ImputationDisplay as ImputationDisplay,
-    )
-    from probpca.views.latent import (
-        LatentDisplay as LatentDisplay,
-    )
-    from probpca.views.loadings import (
-        LoadingsDisplay as LoadingsDisplay,
-    )
-    from probpca.views.missingness import (
-        MissingnessDisplay as MissingnessDisplay,
-    )
-    from probpca.views.outliers import (
-        OutlierDisplay as OutlierDisplay,
-    )
-    from probpca.views.report import (
+    from probpca.pages.report import (
         report as report,
     )
-    from probpca.views.scree import (
-        ScreeDisplay as ScreeDisplay,
-    )
-    from probpca.views.selection import (
-        SelectionDisplay as SelectionDisplay,
+    from probpca.sources import (
+        open_source as open_source,
     )
 
 

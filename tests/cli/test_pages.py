@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from html_pages import numbers, read
-from probpca.views import report as home
+from probpca.pages import report as home
 
 
 @pytest.fixture

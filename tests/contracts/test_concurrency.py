@@ -50,7 +50,7 @@ def test_fits_in_threads_give_the_same_answers_and_leave_blas_as_it_was(rng):
 
 
 def test_the_number_of_threads_asked_for_is_kept_in_every_regime(rng, monkeypatch):
-    from probpca.learning import direct  # noqa: PLC0415
+    from probpca.learning.complete import dense as direct  # noqa: PLC0415
 
     seen = []
     original = direct.map_blocks

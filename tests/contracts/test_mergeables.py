@@ -11,11 +11,11 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.stats import multivariate_normal
 
-from probpca.learning.checks import Flaws
-from probpca.learning.expectation import expect, expect_zero_noise
-from probpca.learning.products import scatter_product, squared_residuals
+from probpca.blocks import Block
+from probpca.learning.complete.krylov import scatter_product, squared_residuals
+from probpca.learning.describe import Flaws
+from probpca.learning.em.e_step import expect, expect_zero_noise
 from probpca.models import LinearGaussian
-from probpca.rows import Block
 from probpca.statistics import Moments, Root, Spread, Stack
 
 N, D, Q = 40, 5, 2

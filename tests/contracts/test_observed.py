@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from oracles import dense_regression, punched
-from probpca.learning import observed as home
-from probpca.learning.expectation import expect
+from probpca.blocks import Block, observe
+from probpca.blocks.masked.forms import FORMS
+from probpca.learning.em import e_step as home
+from probpca.learning.em.e_step import expect
 from probpca.models import LinearGaussian
-from probpca.rows import Block, observe
-from probpca.rows.observe import FORMS
 from probpca.statistics import Columns
 
 N, D, Q = 100, 26, 2

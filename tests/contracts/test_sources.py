@@ -12,10 +12,10 @@ from scipy import sparse
 
 from oracles import dense_log_likelihood, dense_posterior, random_model
 from probpca import open_source, outliers
+from probpca.blocks import Block
 from probpca.inference.likelihood import log_likelihood
-from probpca.inference.posterior import posterior_mean
-from probpca.learning.expectation import expect
-from probpca.rows import Block
+from probpca.inference.posteriors import posterior_mean
+from probpca.learning.em.e_step import expect
 from probpca.sources import scaled
 from probpca.statistics import Moments, Root, Spread, Stack
 

@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from probpca import PPCA, DataError, ShapeError, SourceError, open_source, outliers
+from probpca.blocks import Block, observe
 from probpca.inference.likelihood import log_likelihood
-from probpca.inference.posterior import posterior_mean
-from probpca.learning.expectation import expect
+from probpca.inference.posteriors import posterior_mean
+from probpca.learning.em.e_step import expect
 from probpca.models import LinearGaussian
-from probpca.rows import Block, observe
 from probpca.sources import scaled
 from probpca.sources.dask import is_dask, open_dask
 from probpca.sources.local import resolve_jobs

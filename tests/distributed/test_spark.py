@@ -11,11 +11,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from probpca import PPCA, DataError, ShapeError, open_source, outliers
+from probpca.blocks import Block, observe
 from probpca.inference.likelihood import log_likelihood
-from probpca.inference.posterior import posterior_mean
-from probpca.learning.expectation import expect
+from probpca.inference.posteriors import posterior_mean
+from probpca.learning.em.e_step import expect
 from probpca.models import LinearGaussian
-from probpca.rows import Block, observe
 from probpca.sources.spark import is_spark, open_spark
 from probpca.statistics import Moments
 

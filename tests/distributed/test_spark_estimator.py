@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from probpca import PPCA, DataError, open_source
-from probpca.inference.posterior import posterior_mean
+from probpca.inference.posteriors import posterior_mean
 from probpca.learning import Status
 
 pytest.importorskip("pyspark")

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from oracles import closed_form_oracle, spiked_rows
 from probpca import PPCA, DataError, Settings, ShapeError, SourceError, outliers
-from probpca.learning import krylov
+from probpca.learning.complete import krylov
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from scipy import sparse
 
 from oracles import spiked_rows
 from probpca import PPCA, ShapeError, SourceError, open_source
-from probpca.learning.closed_form import from_spectrum
-from probpca.learning.spectrum import Spectrum
+from probpca.learning.complete.closed_form import from_spectrum
+from probpca.learning.complete.spectrum import Spectrum
 from probpca.sources.opening import kind_of
 from probpca.statistics import Moments
 
@@ -180,8 +180,8 @@ def test_a_source_that_takes_them_for_zeros_is_refused():
 
 @pytest.fixture
 def small_samples(monkeypatch):
-    monkeypatch.setattr("probpca.learning.missing.SAMPLE_CELLS", 2400)
-    monkeypatch.setattr("probpca.learning.missing.SAMPLE_ROWS", 300)
+    monkeypatch.setattr("probpca.learning.missing.fit.SAMPLE_CELLS", 2400)
+    monkeypatch.setattr("probpca.learning.missing.fit.SAMPLE_ROWS", 300)
 
 
 @pytest.mark.usefixtures("small_samples")

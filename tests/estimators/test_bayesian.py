@@ -44,7 +44,7 @@ from probpca import (
 )
 from probpca.inference.imputation import impute_with_doubt
 from probpca.linalg.packed import unpack
-from probpca.models.files import write_record
+from probpca.models.serialization import write_record
 
 NAMES = ["height", "width", "depth", "mass", "age", "price"]
 STREAMS = {"partial_fit", "set_partial_fit_request", "merge", "sketch_error_"}

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from oracles import spiked_rows
 from probpca import PPCA, FileFormatError, save_model
-from probpca.models.files import write_record
+from probpca.models.serialization import write_record
 
 NAMES = ["a", "b", "c", "d", "e"]
 

@@ -7,8 +7,8 @@ from scipy import sparse
 
 from oracles import closed_form_oracle, spiked_rows
 from probpca import PPCA, DataError, PPCAImputer, Selection, ShapeError, select_n_components
-from probpca.learning.choice.wording import agreement_of
-from probpca.learning.selection import RULES
+from probpca.learning.components import RULES
+from probpca.learning.selection.result import agreement_of
 
 COMPLETE = ["bic", "evidence", "cv", "parallel", "gavish_donoho"]
 Q = 3
@@ -139,8 +139,8 @@ def test_rows_that_are_not_at_hand_are_judged_by_a_sample(x, name, tmp_path):
 
 
 def test_a_sample_is_said_to_be_one(x, tmp_path, monkeypatch):
-    monkeypatch.setattr("probpca.learning.choice.rows.SAMPLE_ROWS", 100)
-    monkeypatch.setattr("probpca.learning.choice.rows.SAMPLE_CELLS", 800)
+    monkeypatch.setattr("probpca.learning.selection.tables.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("probpca.learning.selection.tables.SAMPLE_CELLS", 800)
     np.save(tmp_path / "x.npy", x)
     ppca = PPCA("parallel", random_state=0).fit(tmp_path / "x.npy")
     assert ppca.rule_ == "parallel analysis, in a sample of 100 rows"

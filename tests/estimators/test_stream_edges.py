@@ -8,7 +8,7 @@ from scipy import sparse
 
 from oracles import dense_observed_log_likelihood, largest_fall, punched, spiked_rows, spiked_rows_with_holes
 from probpca import PPCA, DataError, ProbpcaError, Settings, fit_ppca, open_source
-from probpca.learning.problem import Steps
+from probpca.learning.missing.fit import Steps
 
 
 def aged(n, h):

@@ -11,10 +11,10 @@ import numpy as np
 from probpca.cli.models import Fitted, open_model
 from probpca.cli.output import note
 from probpca.cli.tables import Table, matched, open_table, row_names
+from probpca.displays.inputs import text_of
 from probpca.errors import DataError
 from probpca.sources.files import arrow_module
 from probpca.sources.local import map_blocks, resolve_jobs
-from probpca.views.naming import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from probpca.errors import FileFormatError
 from probpca.estimators import PPCA, BayesianPCA
-from probpca.models.files import read_record
+from probpca.models.serialization import read_record
 from probpca.sources.files import FORMATS
 
 KINDS = {kind.__name__: kind for kind in (PPCA, BayesianPCA)}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probpca.appearing import require_writable
+from probpca.atomic_write import require_writable
 from probpca.errors import SourceError
 from probpca.sources.files import arrow_module, format_of
 from probpca.sources.writing import write_tables

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from probpca.data import Fertility, load_fertility
+from probpca.datasets import Fertility, load_fertility
 
 if TYPE_CHECKING:
     from probpca.estimators import PPCA

@@ -11,17 +11,17 @@ from probpca.estimators.reading import open_table, warn_of_flaws
 from probpca.estimators.table import TableEstimator
 from probpca.inference.imputation import ParameterDoubt
 from probpca.inference.sampling import sample_parameters
+from probpca.learning.bayesian.fit import fit_variational, fit_variational_standardized
 from probpca.learning.progress import ProgressBar
-from probpca.learning.results import Settings
+from probpca.learning.result import Settings
 from probpca.learning.seeds import generator
-from probpca.learning.variational import fit_variational, fit_variational_standardized
-from probpca.models.files import belief_arrays, belief_from_arrays
+from probpca.models.serialization import belief_arrays, belief_from_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from probpca.learning.variational import BeliefResult
+    from probpca.learning.bayesian.fit import BeliefResult
     from probpca.models import LinearGaussian, ParameterBelief
     from probpca.typing import Array
 

@@ -10,18 +10,18 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from probpca.blocks.sequences import Sequences, is_several
 from probpca.errors import ShapeError
 from probpca.estimators.fitted import FitStory
 from probpca.estimators.reading import warn_of_flaws
 from probpca.estimators.series import SeriesQueries
 from probpca.estimators.time import Remembered, checked
-from probpca.inference.kalman import last_states
+from probpca.inference.time_series.kalman import last_states
 from probpca.learning import Settings
+from probpca.learning.components import given_count
 from probpca.learning.dynamics import Chosen, Structure, choose_states, fit_series, n_parameters
 from probpca.learning.progress import ProgressBar
 from probpca.learning.seeds import generator
-from probpca.learning.selection import given_count
-from probpca.rows.sequences import Sequences, is_several
 
 
 class LinearDynamicalSystem(

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from probpca.errors import FileFormatError
-from probpca.learning.results import Status
-from probpca.models.files import MODEL_FIELDS, model_arrays, model_from_arrays, read_record, write_record
+from probpca.learning.result import Status
+from probpca.models.serialization import MODEL_FIELDS, model_arrays, model_from_arrays, read_record, write_record
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from probpca.estimators.summary import summary
-from probpca.learning.uncertainty import complete_information
-from probpca.learning.variational import BeliefResult
-from probpca.models.files import model_arrays, model_from_arrays
+from probpca.learning.bayesian.fit import BeliefResult
+from probpca.learning.result import complete_information
+from probpca.models.serialization import model_arrays, model_from_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

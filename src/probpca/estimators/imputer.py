@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from probpca.blocks.block import row_of_cell
 from probpca.errors import DataError, ShapeError, require_shape
 from probpca.estimators.ppca import PPCA
-from probpca.rows.block import row_of_cell
 from probpca.sources.opening import check_weight, open_source
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from probpca.errors import DataError, ShapeError
 from probpca.estimators.frames import like
 from probpca.inference.imputation import Imputed, ParameterDoubt, draw_missing, impute, impute_with_doubt
-from probpca.learning.uncertainty import draw_parameters, noise_inflation
+from probpca.learning.uncertainty.parameter_draws import draw_parameters, noise_inflation
 
 if TYPE_CHECKING:
     from probpca.models import LinearGaussian

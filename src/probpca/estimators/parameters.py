@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from probpca.learning import SOLVERS
-from probpca.learning.selection import RULES
+from probpca.learning.components import RULES
 
 COMPONENTS: list[Any] = [
     Interval(Integral, 1, None, closed="left"),

@@ -11,10 +11,10 @@ from probpca.estimators.streaming import StreamQueries
 from probpca.estimators.table import TableEstimator
 from probpca.estimators.uncertainty import UncertaintyQueries
 from probpca.learning import Settings, fit_ppca
+from probpca.learning.fit import fit_standardized
 from probpca.learning.progress import ProgressBar
 from probpca.learning.seeds import generator
-from probpca.learning.standardize import fit_standardized
-from probpca.learning.uncertainty import require_rows_in_memory
+from probpca.learning.uncertainty.parameter_draws import require_rows_in_memory
 
 
 class PPCA(StreamQueries, UncertaintyQueries, TableEstimator):

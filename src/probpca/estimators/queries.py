@@ -11,15 +11,15 @@ from sklearn.base import TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from probpca.blocks import Block, as_block
 from probpca.errors import ShapeError, SourceError
 from probpca.estimators.reading import open_rows, write_answers
-from probpca.inference import coding, conditioning, sampling
+from probpca.inference import conditioning, projection as coding, sampling
 from probpca.inference.likelihood import log_likelihood
-from probpca.inference.outliers import Outliers, outliers
-from probpca.inference.posterior import posterior, posterior_covariance, posterior_mean
+from probpca.inference.outlier_scores import Outliers, outliers
+from probpca.inference.posteriors import posterior, posterior_covariance, posterior_mean
 from probpca.learning.seeds import generator
 from probpca.models import Gaussian, LinearGaussian
-from probpca.rows import Block, as_block
 from probpca.sources import open_source
 from probpca.sources.opening import check_weight, is_table
 

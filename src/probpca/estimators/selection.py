@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from probpca.learning.choice.asking import ask, open_rows
 from probpca.learning.seeds import generator
+from probpca.learning.selection.judge import ask, open_rows
 
 if TYPE_CHECKING:
-    from probpca.learning.choice.selection import Selection
+    from probpca.learning.selection.result import Selection
 
 
 def select_n_components(

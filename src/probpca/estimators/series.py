@@ -10,26 +10,26 @@ from sklearn.base import TransformerMixin
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
+from probpca.blocks.sequences import is_several
 from probpca.errors import DataError, ShapeError
 from probpca.estimators.frames import like
 from probpca.estimators.ppca import PPCA
 from probpca.estimators.summary import dynamics_summary
 from probpca.estimators.time import Remembered, SeriesForecast, answer, checked
-from probpca.inference import kalman, series
-from probpca.inference.kalman import FilteredStates, Smoothed
-from probpca.learning.results import FitResult
+from probpca.inference.time_series import kalman, prediction as series
+from probpca.inference.time_series.kalman import FilteredStates, Smoothed
+from probpca.learning.result import FitResult
 from probpca.learning.seeds import generator
 from probpca.models import Gaussian
-from probpca.rows.sequences import is_several
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from probpca.blocks import Sequences
     from probpca.inference.imputation import Imputed
-    from probpca.inference.series import Innovations
+    from probpca.inference.time_series.prediction import Innovations
     from probpca.learning import Status
     from probpca.models import StateSpace
-    from probpca.rows import Sequences
     from probpca.typing import Array
 
 

@@ -14,9 +14,9 @@ from pyspark.ml.param.shared import HasFeaturesCol, HasInputCols, HasMaxIter, Ha
 from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
 from pyspark.sql.functions import array, coalesce, lit, pandas_udf
 
-from probpca.inference.posterior import posterior_mean
+from probpca.inference.posteriors import posterior_mean
 from probpca.learning import Settings, Status, fit_ppca
-from probpca.learning.standardize import fit_standardized
+from probpca.learning.fit import fit_standardized
 from probpca.models import LinearGaussian
 from probpca.sources.local import one_blas_thread, quietly
 from probpca.sources.spark import open_spark

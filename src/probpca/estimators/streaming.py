@@ -8,18 +8,18 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
+from probpca.blocks import Block
 from probpca.errors import DataError, ProbpcaError
 from probpca.estimators.fitted import FITTED
-from probpca.learning.online import Gathered
-from probpca.learning.results import Settings
+from probpca.learning.components import check_count, given_count
+from probpca.learning.result import Settings
 from probpca.learning.seeds import generator
-from probpca.learning.selection import check_count, given_count
-from probpca.learning.streams import Sketched, Stream, Summed, begin, check_half_life, needed_rows
-from probpca.rows import Block
+from probpca.learning.streaming.exact import Sketched, Stream, Summed, begin, check_half_life, needed_rows
+from probpca.learning.streaming.online_em import Gathered
 from probpca.sources.opening import check_weight
 
 if TYPE_CHECKING:
-    from probpca.learning.results import FitResult
+    from probpca.learning.result import FitResult
 
 
 class StreamQueries:

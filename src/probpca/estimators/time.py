@@ -9,14 +9,14 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from probpca.blocks.sequences import as_sequences, is_several
 from probpca.estimators.frames import table_of
-from probpca.rows.sequences import as_sequences, is_several
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from probpca.inference.series import Forecast
-    from probpca.rows import Sequences
+    from probpca.blocks import Sequences
+    from probpca.inference.time_series.prediction import Forecast
     from probpca.typing import Array
 
 

@@ -9,15 +9,15 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from probpca.errors import DataError, ShapeError, SourceError
-from probpca.learning.asymptotic import COMFORTABLE, asymptotic_uncertainty
-from probpca.learning.bootstrap import Bootstrap, bootstrap_uncertainty
 from probpca.learning.progress import ProgressBar
+from probpca.learning.uncertainty.asymptotic import COMFORTABLE, asymptotic_uncertainty
+from probpca.learning.uncertainty.bootstrap import Bootstrap, bootstrap_uncertainty
 from probpca.sources import open_source
 from probpca.sources.opening import is_table
 from probpca.statistics import Columns
 
 if TYPE_CHECKING:
-    from probpca.learning.estimates import Estimate, ParameterUncertainty
+    from probpca.learning.uncertainty.estimate import Estimate, ParameterUncertainty
     from probpca.models import LinearGaussian
     from probpca.sources import Source
     from probpca.typing import Array

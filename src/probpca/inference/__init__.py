@@ -1,6 +1,11 @@
 """Pure functions of a model and rows."""
 
-from probpca.inference.coding import (
+from probpca.inference.conditioning import Predictive, condition, joint, marginal
+from probpca.inference.imputation import Imputed, Pooled, impute, pool
+from probpca.inference.likelihood import dual_log_likelihood, log_likelihood
+from probpca.inference.outlier_scores import Outliers, outliers
+from probpca.inference.posteriors import free_energy, posterior, posterior_covariance
+from probpca.inference.projection import (
     decode,
     encode,
     explained_variance,
@@ -8,11 +13,8 @@ from probpca.inference.coding import (
     project,
     reconstruct,
 )
-from probpca.inference.conditioning import Predictive, condition, joint, marginal
-from probpca.inference.dual import dual_log_likelihood
-from probpca.inference.free_energy import free_energy
-from probpca.inference.imputation import Imputed, impute
-from probpca.inference.kalman import (
+from probpca.inference.sampling import explore, sample, sample_latent
+from probpca.inference.time_series.kalman import (
     FilteredStates,
     Smoothed,
     filter_states,
@@ -20,12 +22,14 @@ from probpca.inference.kalman import (
     series_log_likelihood,
     smooth,
 )
-from probpca.inference.likelihood import log_likelihood
-from probpca.inference.outliers import Outliers, outliers
-from probpca.inference.pooling import Pooled, pool
-from probpca.inference.posterior import posterior, posterior_covariance
-from probpca.inference.sampling import explore, sample, sample_latent
-from probpca.inference.series import Forecast, Innovations, forecast, impute_series, innovations, sample_series
+from probpca.inference.time_series.prediction import (
+    Forecast,
+    Innovations,
+    forecast,
+    impute_series,
+    innovations,
+    sample_series,
+)
 
 __all__ = [
     "FilteredStates",

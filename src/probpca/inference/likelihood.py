@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from probpca.inference.observed import seen
-from probpca.rows import as_block
+from probpca.blocks import as_block
+from probpca.errors import ShapeError
+from probpca.inference.masked_rows import seen
+from probpca.models import LinearGaussian
 
 if TYPE_CHECKING:
-    from probpca.models import LinearGaussian
-    from probpca.rows import Rows
+    from probpca.blocks import Rows
     from probpca.typing import Array
 
 LOG_2PI = float(np.log(2 * np.pi))
@@ -46,3 +47,20 @@ def log_likelihood(model: LinearGaussian, x: Rows) -> Array:
     for rows in block.pieces():
         out[rows] = covariance.squared_mahalanobis(block.centred(rows, model.mean))
     return -0.5 * (constant + out)
+
+
+def dual_log_likelihood(latent: Array, alpha: float, noise_variance: float, x: Array) -> float:
+    r"""Log-likelihood of the columns of x, given the latent coordinates of its rows.
+
+    .. math:: p(X \mid Z) = \prod_j N(x_{:,j} \mid 0, \; \alpha Z Z^\top + \sigma^2 I_n)
+
+    This is Bayesian regression on Z with weights of variance alpha. The algebra is that of the
+    primal with the table turned on its side: O(n q) a column. ``x`` is taken as centred already.
+    """
+    latent, x = np.asarray(latent, dtype=np.float64), np.asarray(x, dtype=np.float64)
+    if latent.ndim != 2 or x.ndim != 2 or len(latent) != len(x):
+        msg = f"latent (n, q) and x (n, d) must have the same rows; got {latent.shape} and {x.shape}."
+        raise ShapeError(msg)
+    n = latent.shape[0]
+    transposed = LinearGaussian(np.zeros(n), np.sqrt(alpha) * latent, np.asarray(noise_variance))
+    return float(log_likelihood(transposed, x.T).sum())

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from probpca.inference.coding import decode
-from probpca.inference.posterior import posterior, posterior_mean, posterior_root
+from probpca.blocks import as_block
+from probpca.inference.posteriors import posterior, posterior_mean, posterior_root
+from probpca.inference.projection import decode
 from probpca.linalg.packed import unpack
 from probpca.models import LinearGaussian
-from probpca.rows import as_block
 
 if TYPE_CHECKING:
+    from probpca.blocks import Rows
     from probpca.models import ParameterBelief
-    from probpca.rows import Rows
     from probpca.typing import Array
 
 

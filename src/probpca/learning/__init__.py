@@ -1,13 +1,13 @@
 """One loop and small solvers."""
 
-from probpca.learning.choice.selection import Criterion, Selection
-from probpca.learning.dual import PrincipalCoordinates, principal_coordinates
+from probpca.learning.bayesian.fit import BeliefResult, fit_variational
+from probpca.learning.complete.dense import PrincipalCoordinates, principal_coordinates
 from probpca.learning.dynamics import SeriesResult, Structure, fit_series
-from probpca.learning.estimates import Estimate, ParameterUncertainty
+from probpca.learning.em.gradient import Gradient, value_and_gradient
 from probpca.learning.fit import fit_ppca
-from probpca.learning.gradient import Gradient, value_and_gradient
-from probpca.learning.results import SOLVERS, FitResult, Settings, Status
-from probpca.learning.variational import BeliefResult, fit_variational
+from probpca.learning.result import SOLVERS, FitResult, Settings, Status
+from probpca.learning.selection.result import Criterion, Selection
+from probpca.learning.uncertainty.estimate import Estimate, ParameterUncertainty
 
 __all__ = [
     "SOLVERS",

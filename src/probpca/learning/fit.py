@@ -1,4 +1,4 @@
-"""The front door of learning: a source and a few words in, a model and its story out."""
+"""The front door of learning: rows in, a fitted model and its story out."""
 
 from __future__ import annotations
 
@@ -7,28 +7,35 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from probpca.learning.checks import MissingCellsError, require_usable, warn_of_no_checkpoint
-from probpca.learning.choice.judging import choose_by_rows
-from probpca.learning.closed_form import choose_components, closed_form
-from probpca.learning.condensing import boiled_down
-from probpca.learning.em import EM, ZeroNoiseEM
-from probpca.learning.expectation import expect, expect_zero_noise
-from probpca.learning.gradient import ascend
-from probpca.learning.incremental import Incremental
+from probpca.learning.complete.bias_correction import without_bias
+from probpca.learning.complete.closed_form import choose_components, closed_form
+from probpca.learning.complete.krylov import covariance_product, outside_energy
+from probpca.learning.complete.spectrum import (
+    NOISE_FLOOR,
+    Spectrum,
+    log_likelihood_of,
+    model_of,
+    noise_of,
+    resolution_of_rows,
+)
+from probpca.learning.components import check_count, given_count, is_by_rows
+from probpca.learning.describe import MissingCellsError, boiled_down, require_usable, units, warn_of_no_checkpoint
+from probpca.learning.em.e_step import expect, expect_zero_noise
+from probpca.learning.em.gradient import ascend
+from probpca.learning.em.incremental import Incremental
+from probpca.learning.em.m_step import EM, ZeroNoiseEM
 from probpca.learning.loop import Iterated, Monitor, iterate
-from probpca.learning.missing import fit_missing
-from probpca.learning.products import covariance_product, outside_energy
-from probpca.learning.results import ZERO_NOISE, FitResult, Iterative, Settings, Status
-from probpca.learning.selection import check_count, given_count, is_by_rows
-from probpca.learning.spectrum import NOISE_FLOOR, Spectrum, log_likelihood_of, model_of, noise_of, resolution_of_rows
-from probpca.learning.spiked import without_bias
+from probpca.learning.missing.fit import fit_missing
+from probpca.learning.result import ZERO_NOISE, FitResult, Iterative, Settings, Status, turned_information
+from probpca.learning.selection.judge import choose_by_rows
 from probpca.linalg.rotations import orthonormal
 from probpca.models import LinearGaussian
-from probpca.sources import open_source
+from probpca.sources import open_source, scaled
 from probpca.statistics import Spread
 
 if TYPE_CHECKING:
-    from probpca.learning.closed_form import Components
+    from probpca.learning.components import Components
+    from probpca.learning.result import Settings
     from probpca.sources import Source
     from probpca.typing import Array
 
@@ -124,3 +131,27 @@ def rayleigh_ritz(rows: Source, spread: Spread, span: Array) -> Spectrum:
     values = np.maximum(values[::-1], 0.0)
     resolution = resolution_of_rows(float(values.sum()) + tail, spread.mean)
     return Spectrum(spread.weight, spread.count, spread.mean, values, axes, tail, resolution)
+
+
+def fit_standardized(
+    source: Source, n_components: Components, settings: Settings, rng: np.random.Generator
+) -> FitResult:
+    """PPCA of x / std, with loadings and noise mapped back: one noise variance per feature.
+
+    A constant column keeps its unit. The log-likelihood is that of the data, not of the scaled
+    columns: it differs by the logarithm of the change of units.
+    """
+    std, observed = units(source)
+    result = fit_ppca(scaled(source, 1 / std), n_components, settings, rng)
+    shift = -float(observed @ np.log(std))
+    model = result.model.rescale(std)
+    information = result.information
+    if information is not None:
+        information = turned_information(information, model.principal_rotation)
+    model = model.principal()
+    return result._replace(
+        model=model,
+        information=information,
+        log_likelihood=result.log_likelihood + shift,
+        trace=tuple(value + shift for value in result.trace),
+    )

@@ -1,4 +1,4 @@
-"""Orthonormal bases and the one sign convention."""
+"""Orthonormal bases, signs and roots of symmetric matrices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from probpca.typing import Array
+    from probpca.typing import Array, Floats
 
 
 def fix_signs(axes: Array) -> Array:
@@ -23,3 +23,28 @@ def fix_signs(axes: Array) -> Array:
 def orthonormal(matrix: Array) -> Array:
     """An orthonormal basis of the column span, by Householder QR."""
     return np.linalg.qr(matrix)[0]
+
+
+def symmetric_root(covariance: Array) -> Array:
+    """A root L of a covariance L L' that may be singular: (q, q)."""
+    values, axes = np.linalg.eigh(covariance)
+    return np.asarray(axes * np.sqrt(np.maximum(values, 0.0)))
+
+
+def triangular(matrix: Array, right: Array) -> tuple[Array, Array]:
+    """The R of [S, e; I, 0] = Q R: G with G'G = I + S'S: (n, k, k), and G'^{-1} S'e: (n, k, 1)."""
+    n, q, k = matrix.shape
+    stacked = np.zeros((n, q + k, k + 1))
+    stacked[:, :q, :k], stacked[:, :q, k], stacked[:, q:, :k] = matrix, right, np.eye(k)
+    upper = np.asarray(np.linalg.qr(stacked, mode="r"))
+    return upper[:, :k, :k], upper[:, :k, k:]
+
+
+def divided(left: Array, G: Array) -> Array:
+    """L G^{-1} of each pair."""
+    return np.swapaxes(np.linalg.solve(np.swapaxes(G, 1, 2), np.swapaxes(left, 1, 2)), 1, 2)
+
+
+def applied(matrices: Array, vectors: Floats) -> Array:
+    """M v of each pair: (n, q)."""
+    return np.asarray((matrices @ vectors[:, :, None])[:, :, 0], dtype=np.float64)

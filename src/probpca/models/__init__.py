@@ -1,9 +1,9 @@
 """Frozen parameter objects, validated once."""
 
 from probpca.models.belief import ParameterBelief
-from probpca.models.files import load_model, save_model
 from probpca.models.gaussian import Gaussian, standard_normal
 from probpca.models.linear_gaussian import LinearGaussian
+from probpca.models.serialization import load_model, save_model
 from probpca.models.state_space import StateSpace
 
 __all__ = ["Gaussian", "LinearGaussian", "ParameterBelief", "StateSpace", "load_model", "save_model", "standard_normal"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from probpca.errors import ShapeError, require_finite, require_positive, require_shape
-from probpca.linalg.lowrank import DiagPlusLowRank
+from probpca.linalg.low_rank import DiagPlusLowRank
 from probpca.linalg.rotations import fix_signs
 
 if TYPE_CHECKING:

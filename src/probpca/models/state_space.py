@@ -10,8 +10,7 @@ import numpy as np
 from scipy.linalg import solve_discrete_are, solve_discrete_lyapunov
 
 from probpca.errors import DataError, ShapeError, require_finite, require_shape
-from probpca.linalg.roots import symmetric_root
-from probpca.linalg.rotations import fix_signs
+from probpca.linalg.rotations import fix_signs, symmetric_root
 from probpca.models.gaussian import Gaussian, standard_normal
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import dataset, parquet
 
+from probpca.blocks import Block
 from probpca.errors import SourceError
-from probpca.rows import Block
 from probpca.sources.arrow_layout import Layout
 from probpca.sources.parts import Parts
 from probpca.sources.stamps import Stamp

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from probpca.blocks import Block, as_block
 from probpca.errors import ShapeError, SourceError
-from probpca.rows import Block, as_block
 from probpca.sources.frames import as_text, frame_values, is_frame, order_of
 from probpca.sources.local import fold_blocks, map_blocks, resolve_jobs
 from probpca.sources.memory import join, keep_blocks

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from probpca.blocks import Block, as_block
 from probpca.errors import DataError, ShapeError, SourceError
-from probpca.rows import Block, as_block
 from probpca.sources.local import merged, one_blas_thread, quietly, resolve_jobs
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from probpca.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from probpca.rows import Block
+    from probpca.blocks import Block
     from probpca.sources.protocol import M
 
 T = TypeVar("T")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from probpca.rows.block import MAX_PIECE_ROWS, PIECE_BYTES
+from probpca.blocks.block import MAX_PIECE_ROWS, PIECE_BYTES
 from probpca.sources.local import fold_blocks, map_blocks, resolve_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from probpca.rows import Block
+    from probpca.blocks import Block
     from probpca.sources.protocol import M, Source
 
 BLOCKS_PER_THREAD = 2

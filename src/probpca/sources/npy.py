@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
+from probpca.blocks import Block
+from probpca.blocks.block import PIECE_BYTES
 from probpca.errors import DataError, ShapeError, SourceError
-from probpca.rows import Block
-from probpca.rows.block import PIECE_BYTES
 from probpca.sources.parts import Parts
 from probpca.sources.stamps import Stamp
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from probpca.blocks import Block, as_block
+from probpca.blocks.block import row_of_cell
 from probpca.errors import DataError, ShapeError, SourceError
-from probpca.rows import Block, as_block
-from probpca.rows.block import row_of_cell
 from probpca.sources.batches import Batches
 from probpca.sources.dask import is_dask, open_dask
 from probpca.sources.files import is_path, open_file

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from probpca.blocks import Block
 from probpca.errors import SourceError
-from probpca.rows import Block
 from probpca.sources.local import map_blocks, merged
 from probpca.sources.memory import join
 from probpca.sources.prepared import Prepared

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
-from probpca.rows.block import with_units
+from probpca.blocks.block import with_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from probpca.rows import Block
+    from probpca.blocks import Block
     from probpca.sources.protocol import M, Source
     from probpca.typing import Array
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from probpca.rows import Block
+    from probpca.blocks import Block
 
 
 class Mergeable(Protocol):

@@ -12,8 +12,8 @@ from weakref import finalize
 
 import numpy as np
 
+from probpca.blocks import Block
 from probpca.errors import DataError, ProbpcaError
-from probpca.rows import Block
 from probpca.sources.local import merged, one_blas_thread, quietly, resolve_jobs
 from probpca.sources.spark_columns import as_list, read_block
 from probpca.statistics import Sum

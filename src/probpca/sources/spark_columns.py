@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from probpca.blocks import Block
 from probpca.errors import DataError, ShapeError
-from probpca.rows import Block
 
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib import format as npy
 
-from probpca.appearing import appearing
+from probpca.atomic_write import appearing
 from probpca.sources.files import arrow_module, delimiter_of, format_of
 
 if TYPE_CHECKING:

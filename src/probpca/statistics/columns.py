@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from probpca.rows.block import row_of_cell
+from probpca.blocks.block import row_of_cell
 
 if TYPE_CHECKING:
-    from probpca.rows import Block
+    from probpca.blocks import Block
     from probpca.typing import Array
 
 TINY = 1e-300

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from probpca.rows.block import MIN_PIECE_ROWS
+from probpca.blocks.block import MIN_PIECE_ROWS
 from probpca.scratch import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from probpca.rows import Block
+    from probpca.blocks import Block
     from probpca.typing import Array, Floats
 
 SAMPLE_ROWS = 64, 1024

@@ -1,15 +1,22 @@
-"""A plain sum of arrays, and two summaries in one pass."""
+"""Plain sums, and blocks of rows stacked as they come."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+import numpy as np
 
-    from probpca.rows import Block
-    from probpca.typing import Array
+from probpca.blocks import Block
+from probpca.blocks.block import PIECE_BYTES
+from probpca.scratch import scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
+
+    from probpca.typing import Array, Floats
 
 
 @final
@@ -40,3 +47,56 @@ class Both:
     def merge(self, other: Both) -> Both:
         """Merge each with its like."""
         return Both(self.first.merge(other.first), self.second.merge(other.second))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Stack:
+    """Blocks in order. Where rows are in memory these are views, and nothing is copied."""
+
+    blocks: tuple[Block, ...]
+
+    @classmethod
+    def of(cls, block: Block) -> Stack:
+        """Keep the block; sparse rows by columns, which are what is read of them."""
+        return cls((Block(block.values.tocsc(), block.weight) if block.is_sparse else block,))
+
+    def merge(self, other: Stack) -> Stack:
+        """Put the rows of ``other`` below these."""
+        return Stack(self.blocks + other.blocks)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        return sum(block.n_rows for block in self.blocks)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns d."""
+        return self.blocks[0].n_features
+
+    @property
+    def weight(self) -> Array:
+        """Row weights: (n,)."""
+        return np.concatenate([block.weights for block in self.blocks])
+
+    @property
+    def is_weighted(self) -> bool:
+        """Do rows count differently?"""
+        return any(block.weight is not None for block in self.blocks)
+
+    def panels(self) -> Iterator[slice]:
+        """Ranges of columns, all rows of which fit a cache."""
+        step = max(PIECE_BYTES // (8 * max(self.n_rows, 1)), 64)
+        for start in range(0, self.n_features, step):
+            yield slice(start, min(start + step, self.n_features))
+
+    def panel(self, columns: slice, dtype: npt.DTypeLike) -> Floats:
+        """All rows of some columns, in this thread's scratch buffer: (n, columns)."""
+        out = scratch("panel", (self.n_rows, columns.stop - columns.start), dtype)
+        start = 0
+        for block in self.blocks:
+            part = block.values[:, columns]
+            out[start : start + block.n_rows] = part.toarray() if block.is_sparse else part
+            start += block.n_rows
+        return out

@@ -25,11 +25,10 @@ from probpca import (
     series_log_likelihood,
     smooth,
 )
-from probpca.inference import kalman, recursion, trajectory
-from probpca.inference.backward import smooth_filtered
-from probpca.inference.recursion import filter_rows
-from probpca.inference.trajectory import IllConditionedError, Trajectory
-from probpca.rows import as_sequences
+from probpca.blocks import as_sequences
+from probpca.inference.time_series import banded_smoother as trajectory, kalman, square_root_filter as recursion
+from probpca.inference.time_series.banded_smoother import IllConditionedError, Trajectory
+from probpca.inference.time_series.square_root_filter import filter_rows, smooth_filtered
 
 NAN = np.nan
 NEAR = {"rtol": 1e-10, "atol": 1e-10}

@@ -14,7 +14,7 @@ from oracles import (
     random_rotation,
 )
 from probpca import ShapeError, log_likelihood, sample
-from probpca.rows import Block
+from probpca.blocks import Block
 
 SHAPES = [(7, 3), (4, 4), (3, 5)]
 NOISES = [0.3, "diagonal"]

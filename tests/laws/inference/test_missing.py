@@ -35,10 +35,11 @@ from probpca import (
     sample,
     sample_latent,
 )
+from probpca.blocks import Block
 from probpca.inference.imputation import ParameterDoubt, draw_missing, impute_with_doubt
-from probpca.learning.uncertainty import complete_information, noise_inflation
+from probpca.learning.result import complete_information
+from probpca.learning.uncertainty.parameter_draws import noise_inflation
 from probpca.linalg.packed import pack
-from probpca.rows import Block
 
 NEAR = {"rtol": 1e-9, "atol": 1e-10}
 DRAWS = 20_000

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from oracles import dense_posterior, random_model, random_rotation
 from probpca import LinearGaussian, decode, encode, posterior
-from probpca.inference.posterior import encoder, posterior_covariance, posterior_root
+from probpca.inference.posteriors import encoder, posterior_covariance, posterior_root
 
 NEAR = {"rtol": 1e-9, "atol": 1e-12}
 

@@ -8,11 +8,9 @@ from numpy.testing import assert_allclose
 
 from oracles import dense_covariance, dense_observed_log_likelihood, largest_fall, punched, random_model
 from probpca import LinearGaussian, Status, open_source, sample
-from probpca.learning.acceleration import _History, iterate_accelerated
-from probpca.learning.coordinates import Coordinates
-from probpca.learning.em import EM
-from probpca.learning.loop import Monitor, iterate
-from probpca.rows import observe
+from probpca.blocks import observe
+from probpca.learning.em.m_step import EM
+from probpca.learning.loop import Coordinates, Monitor, _History, iterate, iterate_accelerated
 
 FLOOR = 1e-300
 SUMMIT = 5.0

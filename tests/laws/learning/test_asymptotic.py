@@ -9,7 +9,7 @@ from scipy.stats import t as student, wishart
 
 from oracles import MONTE_CARLO, dense_covariance, random_model
 from probpca import DataError, Estimate, LinearGaussian
-from probpca.learning.asymptotic import asymptotic_uncertainty, axis_variances, bias_of_variances
+from probpca.learning.uncertainty.asymptotic import asymptotic_uncertainty, axis_variances, bias_of_variances
 
 N, REPEATS = 2000, 3000
 

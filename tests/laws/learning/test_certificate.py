@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 
 from oracles import closed_form_oracle
 from probpca import Settings, fit_ppca, open_source
-from probpca.learning.certificate import Certificate
-from probpca.linalg.krylov import block_krylov
+from probpca.learning.complete.spectrum import Certificate
+from probpca.linalg.block_krylov import block_krylov
 
 N = 1000.0
 SPECTRA = {

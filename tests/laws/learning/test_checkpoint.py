@@ -18,10 +18,10 @@ from probpca import (
     open_source,
     save_model,
 )
-from probpca.learning import missing
 from probpca.learning.checkpoint import Checkpoint, Saved, Saver
-from probpca.learning.standardize import fit_standardized
-from probpca.models.files import read_record
+from probpca.learning.fit import fit_standardized
+from probpca.learning.missing import fit as missing
+from probpca.models.serialization import read_record
 from probpca.sources import memory
 from probpca.sources.local import one_blas_thread
 from probpca.statistics import Columns

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from oracles import MONTE_CARLO, dense_log_likelihood, spiked_rows
 from probpca import PPCA, DataError, Settings, fit_ppca, open_source
-from probpca.learning.spiked import unbiased
+from probpca.learning.complete.bias_correction import unbiased
 
 
 def biased(spikes, noise, n, d):

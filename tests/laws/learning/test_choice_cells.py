@@ -11,12 +11,9 @@ from scipy.stats import norm
 
 from oracles import dense_condition, dense_covariance, random_model, spiked_rows
 from probpca import DataError, Gaussian, Settings
-from probpca.learning.choice.crossvalidation import FOLDS, Scores, cross_validate
-from probpca.learning.choice.folds import Listed, deal
-from probpca.learning.choice.heldout import Fold
-from probpca.learning.choice.rows import joined
-from probpca.rows import Block
-from probpca.rows.block import dense_values
+from probpca.blocks import Block
+from probpca.blocks.block import dense_values, joined
+from probpca.learning.selection.cross_validation import FOLDS, Fold, Listed, Scores, cross_validate, deal
 
 
 def holed(rng, x, share):

@@ -9,18 +9,20 @@ from sklearn.decomposition._pca import _assess_dimension
 
 from oracles import MONTE_CARLO, closed_form_oracle, random_rotation, spiked_rows
 from probpca import DataError, Settings, fit_ppca, open_source
-from probpca.learning.choice.judging import Table, judge
-from probpca.learning.choice.parallel import PERMUTATIONS, parallel_analysis
-from probpca.learning.choice.threshold import (
+from probpca.blocks import Block
+from probpca.learning.complete.closed_form import choose_components
+from probpca.learning.complete.spectrum import Spectrum
+from probpca.learning.selection.criteria import (
+    Curve,
+    evidence,
     gavish_donoho,
     known_noise_factor,
     marchenko_pastur_median,
+    n_above,
     threshold_factor,
 )
-from probpca.learning.closed_form import choose_components
-from probpca.learning.selection import Curve, evidence, n_above
-from probpca.learning.spectrum import Spectrum
-from probpca.rows import Block
+from probpca.learning.selection.judge import Table, judge
+from probpca.learning.selection.parallel_analysis import PERMUTATIONS, parallel_analysis
 
 SPECTRAL = ["bic", "evidence", "gavish_donoho", "parallel"]
 

@@ -35,12 +35,12 @@ from probpca import (
     sample_series,
     series_log_likelihood,
 )
-from probpca.learning import observed
+from probpca.blocks import as_sequences
 from probpca.learning.dynamics import choose_states
 from probpca.learning.dynamics.em import LARGEST_RADIUS, SeriesEM, _above, expect_series
 from probpca.learning.dynamics.selection import HELD_OUT, _held_out, bic, n_parameters
 from probpca.learning.dynamics.start import by_subspace, interpolated, starts
-from probpca.rows import as_sequences
+from probpca.learning.em import e_step as observed
 
 NAN = np.nan
 D, Q = 4, 2

@@ -16,8 +16,8 @@ from oracles import (
     spiked_rows,
 )
 from probpca import LinearGaussian, Settings, Status, fit_ppca, free_energy, open_source, posterior
-from probpca.learning.em import EM, ZeroNoiseEM
-from probpca.rows import Block
+from probpca.blocks import Block
+from probpca.learning.em.m_step import EM, ZeroNoiseEM
 from probpca.statistics import Root
 
 FLOOR = 1e-300

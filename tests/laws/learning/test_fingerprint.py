@@ -7,8 +7,8 @@ from scipy import sparse
 
 from oracles import spiked_rows_with_holes
 from probpca import Settings, open_source
-from probpca.learning.fingerprint import ROUNDING, WAVES, fingerprint, is_same
-from probpca.learning.problem import Problem
+from probpca.learning.checkpoint import ROUNDING, WAVES, fingerprint, is_same
+from probpca.learning.missing.fit import Problem
 from probpca.statistics import Columns
 
 N, D, Q = 400, 6, 2

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from oracles import dense_log_likelihood, random_model, spiked_rows
 from probpca import free_energy, open_source, posterior
-from probpca.learning.em import EM
+from probpca.learning.em.m_step import EM
 
 
 @pytest.fixture

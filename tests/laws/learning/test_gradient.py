@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from oracles import closed_form_oracle, dense_covariance, dense_log_likelihood, random_model, spiked_rows
 from probpca import Settings, Status, fit_ppca, open_source, posterior, value_and_gradient
-from probpca.learning.em import EM
+from probpca.learning.em.m_step import EM
 
 N, D, Q = 60, 7, 3
 

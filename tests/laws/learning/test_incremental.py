@@ -20,12 +20,12 @@ from oracles import (
     spiked_rows_with_holes,
 )
 from probpca import PPCA, DataError, LinearGaussian, Settings, SourceError, Status, fit_ppca, open_source
-from probpca.learning import incremental
-from probpca.learning.expectation import expect, expect_zero_noise
-from probpca.learning.incremental import Incremental, _Walk
+from probpca.blocks import Block, observe
+from probpca.learning.em import incremental
+from probpca.learning.em.e_step import expect, expect_zero_noise
+from probpca.learning.em.incremental import Incremental, _Walk
 from probpca.learning.loop import Monitor
 from probpca.linalg.packed import multiply
-from probpca.rows import Block, observe
 from probpca.sources.local import one_blas_thread
 
 N, D, Q, BATCHES = 120, 7, 2, 6

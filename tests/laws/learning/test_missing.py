@@ -36,13 +36,14 @@ from probpca import (
     sample,
     value_and_gradient,
 )
+from probpca.blocks import observe
 from probpca.inference.imputation import impute_with_doubt
-from probpca.learning.em import EM
-from probpca.learning.expectation import expect
-from probpca.learning.missing import fit_missing
-from probpca.learning.standardize import fit_standardized
-from probpca.learning.uncertainty import complete_information, noise_inflation
-from probpca.rows import observe
+from probpca.learning.em.e_step import expect
+from probpca.learning.em.m_step import EM
+from probpca.learning.fit import fit_standardized
+from probpca.learning.missing.fit import fit_missing
+from probpca.learning.result import complete_information
+from probpca.learning.uncertainty.parameter_draws import noise_inflation
 from probpca.sources import memory
 
 N, D, Q = 60, 8, 2

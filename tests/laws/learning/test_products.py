@@ -7,9 +7,15 @@ from scipy import sparse
 
 from oracles import spiked_rows
 from probpca import PPCA, open_source
-from probpca.learning.certificate import Certificate
-from probpca.learning.krylov import LARGE, is_wide
-from probpca.learning.products import covariance_product, gram_product, outside_energy, projected_covariance
+from probpca.learning.complete.krylov import (
+    LARGE,
+    covariance_product,
+    gram_product,
+    is_wide,
+    outside_energy,
+    projected_covariance,
+)
+from probpca.learning.complete.spectrum import Certificate
 from probpca.statistics import Stack
 
 WEIGHTS = {"plain": None, "weighted": np.linspace(0.5, 2.0, 40)}

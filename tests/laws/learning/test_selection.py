@@ -7,8 +7,8 @@ from sklearn.decomposition._pca import _assess_dimension
 
 from oracles import closed_form_oracle, spiked_rows
 from probpca import DataError, Settings, ShapeError, fit_ppca, open_source
-from probpca.learning.closed_form import choose_components
-from probpca.learning.selection import Curve, n_parameters
+from probpca.learning.complete.closed_form import choose_components
+from probpca.learning.selection.criteria import Curve, n_parameters
 
 SETTINGS = Settings("auto", 1e-9)
 

@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 
 from oracles import closed_form_oracle, dense_covariance, dense_log_likelihood, spiked_rows
 from probpca import DataError, Settings, Status, open_source
-from probpca.learning.standardize import fit_standardized
+from probpca.learning.fit import fit_standardized
 
 Q = 2
 

@@ -24,17 +24,23 @@ from oracles import (
     spiked_rows_with_holes,
 )
 from probpca import DataError, LinearGaussian, Settings, ShapeError, Status, fit_ppca, open_source, sample
+from probpca.blocks import Block, observe
+from probpca.blocks.masked.forms import FORMS
 from probpca.inference.sampling import sample_parameters
-from probpca.learning import observed as observed_home
-from probpca.learning.beliefs import VariationalEM, best_basis, divergence, without_dead
-from probpca.learning.condensing import boiled_down
-from probpca.learning.em import latent_moments
-from probpca.learning.expectation import expect, expect_believed
-from probpca.learning.variational import fit_variational, fit_variational_standardized
+from probpca.learning.bayesian.fit import (
+    VariationalEM,
+    best_basis,
+    divergence,
+    fit_variational,
+    fit_variational_standardized,
+    without_dead,
+)
+from probpca.learning.describe import boiled_down
+from probpca.learning.em import e_step as observed_home
+from probpca.learning.em.e_step import expect, expect_believed
+from probpca.learning.em.m_step import latent_moments
 from probpca.linalg.packed import pack, packed_size, unpack
 from probpca.models import ParameterBelief
-from probpca.rows import Block, observe
-from probpca.rows.observe import FORMS
 from probpca.sources import memory
 
 N, D, Q = 60, 8, 2

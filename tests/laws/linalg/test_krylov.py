@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles import random_rotation
-from probpca.linalg import krylov
-from probpca.linalg.krylov import block_krylov
+from probpca.linalg import block_krylov as krylov
+from probpca.linalg.block_krylov import block_krylov
 
 
 def with_spectrum(rng, values):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from probpca.linalg.lowrank import DiagPlusLowRank
+from probpca.linalg.low_rank import DiagPlusLowRank
 
 SHAPES = [(6, 1), (6, 3), (5, 5), (4, 7)]
 NEAR = {"rtol": 1e-10, "atol": 1e-12}

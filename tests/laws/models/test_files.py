@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 from oracles import random_model
 from probpca import FileFormatError, LinearGaussian, ProbpcaError, load_model, save_model
-from probpca.models import files
+from probpca.models import serialization as files
 
 FIELDS = ("mean", "loadings", "noise_variance")
 

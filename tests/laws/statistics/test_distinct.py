@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from probpca.rows import Block
+from probpca.blocks import Block
 from probpca.statistics import Distinct
 
 RNG = np.random.default_rng(1)

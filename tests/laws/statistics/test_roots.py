@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 from numpy.testing import assert_allclose
 
-from probpca.rows import Block
+from probpca.blocks import Block
 from probpca.statistics import Moments, Root
 
 D = 6

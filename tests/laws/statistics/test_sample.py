@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from probpca.rows import Block
+from probpca.blocks import Block
 from probpca.statistics import Sample
 
 ROWS = np.random.default_rng(1).standard_normal((60, 12))

@@ -9,8 +9,8 @@ from scipy import sparse
 
 from oracles import closed_form_oracle, dense_covariance, spiked_rows
 from probpca import Settings, Status
-from probpca.learning.streams import Sketched
-from probpca.rows import Block
+from probpca.blocks import Block
+from probpca.learning.streaming.exact import Sketched
 from probpca.sources.local import one_blas_thread
 from probpca.statistics import Sketch
 

@@ -15,7 +15,7 @@ from typing import Any
 from probpca.cli import story
 from probpca.cli.models import open_model
 from probpca.cli.output import note
-from probpca.data import load_fertility
+from probpca.datasets import load_fertility
 from probpca.errors import SourceError
 
 TABLE, COMPLETE, SERIES, MODEL = "fertility.csv", "complete.csv", "series.csv", "model.npz"
@@ -60,7 +60,7 @@ def _require_empty(folder: Path) -> None:
 
 def _write_tables() -> None:
     """The table with a row for each country, its complete rows, and some of it with a row for each year."""
-    text = files("probpca.data").joinpath(TABLE).read_text(encoding="utf-8")
+    text = files("probpca.datasets").joinpath(TABLE).read_text(encoding="utf-8")
     Path(TABLE).write_text(text, encoding="utf-8")
     table = load_fertility()
     years = f"{table.years[0]}-{table.years[-1]}"

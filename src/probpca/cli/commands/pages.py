@@ -40,7 +40,7 @@ def run(args: Any) -> None:
     options["feature_names"] = list(opened.fitted.features)
     if args.command == "explorer":
         options["image_shape"] = None if args.image_shape is None else tuple(args.image_shape)
-    write = getattr(import_module(f"probpca.views.{args.command}"), args.command)
+    write = getattr(import_module(f"probpca.pages.{args.command}"), args.command)
     page = write(opened.fitted.estimator, rows.values, out, **options)
     if args.json:
         print_json({"command": args.command, "rows": len(rows.values), "out": page})

@@ -18,7 +18,7 @@ from probpca.learning.progress import ProgressBar
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from probpca.learning.choice.selection import Selection
+    from probpca.learning.selection.result import Selection
 
 FIGURES = (".png", ".svg", ".pdf")
 
@@ -97,7 +97,7 @@ def _told(selection: Selection) -> dict[str, Any]:
 def _place_for_plot(args: Any) -> Path:
     place = place_for(args.plot, force=args.force, reads=[args.table], suffixes=FIGURES)
     try:
-        from probpca.views.selection import SelectionDisplay  # noqa: F401, PLC0415
+        from probpca.displays.selection_display import SelectionDisplay  # noqa: F401, PLC0415
     except ImportError as error:
         msg = "--plot needs matplotlib.\nHint: pip install 'probpca[plot]'."
         raise SourceError(msg) from error
@@ -105,8 +105,8 @@ def _place_for_plot(args: Any) -> Path:
 
 
 def _draw(selection: Selection, place: Path) -> None:
-    from probpca.appearing import appearing  # noqa: PLC0415
-    from probpca.views.selection import SelectionDisplay  # noqa: PLC0415
+    from probpca.atomic_write import appearing  # noqa: PLC0415
+    from probpca.displays.selection_display import SelectionDisplay  # noqa: PLC0415
 
     figure = SelectionDisplay.from_selection(selection).figure_
     with appearing(place) as part:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from probpca.inference.kalman import believe
-from probpca.learning.observed import regress_on
+from probpca.inference.time_series.kalman import believe
+from probpca.learning.em.e_step import regress_on
 from probpca.linalg.packed import packed_size, row_order
-from probpca.linalg.roots import symmetric_root
+from probpca.linalg.rotations import symmetric_root
 from probpca.models import Gaussian, LinearGaussian, StateSpace
 
 if TYPE_CHECKING:
-    from probpca.inference.kalman import StateBelief
+    from probpca.blocks import Sequences
+    from probpca.inference.time_series.kalman import StateBelief
     from probpca.learning.dynamics.structure import Structure
-    from probpca.rows import Sequences
     from probpca.statistics import Regression
     from probpca.typing import Array
 

@@ -9,22 +9,20 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import numpy as np
 
 from probpca.errors import DataError, ShapeError
-from probpca.inference.kalman import series_log_likelihood
-from probpca.learning.acceleration import accelerate
-from probpca.learning.dynamics.coordinates import SeriesCoordinates
+from probpca.inference.time_series.kalman import series_log_likelihood
+from probpca.learning.complete.spectrum import NOISE_FLOOR
 from probpca.learning.dynamics.em import SeriesEM
 from probpca.learning.dynamics.start import starts
-from probpca.learning.dynamics.structure import Structure
-from probpca.learning.loop import Monitor, iterate
-from probpca.learning.results import Status
-from probpca.learning.spectrum import NOISE_FLOOR
+from probpca.learning.dynamics.structure import SeriesCoordinates, Structure
+from probpca.learning.loop import Monitor, accelerate, iterate
+from probpca.learning.result import Status
 from probpca.models import Gaussian, LinearGaussian, StateSpace
 from probpca.sources.local import one_blas_thread
 
 if TYPE_CHECKING:
+    from probpca.blocks import Sequences
     from probpca.learning.loop import Iterated
-    from probpca.learning.results import Settings
-    from probpca.rows import Sequences
+    from probpca.learning.result import Settings
     from probpca.typing import Array, Index
 
 PROCESS_FLOOR = 1e-6

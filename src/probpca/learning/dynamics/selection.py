@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from probpca.blocks import Sequences
 from probpca.inference.likelihood import LOG_2PI
-from probpca.inference.series import impute_series
+from probpca.inference.time_series.prediction import impute_series
 from probpca.learning.dynamics.fit import fit_series
-from probpca.rows import Sequences
 
 if TYPE_CHECKING:
     from probpca.learning.dynamics.fit import SeriesResult
     from probpca.learning.dynamics.structure import Structure
-    from probpca.learning.results import Settings
+    from probpca.learning.result import Settings
     from probpca.typing import Array
 
 LARGEST = 12

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from probpca.inference.posterior import posterior_mean
+from probpca.inference.posteriors import posterior_mean
 from probpca.learning.fit import fit_ppca
-from probpca.learning.results import Settings
+from probpca.learning.result import Settings
 from probpca.models import Gaussian, LinearGaussian, StateSpace
 from probpca.sources import open_source
 
 if TYPE_CHECKING:
-    from probpca.rows import Sequences
+    from probpca.blocks import Sequences
     from probpca.typing import Array, Floats
 
 RADIUS = 0.995

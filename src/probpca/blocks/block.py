@@ -1,0 +1,256 @@
+"""Block: some rows, as one worker sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
+
+import numpy as np
+from scipy import sparse
+
+from probpca.errors import DataError, ShapeError
+from probpca.scratch import scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from probpca.typing import Array, Floats, Index
+
+    Words = npt.NDArray[np.uint64]
+
+PIECE_BYTES = 4 * 2**20
+MIN_PIECE_ROWS = 64
+MAX_PIECE_ROWS = 8192
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Rows as they come, dense or sparse, with the number of times that each one counts.
+
+    NaN is a cell that was not observed. Kernels walk over a block in cache-sized pieces, so it may be
+    as large as the table.
+    """
+
+    values: Any  # (b, d) ndarray of float32 / float64, or scipy CSR
+    weight: Array | None = None  # (b,); None: every row counts once
+    precision: Any = None  # of each cell, relative, 0 if not observed: (b, d), or as CSR stores values; None: 1
+    unstored_missing: bool = False  # are cells that a CSR matrix does not store missing? If not they are zeros.
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows b."""
+        return int(self.values.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns d."""
+        return int(self.values.shape[1])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Are zeros left out?"""
+        return sparse.issparse(self.values)
+
+    @property
+    def total_weight(self) -> float:
+        """How many rows these count for."""
+        return float(self.n_rows) if self.weight is None else float(self.weight.sum())
+
+    @property
+    def count(self) -> int:
+        """How many rows have a positive weight."""
+        return self.n_rows if self.weight is None else int(np.count_nonzero(self.weight))
+
+    @property
+    def weights(self) -> Array:
+        """How often each row counts: (b,)."""
+        return self.weight_of(slice(0, self.n_rows))
+
+    def weight_of(self, rows: slice) -> Array:
+        """Weights of some rows: (rows,)."""
+        if self.weight is None:
+            return np.ones(rows.stop - rows.start)
+        return self.weight[rows]
+
+    def pieces(self, *, min_rows: int = MIN_PIECE_ROWS, size: int = PIECE_BYTES) -> Iterator[slice]:
+        """Ranges of rows of about equal length and ``size`` in bytes, or of ``min_rows`` if that is more."""
+        n, step = self.n_rows, min(size // (8 * max(self.n_features, 1)), MAX_PIECE_ROWS)
+        count = min(-(-n // max(step, 1)), n // min_rows)
+        step = max(-(-n // max(count, 1)), 1)
+        for start in range(0, self.n_rows, step):
+            yield slice(start, min(start + step, self.n_rows))
+
+    def stored_pieces(self, cells: int) -> Iterator[slice]:
+        """Ranges of sparse rows that store about ``cells`` values, or 64 rows if that is more."""
+        step = max(int(cells * self.n_rows / max(self.values.nnz, 1)), MIN_PIECE_ROWS)
+        for start in range(0, self.n_rows, step):
+            yield slice(start, min(start + step, self.n_rows))
+
+    def raw(self, rows: slice) -> Floats:
+        """Some rows as a dense array: a view where that is possible."""
+        part = self.values[rows]
+        return cast("Floats", part.toarray() if self.is_sparse else part)
+
+    def centred(self, rows: slice, mean: Array, dtype: npt.DTypeLike = np.float64) -> Any:
+        """Some rows minus ``mean`` in this thread's scratch buffer: (rows, d)."""
+        part = self.raw(rows)
+        out = scratch("centred", part.shape, dtype)
+        if part.dtype == out.dtype:
+            return np.subtract(part, mean.astype(dtype, copy=False), out=out)
+        # Two passes over a cached piece are quicker than numpy's buffered mixed-type subtraction.
+        np.copyto(out, part, casting="same_kind")
+        out -= mean.astype(dtype, copy=False)
+        return out
+
+    def take(self, rows: slice) -> Block:
+        """Some rows as a block, sharing the memory of this one."""
+        precision = self.precision
+        if self.is_sparse:
+            values = _sparse_rows(self.values, rows)
+            stored = slice(self.values.indptr[rows.start], self.values.indptr[rows.stop])
+            precision = None if precision is None else precision[stored]
+        else:
+            values = self.values[rows]
+            precision = None if precision is None else precision[rows]
+        return Block(values, None if self.weight is None else self.weight[rows], precision, self.unstored_missing)
+
+    @property
+    def is_complete(self) -> bool:
+        """Is every cell observed, all with the same precision? One quick pass over the rows."""
+        stored = self.values.data if self.is_sparse else self.values
+        plain = self.precision is None and not self.unstored_missing
+        return plain and not (stored.size and np.isnan(np.min(stored)))
+
+
+def dense_values(block: Block) -> Array:
+    """The rows as a table, in double precision, missing cells NaN."""
+    if not block.is_sparse:
+        values = np.array(block.values, dtype=np.float64)
+        if block.precision is not None:
+            values[block.precision == 0] = np.nan
+        return values
+    stored = block.values.data if block.precision is None else np.where(block.precision > 0, block.values.data, np.nan)
+    return _spread_out(block, stored, np.nan if block.unstored_missing else 0.0)
+
+
+def dense_precision(block: Block) -> Array:
+    """Precisions of cells as a table; a view of ones where all are the same."""
+    if block.precision is None:
+        return np.broadcast_to(1.0, block.values.shape)
+    return _spread_out(block, block.precision, 0.0) if block.is_sparse else block.precision
+
+
+def _spread_out(block: Block, stored: Any, elsewhere: float) -> Array:
+    table = np.full(block.values.shape, elsewhere)
+    table[row_of_cell(block.values), block.values.indices] = stored
+    return table
+
+
+def row_of_cell(values: Any) -> Index:
+    """Row of each cell that a CSR matrix stores: (stored,)."""
+    return np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))
+
+
+def with_data(values: Any, data: Any) -> Any:
+    """Other numbers in the cells that a CSR matrix stores; stored zeros stay stored."""
+    return share(sparse.csr_array(values.shape, dtype=data.dtype), data, values.indices, values.indptr)
+
+
+def _sparse_rows(values: Any, rows: slice) -> Any:
+    """Rows of a CSR matrix without a copy."""
+    first, last = values.indptr[rows.start], values.indptr[rows.stop]
+    part = sparse.csr_array((rows.stop - rows.start, values.shape[1]), dtype=values.dtype)
+    pointers = values.indptr[rows.start : rows.stop + 1] - first
+    return share(part, values.data[first:last], values.indices[first:last], pointers)
+
+
+def with_units(values: Any, scale: Array) -> Any:
+    """A matrix, dense or CSR, with each column multiplied by a constant; stored zeros stay stored."""
+    factor = scale.astype(values.dtype, copy=False)
+    if not sparse.issparse(values):
+        return values * factor
+    return with_data(values, values.data * factor[values.indices])
+
+
+def transposed(values: Any) -> Any:
+    """The transpose of a CSR matrix without a copy."""
+    turned = sparse.csc_array(values.shape[::-1], dtype=values.dtype)
+    return share(turned, values.data, values.indices, values.indptr)
+
+
+def share(matrix: Any, data: Any, indices: Any, pointers: Any) -> Any:
+    """Fill in the arrays of a sparse matrix; its constructor would copy what is a part of something larger."""
+    matrix.data, matrix.indices, matrix.indptr = data, indices, pointers
+    return matrix
+
+
+Rows: TypeAlias = "Block | Floats | sparse.sparray | sparse.spmatrix | list[Any]"
+"""What inference takes for rows: a block, or anything that becomes a matrix of floats."""
+
+
+def as_block(x: Any, n_features: int | None = None) -> Block:
+    """Make a block of a matrix-like ``x``; one row may come as a vector of the right length."""
+    block = x if isinstance(x, Block) else Block(_matrix(x))
+    if n_features is not None and block.n_features != n_features:
+        msg = f"rows must have {n_features} features, as the model has; got {block.n_features}."
+        raise ShapeError(msg)
+    return block
+
+
+def _matrix(x: Any) -> Any:
+    try:
+        values = _floats(_canonical(x) if sparse.issparse(x) else np.asarray(x))
+    except (TypeError, ValueError) as error:
+        msg = f"rows must be numbers; {error}.\nHint: encode or drop the columns that hold text."
+        raise DataError(msg) from error
+    if values.ndim == 1:
+        values = values[None, :]
+    if values.ndim != 2:
+        msg = f"rows must form a matrix (n, d); got an array of shape {values.shape}."
+        raise ShapeError(msg)
+    return values
+
+
+def _canonical(x: Any) -> Any:
+    """CSR in which every cell is stored once; parts of a cell stored apart are added up, in a copy."""
+    values = sparse.csr_array(x)
+    if not values.has_canonical_format:
+        values = values.copy()
+        values.sum_duplicates()
+    return values
+
+
+def _floats(values: Any) -> Any:
+    if values.dtype in (np.float32, np.float64):
+        return values
+    if values.dtype.kind in "cmM":
+        msg = f"got {values.dtype} entries"  # numpy would drop the imaginary part, or the unit of time
+        raise TypeError(msg)
+    return values.astype(np.float64)
+
+
+def joined(blocks: list[Block]) -> Block:
+    """Successive blocks in one."""
+    if len(blocks) == 1:
+        return blocks[0]
+    stack = sparse.vstack if blocks[0].is_sparse else np.concatenate
+    weight = None if all(b.weight is None for b in blocks) else np.concatenate([b.weights for b in blocks])
+    precision = None if blocks[0].precision is None else np.concatenate([b.precision for b in blocks])
+    values = stack([b.values for b in blocks])
+    values = sparse.csr_array(values) if blocks[0].is_sparse else values
+    return Block(values, weight, precision, blocks[0].unstored_missing)
+
+
+MIXER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: consecutive numbers land far apart
+
+
+def mixed(words: Words, seed: int = 0) -> Words:
+    """One key for each column of words: (w, n) to (n,). Equal columns have equal keys, others hardly ever."""
+    keys = np.full(words.shape[1], seed, np.uint64)
+    for word in words:
+        keys = (keys ^ word) * MIXER
+        keys ^= keys >> np.uint64(29)
+    return keys

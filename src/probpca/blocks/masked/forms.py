@@ -1,0 +1,559 @@
+"""The observed cells of some rows, in the form that multiplies fastest.
+
+Four forms, one contract: omega are the precisions of the cells, 0 where nothing was observed, and y their
+values less some centre; each form has both as operators that multiply from features to rows and back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, final
+
+import numpy as np
+from scipy import sparse
+
+from probpca.blocks.block import row_of_cell, share, transposed, with_data
+from probpca.blocks.masked.operators import Complement, Dense, Stored
+from probpca.blocks.masked.patterns import patterns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from probpca.blocks.block import Block
+    from probpca.blocks.masked.operators import Operator
+    from probpca.typing import Array, Floats, Index
+
+    Mask = npt.NDArray[np.bool_]
+
+
+class Cells(Protocol):
+    """The observed cells of some rows. A *pattern* is a set of observed features."""
+
+    @property
+    def pattern(self) -> Index | None:
+        """Pattern of each row, rows sorted by it: (b,); None: each row has its own."""
+        ...
+
+    @property
+    def mask(self) -> Operator:
+        """Omega, of each row or of each pattern."""
+        ...
+
+    @property
+    def values(self) -> Operator:
+        """Omega y, of each row."""
+        ...
+
+    def ready(self) -> Cells:
+        """The same in double precision, in this thread's scratch if it is stored smaller."""
+        ...
+
+    def observed(self) -> Array:
+        """Number of observed cells of each row: (b,)."""
+        ...
+
+    def log_precision(self) -> Array | float:
+        """Sum of log omega over the observed cells of each row: (b,), or 0 for all."""
+        ...
+
+    def square_sums(self, weight: Array) -> Array:
+        """Sum over rows of w omega y^2: (d,)."""
+        ...
+
+    def residual(self, left: Array, right: Array) -> Residual:
+        """Omega (y - left' right) of the observed cells, left (r, d) and right (r, b)."""
+        ...
+
+
+class Residual(Protocol):
+    """What is left of the observed cells after a prediction."""
+
+    def row_squares(self) -> Array:
+        """Sum over features of omega r^2: (b,)."""
+        ...
+
+    def column_squares(self, weight: Array) -> Array:
+        """Sum over rows of w omega r^2: (d,)."""
+        ...
+
+    def sums(self, moments: Array) -> Array:
+        """Sum over rows of omega r times (p, b): (p, d)."""
+        ...
+
+    def dense(self) -> Array:
+        """Omega r, zero where nothing was observed: (b, d)."""
+        ...
+
+
+GATHER = 2**18
+"""Cells whose rows of a table are gathered at a time."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class StoredCells:
+    """The observed cells in compressed rows: costs and memory grow with their number alone."""
+
+    stored: Any  # omega y: CSR (b, d)
+    precision: Array | None = None  # omega of the stored cells: (stored,); None: 1
+    pattern: None = None
+
+    @property
+    def mask(self) -> Stored:
+        """Omega."""
+        data = np.ones(self.stored.nnz) if self.precision is None else self.precision
+        return Stored(with_data(self.stored, data))
+
+    @property
+    def values(self) -> Stored:
+        """Omega y."""
+        return Stored(self.stored)
+
+    def ready(self) -> StoredCells:
+        """In double precision."""
+        return self if self.stored.dtype == np.float64 else StoredCells(self.stored.astype(np.float64), self.precision)
+
+    def observed(self) -> Array:
+        """Number of observed cells of each row."""
+        return np.diff(self.stored.indptr).astype(np.float64)
+
+    def log_precision(self) -> Array | float:
+        """Sum of log omega."""
+        if self.precision is None:
+            return 0.0
+        return np.asarray(
+            np.bincount(row_of_cell(self.stored), np.log(self.precision), self.stored.shape[0]), np.float64
+        )
+
+    def square_sums(self, weight: Array) -> Array:
+        """Sum of w omega y^2."""
+        return StoredResidual(self.stored.data.astype(np.float64), self).column_squares(weight)
+
+    def residual(self, left: Array, right: Array) -> StoredResidual:
+        """What is left."""
+        fitted = np.empty(self.stored.nnz)
+        rows, columns = row_of_cell(self.stored), self.stored.indices
+        by_feature, by_row = np.ascontiguousarray(left.T), np.ascontiguousarray(right.T)
+        for start in range(0, fitted.size, GATHER):
+            part = slice(start, start + GATHER)
+            fitted[part] = np.einsum("ck,ck->c", by_feature[columns[part]], by_row[rows[part]])
+        if self.precision is not None:
+            fitted *= self.precision
+        return StoredResidual(self.stored.data - fitted, self)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class StoredResidual:
+    """A residual for every stored cell."""
+
+    weighted: Array  # omega r: (stored,)
+    cells: StoredCells
+
+    def row_squares(self) -> Array:
+        """Sum over features of omega r^2: (b,)."""
+        n = self.cells.stored.shape[0]
+        return np.asarray(np.bincount(row_of_cell(self.cells.stored), self._squares, n), np.float64)
+
+    def column_squares(self, weight: Array) -> Array:
+        """Sum over rows of w omega r^2: (d,)."""
+        values = self.cells.stored
+        by_cell = self._squares * np.repeat(weight, np.diff(values.indptr))
+        return np.asarray(np.bincount(values.indices, by_cell, values.shape[1]), np.float64)
+
+    def sums(self, moments: Array) -> Array:
+        """Sum over rows of omega r times (p, b): (p, d)."""
+        return (transposed(self._matrix()) @ np.ascontiguousarray(moments.T)).T
+
+    def dense(self) -> Array:
+        """Omega r: (b, d)."""
+        return self._matrix().toarray()
+
+    def _matrix(self) -> Any:
+        return with_data(self.cells.stored, self.weighted)
+
+    @cached_property
+    def _squares(self) -> Array:
+        precision = 1.0 if self.cells.precision is None else self.cells.precision
+        return self.weighted**2 / precision
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class DenseResidual:
+    """A residual for every cell, zero at those that were not observed."""
+
+    weighted: Array  # omega r: (d, b)
+    precision: Array | None  # omega: (d, b); None: 1 or 0
+
+    def row_squares(self) -> Array:
+        """Sum over features of omega r^2: (b,)."""
+        return np.einsum("db,db->b", self.weighted, self._plain())
+
+    def column_squares(self, weight: Array) -> Array:
+        """Sum over rows of w omega r^2: (d,)."""
+        if (weight == 1.0).all():
+            return np.einsum("db,db->d", self.weighted, self._plain(), dtype=np.float64)  # values may be float32
+        return np.einsum("db,db,b->d", self.weighted, self._plain(), weight)
+
+    def sums(self, moments: Array) -> Array:
+        """Sum over rows of omega r times (p, b): (p, d)."""
+        return moments @ self.weighted.T
+
+    def dense(self) -> Array:
+        """Omega r: (b, d)."""
+        return self.weighted.T
+
+    def _plain(self) -> Array:
+        if self.precision is None:
+            return self.weighted
+        return self.weighted / np.where(self.precision > 0, self.precision, 1.0)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class MaskedCells:
+    """A mask and zero-filled values: two dense matrix products each way."""
+
+    mask: Dense  # observed or not, or omega
+    values: Dense  # omega y
+    binary: bool  # is omega 1 or 0?
+    pattern: None = None
+
+    @classmethod
+    def of(cls, mask: Any, values: Floats) -> MaskedCells:
+        """From arrays with a column per row: (d, b)."""
+        return cls(Dense(mask, "mask"), Dense(values, "values"), mask.dtype == np.uint8)
+
+    @property
+    def precision(self) -> Array | None:
+        """Omega; None: 1 or 0."""
+        return None if self.binary else self.mask.entries
+
+    def ready(self) -> MaskedCells:
+        """In double precision."""
+        return MaskedCells(self.mask.ready(), self.values.ready(), self.binary)
+
+    def observed(self) -> Array:
+        """Number of observed cells of each row."""
+        return np.count_nonzero(self.mask.entries, axis=0).astype(np.float64)
+
+    def log_precision(self) -> Array | float:
+        """Sum of log omega."""
+        if self.precision is None:
+            return 0.0
+        return np.log(np.where(self.precision > 0, self.precision, 1.0)).sum(axis=0)
+
+    def square_sums(self, weight: Array) -> Array:
+        """Sum of w omega y^2."""
+        return DenseResidual(self.values.entries, self.precision).column_squares(weight)
+
+    def residual(self, left: Array, right: Array) -> DenseResidual:
+        """What is left."""
+        fitted = left.T @ right
+        fitted *= self.mask.entries
+        weighted = np.subtract(self.values.entries, fitted, out=fitted)
+        return DenseResidual(weighted, self.precision)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Holes:
+    """Few cells are missing: products with all of them, less those with the holes."""
+
+    mask: Complement
+    values: Dense  # y, zero at the holes
+    pattern: None = None
+
+    @classmethod
+    def of(cls, holes: Any, values: Floats) -> Holes:
+        """From a sparse matrix (b, d) that stores 1 at the holes, and values with a column per row: (d, b)."""
+        return cls(Complement(holes), Dense(values, "values"))
+
+    def ready(self) -> Holes:
+        """In double precision."""
+        return replace(self, values=self.values.ready())
+
+    def observed(self) -> Array:
+        """Number of observed cells of each row."""
+        return float(self.mask.holes.shape[1]) - np.diff(self.mask.holes.indptr)
+
+    def log_precision(self) -> float:
+        """No precisions here."""
+        return 0.0
+
+    def square_sums(self, weight: Array) -> Array:
+        """Sum of w y^2."""
+        return DenseResidual(self.values.entries, None).column_squares(weight)
+
+    def residual(self, left: Array, right: Array) -> DenseResidual:
+        """What is left."""
+        fitted = left.T @ right
+        weighted = np.subtract(self.values.entries, fitted, out=fitted)
+        weighted.T[self.mask.holes.nonzero()] = 0.0
+        return DenseResidual(weighted, None)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Patterns:
+    """Many rows with few patterns, complete rows above all: what depends on the mask is done once a pattern."""
+
+    mask: Dense  # of each pattern
+    values: Dense  # y of each row, zero where nothing was observed
+    pattern: Index  # ascending: (b,)
+
+    @classmethod
+    def of(cls, masks: Array, values: Floats, pattern: Index) -> Patterns:
+        """From arrays with a column per pattern, and per row."""
+        return cls(Dense(masks, "mask"), Dense(values, "values"), pattern)
+
+    def ready(self) -> Patterns:
+        """In double precision."""
+        return replace(self, values=self.values.ready())
+
+    def observed(self) -> Array:
+        """Number of observed cells of each row."""
+        return self.mask.entries.sum(axis=0)[self.pattern]
+
+    def log_precision(self) -> float:
+        """No precisions here."""
+        return 0.0
+
+    def square_sums(self, weight: Array) -> Array:
+        """Sum of w y^2."""
+        return DenseResidual(self.values.entries, None).column_squares(weight)
+
+    def residual(self, left: Array, right: Array) -> DenseResidual:
+        """What is left."""
+        fitted = left.T @ right
+        if not self.mask.entries.all():
+            fitted *= self.mask.entries[:, self.pattern]
+        return DenseResidual(np.subtract(self.values.entries, fitted, out=fitted), None)
+
+
+PART_CELLS, PART_ROWS = 2**20, (128, 4096)
+STORED_PART = 2**21
+"""Cells of one part; a stored part may hold more, for it is sums over rows that cost it most."""
+SPARSE_SLICE = 2**24
+FEW = 0.07
+"""Share of cells below which sparse products, ten times as slow a cell, are the quicker ones."""
+DENSE = 0.15
+"""Share of stored cells from which on a sparse matrix is better handled as a dense one."""
+OWN_FORM, OWN_SHARE = 64, 1 / 8
+"""Rows that are worth a form of their own, and their share of all rows."""
+TURNED_ROWS = 32
+FORMS = ("patterns", "holes", "stored", "masked")
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Some rows of a block in one form."""
+
+    cells: Cells
+    rows: Index  # their positions in the block: (b,)
+    weight: Array  # w: (b,)
+    observed: Array  # number of observed cells: (b,)
+    log_precision: Array | float  # sum of log omega over them: (b,)
+    squares: Array  # sum of w omega y^2: (d,)
+
+    @classmethod
+    def of(cls, cells: Cells, rows: Index, weight: Array) -> Part:
+        """Sum once what no iteration changes."""
+        return cls(cells, rows, weight, cells.observed(), cells.log_precision(), cells.square_sums(weight))
+
+    @property
+    def place(self) -> Index | slice:
+        """The same positions, as a slice if they are next to each other and in order."""
+        return _as_slice(self.rows)
+
+    def reweighted(self, weight: Array) -> Part:
+        """The same rows counted differently."""
+        return replace(self, weight=weight, squares=self.cells.square_sums(weight))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Observed:
+    """A block with missing cells: its rows in parts, each in the form that suits it, less a centre."""
+
+    centre: Array  # (d,)
+    parts: tuple[Part, ...]
+    n_rows: int
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns d."""
+        return self.centre.size
+
+    def reweighted(self, weight: Array) -> Observed:
+        """The same rows counted differently: (n_rows,)."""
+        return replace(self, parts=tuple(part.reweighted(weight[part.rows]) for part in self.parts))
+
+
+def observe(block: Block, centre: Array, *, keep_empty: bool = False, form: str | None = None) -> Observed:
+    """Prepare a block; rows with nothing observed say nothing and are left out unless asked for.
+
+    ``form`` imposes one of ``FORMS`` on all rows; by default each row goes where it costs least.
+    """
+    weight = block.weights
+    if block.is_sparse and block.unstored_missing and (form or "stored") == "stored" and _is_thin(block):
+        parts = _stored_parts(block, centre, keep_empty=keep_empty)
+    else:
+        cut = _sliced_parts if block.is_sparse else _dense_parts
+        parts = cut(block, centre, keep_empty=keep_empty, form=form)
+    found = tuple(Part.of(cells, rows, weight[rows]) for cells, rows in parts)
+    return Observed(centre, found, block.n_rows)
+
+
+def _is_thin(block: Block) -> bool:
+    return block.values.nnz < DENSE * block.n_rows * max(block.n_features, 1)
+
+
+def _stored_parts(block: Block, centre: Array, *, keep_empty: bool) -> Iterator[tuple[Cells, Index]]:
+    """Parts of a sparse matrix whose unstored cells are missing."""
+    for piece in block.stored_pieces(STORED_PART):
+        part = block.take(piece)
+        rows = np.arange(piece.start, piece.stop)
+        cells = _stored(part.values, part.precision, centre)
+        kept = np.arange(rows.size) if keep_empty else np.flatnonzero(cells.observed())
+        if kept.size < rows.size:
+            cells = StoredCells(cells.stored[kept], cells.precision)  # empty rows have no precisions
+        if kept.size:
+            yield cells, rows[kept]
+
+
+def _stored(values: Any, precision: Array | None, centre: Array) -> StoredCells:
+    y = values.data - centre.astype(values.dtype)[values.indices]
+    seen = ~np.isnan(y) if precision is None else ~np.isnan(y) & (precision > 0)
+    indices, indptr = values.indices, values.indptr
+    if not seen.all():
+        indptr = np.concatenate([[0], np.cumsum(seen)])[indptr].astype(indices.dtype)
+        y, indices, precision = y[seen], indices[seen], None if precision is None else precision[seen]
+    if precision is not None:
+        y = y * precision
+    return StoredCells(share(sparse.csr_array(values.shape, dtype=y.dtype), y, indices, indptr), precision)
+
+
+def _sliced_parts(block: Block, centre: Array, *, keep_empty: bool, form: str | None) -> Iterator[tuple[Cells, Index]]:
+    """Sparse rows made dense, some at a time."""
+    step = max(SPARSE_SLICE // max(block.n_features, 1), PART_ROWS[0])
+    for start in range(0, block.n_rows, step):
+        some = block.take(slice(start, min(start + step, block.n_rows)))
+        for cells, rows in _dense_parts(some, centre, keep_empty=keep_empty, form=form):
+            yield cells, rows + start
+
+
+def _dense_parts(block: Block, centre: Array, *, keep_empty: bool, form: str | None) -> Iterator[tuple[Cells, Index]]:
+    mask = _mask_of(block)
+    count = mask.sum(axis=1)
+    rows = np.arange(block.n_rows) if keep_empty else np.flatnonzero(count)
+    present = mask[rows] if rows.size < block.n_rows else mask
+    pattern, common = patterns(present, certain=form == "patterns")
+    if block.precision is not None:
+        groups = {"masked": rows}
+    elif form is not None:
+        groups = {form: rows[np.argsort(pattern, kind="stable")] if form == "patterns" else rows}
+    else:
+        groups = _groups(rows, pattern, common, count / max(block.n_features, 1))
+    by_row = np.empty(block.n_rows, np.intp)
+    by_row[rows] = pattern
+    for name, members in groups.items():
+        cells = int(count[members].sum()) if name == "stored" else members.size * block.n_features
+        for some in _cut(members, cells):
+            yield _dense_cells(name, block, mask[some], centre, some, by_row[some]), some
+
+
+def _groups(rows: Index, pattern: Index, common: Mask, share_seen: Array) -> dict[str, Index]:
+    """Which rows go where."""
+    alike = common[pattern]
+    seen = share_seen[rows]
+    holes = ~alike & (seen > 1 - FEW)
+    stored = ~alike & (seen < FEW)
+    groups = {"holes": rows[holes], "stored": rows[stored], "masked": rows[~(alike | holes | stored)]}
+    least = max(OWN_FORM, OWN_SHARE * rows.size)
+    for name in ("holes", "stored"):  # too few for a form of their own
+        if groups[name].size < least:
+            groups["masked"] = np.sort(np.concatenate([groups["masked"], groups.pop(name)]))
+    shared = rows[alike]
+    return {"patterns": shared[np.argsort(pattern[alike], kind="stable")], **groups}
+
+
+def _cut(members: Index, cells: int) -> Iterator[Index]:
+    """Parts of about equal size, given how many cells there are to multiply with."""
+    most = int(np.clip(PART_CELLS * members.size // max(cells, 1), *PART_ROWS))
+    parts = -(-members.size // most)
+    yield from (part for part in np.array_split(members, max(parts, 1)) if part.size)
+
+
+def _mask_of(block: Block) -> Mask:
+    values = block.values
+    if not block.is_sparse:
+        mask = ~np.isnan(values)
+        return mask if block.precision is None else mask & (block.precision > 0)
+    mask = np.full(values.shape, not block.unstored_missing)
+    seen = ~np.isnan(values.data)
+    mask[row_of_cell(values), values.indices] = seen if block.precision is None else seen & (block.precision > 0)
+    return mask
+
+
+def _gathered(values: Any, mask: Mask, centre: Array, rows: Index) -> StoredCells:
+    """The observed cells of dense rows."""
+    row, column = np.nonzero(mask)
+    y = values[rows[row], column] - centre.astype(values.dtype)[column]
+    pointers = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
+    return StoredCells(share(sparse.csr_array(mask.shape, dtype=y.dtype), y, column, pointers))
+
+
+def _dense_cells(name: str, block: Block, mask: Mask, centre: Array, rows: Index, pattern: Index) -> Cells:
+    if name == "stored" and not block.is_sparse:
+        return _gathered(block.values, mask, centre, rows)
+    if block.precision is not None:
+        omega = np.where(mask, _precision(block, rows), 0.0).T
+        return MaskedCells.of(np.ascontiguousarray(omega), _turned(block, mask, centre, rows) * omega)
+    if name == "stored":
+        matrix = sparse.csr_array(mask.astype(block.values.dtype))
+        matrix.data = _turned(block, mask, centre, rows).T[mask]
+        return StoredCells(matrix)
+    values = _turned(block, mask, centre, rows)
+    if name == "holes":
+        return Holes.of(sparse.csr_array((~mask).astype(np.float64)), values)
+    if name == "patterns":
+        _, first, local = np.unique(pattern, return_index=True, return_inverse=True)
+        return Patterns.of(np.ascontiguousarray(mask[first].T, dtype=np.float64), values, local.astype(np.intp))
+    return MaskedCells.of(np.ascontiguousarray(mask.T).view(np.uint8), values)
+
+
+def _as_slice(rows: Index) -> Index | slice:
+    """Positions as a slice if they are next to each other and in order; those sorted by pattern need not be."""
+    first, last = int(rows[0]), int(rows[-1])
+    in_order = last - first == rows.size - 1 and bool((rows[1:] > rows[:-1]).all())
+    return slice(first, last + 1) if in_order else rows
+
+
+def _turned(block: Block, mask: Mask, centre: Array, rows: Index) -> Any:
+    """Some rows less the centre, zero where nothing was observed, a column per row: (d, b)."""
+    centre = centre.astype(block.values.dtype)
+    place = _as_slice(rows)
+    if not block.is_sparse and block.values.flags.f_contiguous and isinstance(place, slice):
+        out = block.values.T[:, place] - centre[:, None]
+        np.copyto(out, 0.0, where=~mask.T)
+        return out
+    out = np.empty((block.n_features, rows.size), block.values.dtype)
+    for start in range(0, rows.size, TURNED_ROWS):
+        part = slice(start, start + TURNED_ROWS)
+        values = block.values[rows[part]]
+        values = (values.toarray() if block.is_sparse else values) - centre
+        values[~mask[part]] = 0.0
+        out[:, part] = values.T
+    return out
+
+
+def _precision(block: Block, rows: Index) -> Array:
+    if not block.is_sparse:
+        return block.precision[rows]
+    return with_data(block.values, block.precision)[rows].toarray()

@@ -1,0 +1,110 @@
+"""Matrices of rows and features, known by their products.
+
+Tables with a column per feature become tables with a column per row, and moments with a column per row
+become sums with a column per feature. Everything that missing cells ask of a solver is in these two products,
+with the precisions of the cells and with their values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, final
+
+import numpy as np
+
+from probpca.blocks.block import transposed
+from probpca.scratch import scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from probpca.typing import Array
+
+WHOLE_CELLS = 2**20
+"""Size up to which entries that are stored small are made double once for several products."""
+SLAB_CELLS = 2**17
+"""Cells of the features that are multiplied at a time in a larger matrix."""
+
+
+class Operator(Protocol):
+    """A matrix M of b rows, or patterns of rows, and d features."""
+
+    def products(self, table: Array) -> Array:
+        """Sum over features of M times (p, d): (p, b)."""
+        ...
+
+    def add_sums(self, moments: Array, out: Array) -> None:
+        """Add the sum over rows of M times (p, b) to ``out``: (p, d)."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Dense:
+    """Every entry is stored, as small as it may be; products are in double precision."""
+
+    entries: Any  # M', uint8, float32 or float64: (d, b)
+    name: str  # of the scratch buffer for its entries in double precision
+
+    def ready(self) -> Dense:
+        """In double precision if that is not much, else feature by feature whenever it is multiplied."""
+        return Dense(self._floats(slice(None)), self.name) if self.entries.size <= WHOLE_CELLS else self
+
+    def products(self, table: Array) -> Array:
+        """Sum over features."""
+        first, *others = self._slabs()
+        out = table[:, first] @ self._floats(first)
+        for slab in others:
+            out += table[:, slab] @ self._floats(slab)
+        return out
+
+    def add_sums(self, moments: Array, out: Array) -> None:
+        """Sum over rows."""
+        for slab in self._slabs():
+            out[:, slab] += moments @ self._floats(slab).T
+
+    def _slabs(self) -> Iterator[slice]:
+        d, b = self.entries.shape
+        step = max(d, 1) if self.entries.size <= WHOLE_CELLS else max(SLAB_CELLS // b, 1)
+        yield from (slice(start, min(start + step, d)) for start in range(0, max(d, 1), step))
+
+    def _floats(self, slab: slice) -> Array:
+        entries = self.entries[slab]
+        if entries.dtype == np.float64:
+            return entries
+        out = scratch(self.name, entries.shape, np.float64)
+        np.copyto(out, entries, casting="safe")
+        return out
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """Entries that are not zero, in compressed rows."""
+
+    entries: Any  # CSR (b, d), float64
+
+    def products(self, table: Array) -> Array:
+        """Sum over features."""
+        return np.ascontiguousarray((self.entries @ np.ascontiguousarray(table.T)).T)
+
+    def add_sums(self, moments: Array, out: Array) -> None:
+        """Sum over rows."""
+        out += (transposed(self.entries) @ np.ascontiguousarray(moments.T)).T
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Complement:
+    """One everywhere, less what is stored."""
+
+    holes: Any  # 1 at the holes: CSR (b, d), float64
+
+    def products(self, table: Array) -> Array:
+        """Sum over features."""
+        return table.sum(axis=1)[:, None] - Stored(self.holes).products(table)
+
+    def add_sums(self, moments: Array, out: Array) -> None:
+        """Sum over rows."""
+        Stored(self.holes).add_sums(-moments, out)
+        out += moments.sum(axis=1)[:, None]

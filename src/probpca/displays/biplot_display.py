@@ -1,0 +1,199 @@
+"""Rows and features in one plane: points, and arrows that say where features grow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from probpca.displays.axes import (
+    DIM,
+    FAINT,
+    INK,
+    LINE,
+    SHORTER,
+    SMALL,
+    clipped,
+    colour_rows,
+    frame,
+    make_room,
+    name_points,
+    place,
+)
+from probpca.displays.inputs import chosen, names_of, require_fitted
+from probpca.displays.latent_display import component_title
+from probpca.errors import DataError, ShapeError
+from probpca.learning.uncertainty.estimate import largest_first
+
+if TYPE_CHECKING:
+    from probpca.learning.uncertainty.estimate import ParameterUncertainty
+    from probpca.typing import Array, Index
+
+UNITS = ("loading", "correlation")
+MOST = 12
+"""Features that are shown."""
+
+
+class BiplotDisplay:
+    r"""Posterior means of two latent variables as points, and the loadings of the features as arrows.
+
+    A row far along an arrow has much of that feature: :math:`x_j \approx \mu_j + w_j^\top z`. Bars at the tip of an
+    arrow are intervals of its loadings; an arrow is pale if they hold zero in both directions. Make it with
+    ``from_estimator``.
+
+    Attributes
+    ----------
+    scores : ndarray (n, 2)
+    loadings : ndarray (n_features, 2)
+        In ``units``: of the data, or correlations of features with latent variables.
+    low, high : ndarray (n_features, 2) or None
+        Ends of the intervals of the loadings.
+    shown : ndarray
+        Positions of the features whose arrows are drawn, longest first.
+    arrow_scale_ : float
+        Length of an arrow on the axes of the scores over its length in ``units``.
+    figure_, ax_
+        matplotlib Figure and Axes.
+    points_, arrows_, names_ : lists of artists
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from probpca import BiplotDisplay, PPCA
+    >>> iris = load_iris()
+    >>> ppca = PPCA(n_components=2).fit(iris.data)
+    >>> display = BiplotDisplay.from_estimator(ppca, iris.data, feature_names=iris.feature_names)
+    >>> display.feature_names[display.shown[0]]
+    'petal length (cm)'
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        scores: Array,
+        loadings: Array,
+        feature_names: list[str],
+        *,
+        interval: tuple[Array, Array] | None = None,
+        labels: Any = None,
+        units: str = "loading",
+        most: int = MOST,
+        axis_labels: tuple[str, ...] = ("component 1", "component 2"),
+    ) -> None:
+        """Remember what is to be drawn; ``plot`` draws it."""
+        self.scores, self.loadings, self.feature_names = scores, loadings, feature_names
+        self.low: Array | None = None if interval is None else interval[0]
+        self.high: Array | None = None if interval is None else interval[1]
+        self.labels = None if labels is None else np.asarray(labels)
+        self.units, self.axis_labels = units, axis_labels
+        self.shown: Index = largest_first(np.hypot(*loadings.T), most)
+
+    @classmethod
+    def from_estimator(  # noqa: PLR0913
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        components: tuple[int, int] = (0, 1),
+        uncertainty: ParameterUncertainty | None = None,
+        level: float = 0.95,
+        units: str = "loading",
+        feature_names: Any = None,
+        labels: Any = None,
+        most: int = MOST,
+        ax: Any = None,
+    ) -> BiplotDisplay:
+        """Draw rows and the ``most`` longest arrows, of two components whose positions, from 0, are given.
+
+        ``units="correlation"`` divides loadings by the standard deviations of the features in the model, as suits
+        features in different units. ``uncertainty``, from ``estimator.uncertainty()``, gives loadings intervals.
+        """
+        require_fitted(cls, estimator, "posterior")
+        if units not in UNITS:
+            msg = f"units must be one of {', '.join(UNITS)}; got {units!r}."
+            raise DataError(msg)
+        if estimator.n_components_ < 2:
+            msg = (
+                "BiplotDisplay needs two components; the model has 1.\n"
+                "Hint: fit with n_components=2, or draw one with LatentDisplay and LoadingsDisplay."
+            )
+            raise ShapeError(msg)
+        pair = chosen("components", components, estimator.n_components_)
+        if len(pair) != 2:
+            msg = f"components must be two; got {len(pair)}.\nHint: LatentDisplay and LoadingsDisplay draw one."
+            raise ShapeError(msg)
+        scale = np.sqrt(estimator.model_.covariance.diag())[:, None] if units == "correlation" else 1.0
+        made = cls(
+            np.asarray(estimator.transform(X))[:, pair],
+            estimator.loadings_[:, pair] / scale,
+            names_of(estimator, feature_names),
+            interval=None if uncertainty is None else _interval(uncertainty, pair, level, scale),
+            labels=labels,
+            units=units,
+            most=most,
+            axis_labels=tuple(component_title(estimator, j) for j in pair),
+        )
+        return made.plot(ax)
+
+    @property
+    def sure(self) -> Any:
+        """Which features have a loading whose interval does not hold zero; all where there are none: (n_features,)."""
+        if self.low is None or self.high is None:
+            return np.ones(len(self.loadings), dtype=bool)
+        return ((self.low > 0) | (self.high < 0)).any(axis=1)
+
+    def plot(self, ax: Any = None) -> BiplotDisplay:
+        """Draw in a new figure or in ``ax``."""
+        self.figure_, self.ax_ = place(ax, (6.4, 4.8))
+        ax = self.ax_
+        reach = np.abs(self.scores).max(initial=0.0) or 1.0
+        longest = np.hypot(*self.loadings.T).max() or 1.0
+        self.arrow_scale_ = float(0.9 * reach / longest)
+        ax.axhline(0, color=LINE, linewidth=0.8, zorder=0)
+        ax.axvline(0, color=LINE, linewidth=0.8, zorder=0)
+        self.points_ = colour_rows(ax, self.scores, self.labels)
+        for points in self.points_:
+            points.set_alpha(0.5)
+        tips = self.arrow_scale_ * self.loadings
+        ax.update_datalim(1.1 * tips[self.shown])
+        self.arrows_ = [self._draw_arrow(j, tips[j]) for j in self.shown]
+        ax.set_aspect("equal", adjustable="datalim")
+        ax.margins(0.08)
+        drawn, names = tips[self.shown], [clipped(self.feature_names[j], SHORTER) for j in self.shown]
+        make_room(ax, drawn, names, drawn[:, 0] < 0)
+        self.names_ = name_points(ax, drawn, names, leftwards=drawn[:, 0] < 0, colour=INK)
+        for name, j in zip(self.names_, self.shown, strict=True):
+            name.set_color(INK if self.sure[j] else DIM)
+        frame(ax, x=self.axis_labels[0], y=self.axis_labels[1])
+        self._draw_scale()
+        return self
+
+    def _draw_arrow(self, j: int, tip: Array) -> Any:
+        colour = INK if self.sure[j] else FAINT
+        if self.low is not None and self.high is not None:
+            (left, low), (right, high) = self.arrow_scale_ * self.low[j], self.arrow_scale_ * self.high[j]
+            bars = {"color": colour, "alpha": 0.4, "linewidth": 1.4, "zorder": 2.5}
+            self.ax_.plot([left, right], [tip[1], tip[1]], **bars)
+            self.ax_.plot([tip[0], tip[0]], [low, high], **bars)
+        style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.3, "shrinkA": 0, "shrinkB": 0}
+        return self.ax_.annotate("", tip, (0, 0), arrowprops=style, zorder=3)
+
+    def _draw_scale(self) -> None:
+        """Axes of the arrows, above and to the right."""
+        factor = self.arrow_scale_
+        both = (lambda score: score / factor, lambda loading: loading * factor)
+        for axis in (
+            self.ax_.secondary_xaxis("top", functions=both),
+            self.ax_.secondary_yaxis("right", functions=both),
+        ):
+            axis.tick_params(colors=INK, labelsize=SMALL)
+            axis.spines[:].set_visible(False)
+        words = "correlation with the component" if self.units == "correlation" else "loading"
+        self.ax_.set_title(words, fontsize=SMALL, color=INK, loc="right")
+
+
+def _interval(uncertainty: ParameterUncertainty, pair: list[int], level: float, scale: Any) -> tuple[Array, Array]:
+    low, high = uncertainty.loadings.interval(level)
+    if max(pair) >= low.shape[1] or (np.ndim(scale) and len(low) != len(scale)):
+        msg = f"uncertainty is of {low.shape[0]} features and {low.shape[1]} components: those of another fit."
+        raise ShapeError(msg)
+    return low[:, pair] / scale, high[:, pair] / scale

@@ -1,0 +1,202 @@
+"""How much of the variance each component holds, and where the noise begins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from probpca.displays.axes import (
+    CHOSEN,
+    FAINT,
+    INK,
+    SIZE,
+    beside,
+    draw_together,
+    frame,
+    panels,
+    percent,
+    plain_log,
+    whole_numbers,
+)
+from probpca.displays.inputs import noise_along, own_bic, require_fitted
+from probpca.errors import ShapeError
+
+if TYPE_CHECKING:
+    from probpca.learning.selection.result import Criterion, Selection
+    from probpca.learning.uncertainty.estimate import ParameterUncertainty
+    from probpca.typing import Array
+
+MOST_SHARES = 15
+"""Components beside which the share of variance is written."""
+TALL, HEIGHTS = (6.4, 5.6), (3, 2)
+"""Of a figure with curves of criteria, in inches, and its parts."""
+AFTER = 2
+"""Numbers of components that are shown after the choice of a curve."""
+
+
+class ScreeDisplay:
+    """Variance along each component above the noise, with intervals, and what criteria say of as many components.
+
+    A component that is no larger than noise rests on the dashed line; where features have noise of their own, each
+    component has its line. Below are the curves of the criteria, each on a scale of its own, with rings around what
+    they choose. Make it with ``from_estimator``.
+
+    Attributes
+    ----------
+    explained_variance, explained_variance_ratio : ndarray (q,)
+    noise_variance : ndarray () or (q,)
+        Along each component.
+    interval : tuple of ndarray (q,), or None
+        Lower and upper ends of the variances.
+    selection : Selection or None
+        What the criteria say.
+    choices : dict
+        What each criterion chose, empty if none was asked.
+    figure_, ax_, axes_
+        matplotlib Figure, Axes of the variances, and all Axes: that of the criteria is second, if there is one.
+    line_, noise_ : artists
+        Of the variances and of the noise.
+    curves_ : list of artists
+        One for each criterion that has a curve.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from probpca import PPCA, ScreeDisplay, select_n_components
+    >>> X = load_iris().data
+    >>> display = ScreeDisplay.from_estimator(PPCA(n_components=3).fit(X))
+    >>> display.explained_variance_ratio.round(3)
+    array([0.925, 0.053, 0.017])
+    >>> found = select_n_components(X, ["bic", "cv", "parallel"], random_state=0)
+    >>> display = ScreeDisplay.from_estimator(PPCA(n_components=3).fit(X), selection=found)
+    >>> [curve.get_label() for curve in display.curves_], display.choices
+    (['bic', 'cv', 'parallel'], {'bic': 3, 'cv': 2, 'parallel': 1})
+    """
+
+    def __init__(
+        self,
+        explained_variance: Array,
+        explained_variance_ratio: Array,
+        noise_variance: Any,
+        *,
+        interval: tuple[Array, Array] | None = None,
+        selection: Selection | None = None,
+    ) -> None:
+        """Remember what is to be drawn; ``plot`` draws it."""
+        self.explained_variance, self.explained_variance_ratio = explained_variance, explained_variance_ratio
+        self.noise_variance = np.asarray(noise_variance, dtype=np.float64)
+        self.interval, self.selection = interval, selection
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        selection: Selection | None = None,
+        uncertainty: ParameterUncertainty | None = None,
+        level: float = 0.95,
+        scale: str = "log",
+        ax: Any = None,
+    ) -> ScreeDisplay:
+        """Draw the components of a fit.
+
+        ``selection``, from ``select_n_components``, has the criteria that are drawn. Without it a new figure has BIC
+        where that costs nothing: of a fit to complete rows, up to as many components as it has. ``uncertainty``, from
+        ``estimator.uncertainty()``, gives the variances intervals of this ``level``.
+        """
+        require_fitted(cls, estimator, "explained_variance_ratio_")
+        variance = estimator.explained_variance_
+        interval = None
+        if uncertainty is not None:
+            interval = uncertainty.explained_variance.interval(level)
+            if interval[0].shape != variance.shape:
+                msg = f"uncertainty is of {interval[0].size} components; the estimator has {variance.size}."
+                raise ShapeError(msg)
+        if selection is None and (ax is None or np.size(ax) > 1):
+            selection = own_bic(estimator)
+        made = cls(
+            variance,
+            estimator.explained_variance_ratio_,
+            noise_along(estimator),
+            interval=interval,
+            selection=selection,
+        )
+        return made.plot(ax, scale=scale)
+
+    @property
+    def choices(self) -> dict[str, int]:
+        """What each criterion chose."""
+        return {} if self.selection is None else self.selection.choices
+
+    def plot(self, ax: Any = None, *, scale: str = "log") -> ScreeDisplay:
+        """Draw in a new figure or in ``ax``; ``scale`` is that of the variances, "log" or "linear".
+
+        Curves of criteria need a second axes: give two, or one that makes room for both.
+        """
+        curves = self._with_curves()
+        count, size, heights = (2, TALL, HEIGHTS) if curves else (1, SIZE, None)
+        self.figure_, self.axes_ = panels(ax, count, 1, size, share=True, heights=heights)
+        self.ax_, q = self.axes_[0], self.explained_variance.size
+        furthest = self._furthest(curves)
+        self._draw_variances(np.arange(1, q + 1), scale)
+        self._draw_choices()
+        self.curves_ = draw_together(self.axes_[1], curves, furthest) if curves else []
+        frame(self.ax_, x="" if curves else "component", y="variance along it")
+        for panel in self.axes_:
+            panel.set_xlim(1 - max(0.4, 0.02 * furthest), furthest + 0.4 + 0.06 * furthest)
+            whole_numbers(panel.xaxis, 12)
+        return self
+
+    def _with_curves(self) -> list[Criterion]:
+        """Criteria that have something to draw: one number alone makes no curve."""
+        return [] if self.selection is None else [c for c in self.selection.criteria if c.score.size > 1]
+
+    def _furthest(self, curves: list[Criterion]) -> int:
+        """The last component of the axes: so far that it is seen what becomes of curves after their choice."""
+        beyond = [min(c.choice + AFTER, int(c.n_components[-1])) for c in curves if c.choice is not None]
+        return max([self.explained_variance.size, *self.choices.values(), *beyond])
+
+    def _draw_variances(self, counts: Any, scale: str) -> None:
+        ax = self.ax_
+        self.noise_ = self._draw_noise(counts)
+        (self.line_,) = ax.plot(counts, self.explained_variance, "-o", color=INK, linewidth=1.3, markersize=5)
+        if self.interval is not None:
+            ax.vlines(counts, *self.interval, color=INK, linewidth=2.5, alpha=0.35)
+        ax.set_yscale(scale)
+        ax.margins(y=0.12)
+        if scale == "log":
+            plain_log(ax.yaxis, self.noise_variance.min(), self.explained_variance.max())
+        self._draw_shares(counts)
+
+    def _draw_noise(self, counts: Any) -> Any:
+        """One line for all components, or if features have noise of their own, one for each."""
+        look = {"color": FAINT, "linestyle": "--", "linewidth": 1.2}
+        noise, where = self.noise_variance, self.ax_.get_yaxis_transform()
+        if noise.ndim == 0:
+            drawn = self.ax_.axhline(float(noise), **look)
+        else:
+            drawn = self.ax_.hlines(noise, counts - 0.4, counts + 0.4, **look)
+        beside(self.ax_, "noise", (1, noise.flat[-1]), (-2, -3), xycoords=where, ha="right", va="top")
+        return drawn
+
+    def _draw_shares(self, counts: Any) -> None:
+        """What the components hold up to each one, in percent, while there is room and it means something.
+
+        Where features have noise of their own columns were standardised: shares would be of a sum of several units.
+        """
+        if counts.size > MOST_SHARES or self.noise_variance.ndim:
+            return
+        together = np.cumsum(self.explained_variance_ratio)
+        tops = self.explained_variance if self.interval is None else self.interval[1]
+        for j in range(counts.size):
+            words = percent(together[j]) + ("" if j else " of all")
+            beside(self.ax_, words, (counts[j], tops[j]), (4, 4))
+
+    def _draw_choices(self) -> None:
+        where = self.ax_.get_xaxis_transform()
+        for count in sorted(set(self.choices.values())):
+            names = "\n".join(name for name, choice in self.choices.items() if choice == count)
+            for panel in self.axes_:
+                panel.axvline(count, color=CHOSEN, linewidth=0.9, alpha=0.6, zorder=0)
+            beside(self.ax_, names, (count, 0.99), (3, 0), xycoords=where, va="top", color=CHOSEN)

@@ -1,0 +1,121 @@
+"""What a row says about its latent variables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from probpca.blocks import as_block
+from probpca.errors import DataError
+from probpca.inference.likelihood import LOG_2PI
+from probpca.inference.masked_rows import seen
+from probpca.linalg.packed import unpack
+from probpca.models import Gaussian
+
+if TYPE_CHECKING:
+    from probpca.blocks import Rows
+    from probpca.models import LinearGaussian
+    from probpca.typing import Array
+
+
+def posterior(model: LinearGaussian, x: Rows) -> Gaussian:
+    r"""Posterior of z given each row of x.
+
+    .. math::
+        P = (I + W^\top \Psi^{-1} W)^{-1}, \qquad m = P \, W^\top \Psi^{-1} (x - \mu)
+
+    The covariance does not depend on x: all rows share one, as a read-only view (n, q, q), unless
+    cells are missing (NaN), when each has its own. A row of which nothing was observed keeps the
+    prior. Costs O(d q) a row, O(d q^2) where cells are missing. Tipping & Bishop (1999), eq. 6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca import LinearGaussian, posterior
+    >>> model = LinearGaussian(np.zeros(2), [[1.0], [0.0]], 1.0)
+    >>> belief = posterior(model, [[3.0, 5.0]])
+    >>> belief.mean, belief.std.round(3)
+    (array([[1.5]]), array([[0.707]]))
+    """
+    block = as_block(x, model.n_features)
+    q = model.n_components
+    if not block.is_complete:
+        mean, covariance = np.empty((block.n_rows, q)), np.empty((block.n_rows, q, q))
+        for part in seen(model, block):
+            mean[part.rows] = part.latents.mean.T
+            covariance[part.rows] = unpack(part.covariance)
+        return Gaussian(mean, covariance)
+    shared = np.broadcast_to(posterior_covariance(model), (block.n_rows, q, q))
+    return Gaussian(posterior_mean(model, block), shared)
+
+
+def posterior_mean(model: LinearGaussian, x: Rows) -> Array:
+    """Posterior mean of z given each row: (n, q)."""
+    block = as_block(x, model.n_features)
+    if not block.is_complete:
+        means = np.empty((block.n_rows, model.n_components))
+        for part in seen(model, block):
+            means[part.rows] = part.latents.mean.T
+        return means
+    gain = encoder(model)  # (d, q)
+    if block.is_sparse:
+        return np.asarray(block.values @ gain) - model.mean @ gain
+    out = np.empty((block.n_rows, model.n_components))
+    for rows in block.pieces():
+        out[rows] = block.centred(rows, model.mean) @ gain
+    return out
+
+
+def encoder(model: LinearGaussian) -> Array:
+    """The matrix G with posterior mean m = G' (x - mu): (d, q)."""
+    scale, axes, singular, rotation = model.covariance.whitened
+    shrunk = (axes * (singular / (1.0 + singular**2))) @ rotation.T  # (d, q)
+    return shrunk / (scale if scale.ndim == 0 else scale[:, None])
+
+
+def posterior_covariance(model: LinearGaussian) -> Array:
+    """The covariance of z given any row, P = (I + W' Psi^{-1} W)^{-1}: (q, q)."""
+    _, _, singular, rotation = model.covariance.whitened
+    q, r = rotation.shape
+    known = (rotation / (1.0 + singular**2)) @ rotation.T
+    # Fewer features than components: the directions that no feature sees keep their prior.
+    return known if q == r else known + np.eye(q) - rotation @ rotation.T
+
+
+def posterior_root(model: LinearGaussian) -> Array:
+    """A square root R of the posterior covariance, P = R R': (q, q)."""
+    _, _, singular, rotation = model.covariance.whitened
+    q, r = rotation.shape
+    known = rotation / np.sqrt(1.0 + singular**2)  # (q, r)
+    return known if q == r else known @ rotation.T + np.eye(q) - rotation @ rotation.T
+
+
+def free_energy(model: LinearGaussian, x: Rows, latent: Gaussian) -> Array:
+    r"""F(Q, theta) of each row, for any Gaussian belief Q about its latents: (n,).
+
+    .. math:: F = E_Q[\log p(x, z)] + H(Q) = \log p(x) - KL(Q \,\|\, p(z \mid x))
+
+    Equal to the log-likelihood when Q is the posterior, below it for every other Q. Neither an
+    E-step nor an M-step lowers its sum. Neal & Hinton (1998).
+    """
+    block = as_block(x, model.n_features)
+    if not block.is_complete:
+        msg = "the free energy is that of complete rows; some cells are NaN."
+        raise DataError(msg)
+    W, psi = model.loadings, model.noise_variance
+    d, q = W.shape
+    m, P = latent.mean, latent.covariance  # (n, q), (n, q, q)
+    weighted = W / (psi if psi.ndim == 0 else psi[:, None])
+    doubt = np.einsum("nij,ij->n", P, W.T @ weighted)  # tr(W P W' Psi^-1)
+    squares = np.empty(block.n_rows)
+    for rows in block.pieces():
+        rest = block.centred(rows, model.mean)
+        rest -= m[rows] @ W.T
+        squares[rows] = (rest**2 / psi).sum(axis=1)
+    log_psi = np.log(np.broadcast_to(psi, (d,))).sum()
+    data = d * LOG_2PI + log_psi + squares + doubt
+    prior = q * LOG_2PI + np.square(m).sum(axis=1) + np.trace(P, axis1=1, axis2=2)
+    distinct = P[:1] if P.strides[0] == 0 else P  # all rows may share one
+    entropy = q * (LOG_2PI + 1) + np.linalg.slogdet(distinct)[1]
+    return np.asarray(0.5 * (entropy - data - prior))

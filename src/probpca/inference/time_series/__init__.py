@@ -1,0 +1,1 @@
+"""Filtering, smoothing and forecasting with a linear state-space model."""

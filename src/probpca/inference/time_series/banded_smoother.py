@@ -1,0 +1,180 @@
+"""The posterior of whole trajectories by one banded factorisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from probpca.inference.likelihood import LOG_2PI
+from probpca.inference.time_series.emissions import collapse, squared_residuals
+from probpca.linalg.packed import pack, unpack
+from probpca.linalg.tridiagonal import BlockTridiagonal
+
+if TYPE_CHECKING:
+    from probpca.blocks.sequences import Sequences
+    from probpca.inference.time_series.emissions import Collapsed
+    from probpca.linalg.tridiagonal import InverseBlocks
+    from probpca.models import StateSpace
+    from probpca.typing import Array
+
+WORST_CONDITION = 1e7
+"""Ratio of precisions up to which the banded form keeps ten digits."""
+
+
+class IllConditionedError(ArithmeticError):
+    """The precision of the trajectory is too uneven for this form: recursions do better."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    r"""All states of all sequences, given all rows.
+
+    Their precision is block-tridiagonal,
+
+    .. math:: J_t + Q^{-1} + A^\top Q^{-1} A \quad\text{on, and}\quad -Q^{-1} A \quad\text{below the diagonal,}
+
+    with :math:`P_1^{-1}` for :math:`Q^{-1}` at the first step and no :math:`A^\top Q^{-1} A` at the last. One
+    banded Cholesky factorisation gives means, covariances and the log-likelihood without a loop over time.
+    """
+
+    model: StateSpace
+    rows: Sequences
+    data: Collapsed
+    prior: Prior
+    precision: BlockTridiagonal  # of all sequences; of one if all have the same length and every cell
+
+    @classmethod
+    def of(cls, model: StateSpace, rows: Sequences) -> Trajectory:
+        """Factor the precision; raises IllConditionedError where that would cost digits."""
+        prior = Prior.of(model)
+        data = collapse(model.emission, rows.observed)
+        first = data.information[:, :1] if rows.missing is None else data.information[:, rows.starts]
+        if prior.condition(model, first) > WORST_CONDITION:
+            raise IllConditionedError
+        alike = rows.missing is None and len(rows.lengths) > 1 and bool((rows.lengths == rows.lengths[0]).all())
+        starts, lengths = (rows.starts[:1], rows.lengths[:1]) if alike else (rows.starts, rows.lengths)
+        n = int(lengths.sum())
+        diagonal = data.information[:, :n] + prior.diagonal
+        diagonal[:, starts] += prior.first
+        diagonal[:, starts + lengths - 1] -= prior.last
+        try:
+            factored = BlockTridiagonal.factor(diagonal, prior.below, rows.linked[: n - 1])
+        except np.linalg.LinAlgError as error:
+            raise IllConditionedError from error
+        unit = np.diagonal(model.process_noise)
+        largest = (diagonal[np.cumsum(np.arange(1, unit.size + 1)) - 1].max(axis=1) * unit).max()
+        if largest > WORST_CONDITION * (np.square(factored.pivots).min(axis=0) * unit).min():
+            raise IllConditionedError
+        return cls(model, rows, data, prior, factored)
+
+    @cached_property
+    def right(self) -> Array:
+        """What the rows, the start and the inputs ask of the mean: (n, q)."""
+        right = self.data.score.T.copy()
+        right[self.rows.starts] += self.prior.start
+        if self.rows.inputs is not None:
+            pushes = self.model.pushes(self.rows.inputs, self.rows.n_steps)
+            drive = np.where(np.append(self.rows.linked, False)[:, None], pushes, 0.0)
+            right -= drive @ (self.prior.whiten.T @ self.prior.whiten @ self.model.transition)
+            right[1:] += drive[:-1] @ (self.prior.whiten.T @ self.prior.whiten)
+        return right
+
+    @cached_property
+    def mean(self) -> Array:
+        """Smoothed means: (n, q)."""
+        right = self.right.reshape(self.copies, -1, self.model.n_components)
+        return self.precision.solve(right).reshape(self.right.shape)
+
+    @property
+    def copies(self) -> int:
+        """For how many sequences the precision stands."""
+        return self.rows.n_steps // len(self.precision.band)
+
+    @cached_property
+    def covariances(self) -> InverseBlocks:
+        """Smoothed covariances, and those of each state with the next; of one sequence if all are alike."""
+        return self.precision.inverse_blocks()
+
+    def last_roots(self) -> Array:
+        """Roots of the covariance at the end of each sequence: (k, q, q)."""
+        if self.copies > 1:
+            return np.repeat(self.precision.last_roots(self.rows.lengths[:1] - 1), self.copies, axis=0)
+        return self.precision.last_roots(self.rows.starts + self.rows.lengths - 1)
+
+    def sample(self, noise: Array) -> Array:
+        """Trajectories from standard normal ``noise``: (draws, n, q)."""
+        shape = (len(noise) * self.copies, -1, noise.shape[2])
+        return self.mean + self.precision.backward(noise.reshape(shape)).reshape(noise.shape)
+
+    def log_likelihood(self, squares: Array | None = None) -> float:
+        """Of all rows: at the mean, what is left of everything is a sum of squares; those of cells may be given."""
+        model, rows, x = self.model, self.rows, self.mean
+        if squares is None:
+            squares = squared_residuals(model.emission, rows.observed, x.T)
+        distance = float((squares / model.emission.noise_variance).sum())
+        first = self.prior.whiten_initial @ (x[rows.starts] - model.initial.mean).T
+        moves = x[1:] - x[:-1] @ model.transition.T
+        if rows.inputs is not None:
+            moves -= model.pushes(rows.inputs, rows.n_steps)[:-1]
+        moves[rows.starts[1:] - 1] = 0.0  # from one sequence to the next
+        moves = moves @ self.prior.whiten.T
+        distance += float(np.square(first).sum() + np.square(moves).sum())
+        noise = np.broadcast_to(model.emission.noise_variance, rows.counts.shape)
+        constant = float(rows.counts @ (LOG_2PI + np.log(noise)))
+        k = len(rows.lengths)
+        logdet = k * self.prior.logdet_initial + (rows.n_steps - k) * self.prior.logdet
+        logdet += self.copies * self.precision.logdet
+        return -0.5 * (constant + distance + logdet)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Prior:
+    """What the dynamics contribute to the precision of a trajectory."""
+
+    diagonal: Array  # Q^{-1} + A' Q^{-1} A, packed: (entries, 1)
+    first: Array  # P1^{-1} - Q^{-1}, packed: (entries, 1)
+    last: Array  # A' Q^{-1} A, packed: (entries, 1)
+    below: Array  # -Q^{-1} A: (q, q)
+    start: Array  # P1^{-1} p1: (q,)
+    whiten: Array  # K with K'K = Q^{-1}: (q, q)
+    whiten_initial: Array  # K with K'K = P1^{-1}: (q, q)
+    logdet: float  # log |Q|
+    logdet_initial: float  # log |P1|
+
+    @classmethod
+    def of(cls, model: StateSpace) -> Prior:
+        """Invert what must be positive; raises IllConditionedError if it is not."""
+        K, logdet = _whitening(model.process_noise)
+        K1, logdet_initial = _whitening(model.initial.covariance)
+        KA = K @ model.transition
+        own, moved, first = K.T @ K, KA.T @ KA, K1.T @ K1
+        packed = [pack(matrix)[:, None] for matrix in (own + moved, first - own, moved)]
+        start = first @ model.initial.mean
+        return cls(packed[0], packed[1], packed[2], -K.T @ KA, start, K, K1, logdet, logdet_initial)
+
+    def condition(self, model: StateSpace, first: Array) -> float:
+        """How much surer the dynamics are of a step than anybody is of where it starts, J being ``first`` there.
+
+        In units in which Q = I, so that it does not depend on those of the state.
+        """
+        back = np.linalg.inv(self.whiten)
+        moved = self.whiten @ model.transition @ back
+        known = (
+            unpack(first if first.shape[1] == 1 else np.unique(first, axis=1))
+            + self.whiten_initial.T @ self.whiten_initial
+        )
+        least = float(np.linalg.eigvalsh(back.T @ known @ back).min())
+        return float(1.0 + np.linalg.norm(moved, 2) ** 2) / min(1.0, least) if least > 0 else np.inf
+
+
+def _whitening(covariance: Array) -> tuple[Array, float]:
+    try:
+        root = np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError as error:
+        raise IllConditionedError from error
+    return np.linalg.inv(root), 2.0 * float(np.log(np.diagonal(root)).sum())

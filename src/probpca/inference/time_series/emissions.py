@@ -1,0 +1,115 @@
+"""What rows say about the state behind them, in as many numbers as the state has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from probpca.inference.likelihood import LOG_2PI
+from probpca.inference.masked_rows import Tables
+from probpca.linalg.packed import bordered_order, packed_size, row_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from probpca.blocks import Observed, Sequences
+    from probpca.blocks.masked.forms import Part, Residual
+    from probpca.models import LinearGaussian
+    from probpca.typing import Array, Index
+
+ROOT_CELLS = 2**20
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Collapsed:
+    """log p(y_t | x) = h_t' x - x' J_t x / 2 + a constant: all that the observed cells say about the state."""
+
+    information: Array  # J = sum over observed j of c_j c_j' / R_j, packed by rows: (entries, n)
+    score: Array  # h = sum over observed j of c_j (y_j - offset_j) / R_j: (q, n)
+
+
+def collapse(model: LinearGaussian, rows: Observed) -> Collapsed:
+    """Two products with the observed cells: O(d q^2) a row where cells are missing, O(d q) where none is."""
+    tables, q = Tables.of(model, rows.centre), model.n_components
+    by_rows, border = _places(q)
+    information, score = np.empty((packed_size(q), rows.n_rows)), np.empty((q, rows.n_rows))
+    for part in rows.parts:
+        cells = part.cells.ready()
+        of_mask = cells.mask.products(tables.products)
+        h = cells.values.products(tables.encoder)
+        J, shift = of_mask[by_rows], of_mask[border]
+        if cells.pattern is not None and of_mask.shape[1] > 1:  # one pattern is broadcast
+            J, shift = J[:, cells.pattern], shift[:, cells.pattern]
+        place = part.place
+        information[:, place] = J
+        np.add(h, shift, out=h)
+        score[:, place] = h
+    return Collapsed(information, score)
+
+
+def collapse_roots(model: LinearGaussian, rows: Sequences) -> tuple[Array, Array]:
+    """Square roots H of J, and z with h = H' z: (n, q, q) and (n, q).
+
+    By QR decompositions of the observed loadings, one for each set of observed features: no digit is lost
+    where the noise is tiny.
+    """
+    n, q = rows.n_steps, model.n_components
+    scale = np.sqrt(np.broadcast_to(model.noise_variance, model.mean.shape))
+    loadings, H, z = model.loadings / scale[:, None], np.empty((n, q, q)), np.empty((n, q))
+    step = max(ROOT_CELLS // loadings.size, 1)
+    for start in range(0, n, step):
+        some = slice(start, start + step)
+        error = (rows.values[some] - model.mean) / scale
+        seen = ~np.isnan(error)
+        pattern, which = np.unique(seen, axis=0, return_inverse=True)
+        padded = np.zeros((len(pattern), max(q, model.n_features), q))
+        padded[:, : model.n_features] = pattern[:, :, None] * loadings
+        axes, root = np.linalg.qr(padded)  # (patterns, d, q) and (patterns, q, q)
+        H[some] = root[which]
+        z[some] = np.einsum("ndq,nd->nq", axes[which, : model.n_features], np.where(seen, error, 0.0))
+    return H, z
+
+
+@cache
+def _places(q: int) -> tuple[Index, Index]:
+    """Where entries packed by rows, and the border, are in the bordered order."""
+    place = {(i, j): k for k, (i, j) in enumerate(zip(*bordered_order(q), strict=True))}
+    return np.array([place[ij] for ij in zip(*row_order(q), strict=True)]), np.array([place[q, j] for j in range(q)])
+
+
+def squared_residuals(model: LinearGaussian, rows: Observed, state: Array) -> Array:
+    """Sum over rows of (y - offset - C x)^2 of each feature, at given states (q, n): (d,)."""
+    out = np.zeros(rows.n_features)
+    for part, rest in _residuals(model, rows, state):
+        out += rest.column_squares(part.weight)
+    return out
+
+
+def distances(model: LinearGaussian, rows: Observed, state: Array) -> Array:
+    """Sum over observed features of (y - offset - C x)^2 / R of each row, at given states (q, n): (n,)."""
+    out = np.empty(rows.n_rows)
+    noise = model.noise_variance
+    for part, rest in _residuals(model, rows, state):
+        out[part.rows] = rest.row_squares() / noise if noise.ndim == 0 else np.square(rest.dense()) @ (1.0 / noise)
+    return out
+
+
+def _residuals(model: LinearGaussian, rows: Observed, state: Array) -> Iterator[tuple[Part, Residual]]:
+    tables = Tables.of(model, rows.centre)
+    known = np.vstack([state, np.ones(state.shape[1])])
+    for part in rows.parts:
+        yield part, part.cells.ready().residual(tables.loadings, known[:, part.place])
+
+
+def noise_constants(model: LinearGaussian, rows: Observed) -> Array:
+    """Sum over the observed cells of each row of log 2 pi R_j: (n,)."""
+    out = np.empty(rows.n_rows)
+    noise = np.broadcast_to(model.noise_variance, (rows.n_features,))
+    for part in rows.parts:
+        logs = part.cells.mask.products(np.log(noise)[None] + LOG_2PI)[0]
+        out[part.rows] = logs if part.cells.pattern is None else logs[part.cells.pattern]
+    return out

@@ -1,0 +1,1 @@
+"""Bayesian PCA by variational inference."""

@@ -1,1 +1,0 @@
-"""How many components: every criterion, its curve, and what they say together."""

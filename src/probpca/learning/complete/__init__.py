@@ -1,0 +1,1 @@
+"""Maximum likelihood for complete rows: the closed form and its eigensolvers."""

@@ -1,0 +1,225 @@
+"""Eigenpairs by way of a small dense matrix: covariance, Gram matrix, or a root of the scatter."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import eigh, svd
+
+from probpca.blocks import as_block
+from probpca.errors import DataError, ShapeError, require_finite
+from probpca.learning.complete.spectrum import Certificate, Spectrum, resolution_of_rows, resolution_of_squares
+from probpca.learning.describe import MissingCellsError, require_usable
+from probpca.linalg.block_krylov import block_krylov
+from probpca.linalg.rotations import fix_signs, orthonormal
+from probpca.sources.local import map_blocks, one_blas_thread
+from probpca.statistics import Moments, Root, Stack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from probpca.sources import Source
+    from probpca.typing import Array, Floats
+
+SINGLE_EPS = 6e-8
+MATRIX_BLOCK = 16
+SMALL_MATRIX = 400
+"""Below this size a direct eigensolver beats an iterative one."""
+
+
+def by_covariance(source: Source, k: int, tol: float, rng: np.random.Generator) -> Spectrum:
+    """Top k of S itself: one pass over the rows, d^2 memory."""
+
+    def solve(dtype: type[np.floating[Any]]) -> Spectrum:
+        moments = source.fold(partial(Moments.of, dtype=dtype))
+        n, S = moments.weight, moments.scatter
+        total = float(np.trace(S)) / n if n else 0.0
+        require_usable(source, moments.count, moments.mean, total)
+        S /= n
+        values, axes = top_of_matrix(S, Certificate(n, source.n_features, k, total, tol), rng)
+        tail = total - float(values.sum())
+        return Spectrum(n, moments.count, moments.mean, values, axes, tail, resolution_of_squares(values))
+
+    return _single_if_safe(source, solve, tol)
+
+
+def by_gram(source: Source, k: int, tol: float, rng: np.random.Generator) -> Spectrum:
+    """Top k by the n x n matrix of inner products of rows: one pass, columns a panel at a time.
+
+    The dual of the covariance: its eigenvectors are the principal coordinates of the rows.
+    """
+
+    def solve(dtype: type[np.floating[Any]]) -> Spectrum:
+        stack = source.fold(Stack.of)
+        mean, gram = gram_matrix(stack, dtype, source.n_jobs)
+        n = float(stack.weight.sum())
+        total = float(np.trace(gram)) / n
+        require_usable(source, stack.n_rows, mean, total)
+        values, coordinates = top_of_matrix(gram / n, Certificate(n, source.n_features, k, total, tol), rng)
+        with one_blas_thread():
+            axes = orthonormal(axes_of(stack, mean, coordinates, source.n_jobs))
+        tail = total - float(values.sum())
+        return Spectrum(n, stack.n_rows, mean, values, axes, tail, resolution_of_squares(values))
+
+    return _single_if_safe(source, solve, tol)
+
+
+def by_svd(source: Source, k: int) -> Spectrum:
+    """Top k by a triangular factor of the centred rows: twice the digits, several times the work."""
+    root = source.fold(Root.of)
+    total = root.energy / root.weight if root.weight else 0.0
+    require_usable(source, root.count, root.mean, total)
+    _, singular, axes = svd(root.factor, full_matrices=False, lapack_driver="gesdd")
+    values = np.zeros(max(k, singular.size))
+    values[: singular.size] = singular**2 / root.weight
+    if axes.shape[0] < k:
+        axes = _completed(axes, k)
+    tail = float(values[k:].sum())
+    resolution = resolution_of_rows(total, root.mean)
+    return Spectrum(root.weight, root.count, root.mean, values[:k], axes[:k].T, tail, resolution)
+
+
+def top_of_factor(factor: Array) -> tuple[Array, Array]:
+    """All eigenpairs of B'B for a factor of few rows, largest first: (r,) and (d, r)."""
+    _, singular, axes = svd(factor, full_matrices=False, lapack_driver="gesdd")
+    return singular**2, axes.T
+
+
+def top_of_matrix(matrix: Array, goal: Certificate, rng: np.random.Generator) -> tuple[Array, Array]:
+    """The largest eigenpairs of a symmetric matrix, largest first; where iteration pays, up to ``goal``."""
+    m, k = matrix.shape[0], goal.k
+    if m < SMALL_MATRIX or k > m / 8:
+        with one_blas_thread() if m < SMALL_MATRIX else nullcontext():  # waking threads would cost more
+            values, vectors = eigh(matrix, subset_by_index=[m - k, m - 1], check_finite=False)
+        return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    start = rng.standard_normal((m, min(k + 4, MATRIX_BLOCK)))
+    pairs = block_krylov(matrix.__matmul__, start, k, goal, scale=goal.total)
+    return pairs.values, pairs.vectors.astype(np.float64, copy=False)
+
+
+class Centred(NamedTuple):
+    """Inner products of the rows of one panel of columns, and the mean of those columns."""
+
+    mean: Array
+    products: Floats
+
+
+def gram_matrix(stack: Stack, dtype: type[np.floating[Any]], n_jobs: int) -> tuple[Array, Array]:
+    """Column means, and the inner products of centred rows times the roots of their weights: (n, n)."""
+    w = stack.weight
+    mean = np.empty(stack.n_features)
+    gram = np.zeros((stack.n_rows, stack.n_rows))
+    panels = list(stack.panels())
+    work = partial(_panel_products, stack, w, dtype)
+    for columns, part in zip(panels, map_blocks(work, panels, n_jobs), strict=True):
+        mean[columns] = part.mean
+        gram += part.products
+    return mean, gram
+
+
+def _panel_products(stack: Stack, w: Array, dtype: type[np.floating[Any]], columns: slice) -> Centred:
+    panel = stack.panel(columns, dtype)
+    share = (w / w.sum()).astype(dtype)
+    mean = np.zeros(panel.shape[1])
+    for _ in range(2):  # the second round removes the rounding of the first
+        centre = share @ panel
+        panel -= centre
+        mean += centre
+    if stack.is_weighted:
+        panel *= np.sqrt(w).astype(dtype)[:, None]
+    return Centred(mean, panel @ panel.T)
+
+
+def axes_of(
+    stack: Stack, mean: Array, coordinates: Array, n_jobs: int, dtype: type[np.floating[Any]] = np.float64
+) -> Array:
+    """Xc' V, up to the length of its columns: (d, k)."""
+    weighted = coordinates * np.sqrt(stack.weight)[:, None]  # (n, k)
+    shift = weighted.sum(axis=0)
+    work = partial(_panel_axes, stack, weighted.astype(dtype))
+    panels = map_blocks(work, list(stack.panels()), n_jobs)
+    return np.concatenate(list(panels)) - np.outer(mean, shift)
+
+
+def _panel_axes(stack: Stack, weighted: Floats, columns: slice) -> Floats:
+    return stack.panel(columns, weighted.dtype.type).T @ weighted
+
+
+def _completed(axes: Array, k: int) -> Array:
+    """Append orthonormal rows: directions in which the data do not vary."""
+    d = axes.shape[1]
+    basis = np.linalg.qr(np.hstack([axes.T, np.eye(d, k)]))[0]
+    return np.vstack([axes, basis[:, axes.shape[0] : k].T])
+
+
+def within_single_range(total: float) -> bool:
+    """Can float32 hold squares of values with this variance, and sums of many of them?"""
+    return 1e-20 < total < 1e20
+
+
+def _single_if_safe(source: Source, solve: Callable[[type[np.floating[Any]]], Spectrum], tol: float) -> Spectrum:
+    """For float32 rows try float32 products first; keep them if what they lose is below ``tol``."""
+    if source.single_precision:
+        try:
+            spectrum = solve(np.float32)
+        except MissingCellsError:
+            raise
+        except DataError:  # squares out of the range of float32; float64 has the last word
+            pass
+        else:
+            if _single_was_enough(spectrum, tol):
+                return spectrum
+    return solve(np.float64)
+
+
+def _single_was_enough(spectrum: Spectrum, tol: float) -> bool:
+    """Judge by the eigenvalues found.
+
+    An error e |S| in S turns an axis by e l_1 / s2 at most, and the log-likelihood by half of its
+    square for each component and row. The energy outside the axes must keep seven digits too: it is
+    what is left of the trace.
+    """
+    d, k = spectrum.axes.shape
+    error = SINGLE_EPS * spectrum.values[0]
+    angle = error * (d - k) / max(spectrum.residual(k), error)
+    return (
+        within_single_range(spectrum.total)
+        and error < 1e-7 * spectrum.residual(k)
+        and 0.5 * spectrum.weight * k * angle**2 < tol
+    )
+
+
+class PrincipalCoordinates(NamedTuple):
+    """Coordinates of the rows and the noise that is left."""
+
+    latent: Array  # Z: (n, q)
+    noise_variance: float
+
+
+def principal_coordinates(x: Array, n_components: int, *, alpha: float = 1.0) -> PrincipalCoordinates:
+    r"""Maximise ``dual_log_likelihood`` over the latent coordinates and the noise variance.
+
+    With :math:`\kappa_1 \ge \dots \ge \kappa_n` the eigenvalues of the Gram matrix of the centred
+    rows over d, and V its eigenvectors,
+
+    .. math::
+        \sigma^2 = \frac{1}{n - q} \sum_{i > q} \kappa_i, \qquad
+        Z = V_q \left( (K_q - \sigma^2 I) / \alpha \right)^{1/2}
+
+    Classical scaling, with the shrinkage that noise asks for. Lawrence (2005).
+    """
+    block = as_block(x)
+    n, q = block.n_rows, n_components
+    if not 1 <= q < n:
+        msg = f"n_components must lie between 1 and n - 1 = {n - 1} in the dual view; got {q}."
+        raise ShapeError(msg)
+    _, gram = gram_matrix(Stack.of(block), np.float64, n_jobs=1)
+    require_finite("the inner products of x", gram)
+    values, vectors = np.linalg.eigh(gram / block.n_features)
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    sigma2 = float(values[q:].sum()) / (n - q)
+    scale = np.sqrt(np.maximum(values[:q] - sigma2, 0.0) / alpha)
+    return PrincipalCoordinates(fix_signs(vectors[:, :q]) * scale, sigma2)

@@ -1,0 +1,273 @@
+"""Eigenpairs by products alone: no copy of the rows, no square matrix."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from probpca.blocks.block import transposed
+from probpca.learning.complete.dense import SINGLE_EPS, axes_of, within_single_range
+from probpca.learning.complete.spectrum import Certificate, Spectrum, resolution_of_squares
+from probpca.learning.describe import require_usable
+from probpca.linalg.block_krylov import block_krylov
+from probpca.linalg.rotations import orthonormal
+from probpca.scratch import scratch
+from probpca.sources.local import map_blocks, one_blas_thread
+from probpca.statistics import Sample, Spread, Stack, Sum
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from probpca.blocks import Block
+    from probpca.linalg.block_krylov import Ritz
+    from probpca.sources import Source
+    from probpca.typing import Array, Floats
+
+
+def covariance_product(
+    source: Source, mean: Array, vectors: Array, weight: float, dtype: npt.DTypeLike = np.float64
+) -> Array:
+    """S V, with S the covariance about ``mean``: (d, k). Each row is read once."""
+    folded = source.fold(partial(scatter_product, mean, np.ascontiguousarray(vectors, dtype)))
+    return folded.value.T / weight
+
+
+def projected_covariance(source: Source, mean: Array, vectors: Array, weight: float) -> Array:
+    """V' S V: (k, k)."""
+    return source.fold(partial(squared_image, mean, vectors)).value / weight
+
+
+def gram_product(
+    stack: Stack, mean: Array, vectors: Floats, *, n_jobs: int, dtype: npt.DTypeLike = np.float64
+) -> Array:
+    """K V, with K the inner products of centred rows over the number of rows: (n, k). Each column is read once."""
+    w = stack.weight
+    panels = list(stack.panels())
+    share = -(-len(panels) // (2 * n_jobs))
+    groups = [panels[i : i + share] for i in range(0, len(panels), share)]
+    work = partial(_group_product, stack, mean, np.sqrt(w), np.ascontiguousarray(vectors, dtype))
+    return sum(map_blocks(work, groups, n_jobs), np.zeros(vectors.shape)) / w.sum()
+
+
+def _group_product(stack: Stack, mean: Array, roots: Array, vectors: Any, panels: list[slice]) -> Array:
+    dtype = vectors.dtype
+    total = np.zeros(vectors.shape)
+    for columns in panels:
+        panel = stack.panel(columns, dtype)
+        panel -= mean[columns].astype(dtype)
+        if stack.is_weighted:
+            panel *= roots[:, None].astype(dtype)
+        total += panel @ (panel.T @ vectors)
+    return total
+
+
+def outside_energy(source: Source, mean: Array, axes: Array, weight: float) -> float:
+    """Mean squared distance of rows from ``mean`` + span(axes), as a sum of squares."""
+    return float(source.fold(partial(squared_residuals, mean, axes)).value) / weight
+
+
+def scatter_product(mean: Array, vectors: Any, block: Block) -> Sum:
+    """Sum over rows of w V'(x - mean) (x - mean)': (k, d).
+
+    Both products use a piece of rows while it is in the cache, in the precision of ``vectors``.
+    """
+    if block.is_sparse:
+        return _sparse_scatter_product(mean, vectors, block)
+    dtype, k = vectors.dtype, vectors.shape[1]
+    total = np.zeros((k, block.n_features))
+    for rows in block.pieces():
+        centred = block.centred(rows, mean, dtype)
+        image = centred @ vectors  # (rows, k)
+        if block.weight is not None:
+            image *= block.weight[rows, None].astype(dtype)
+        total += np.matmul(image.T, centred, out=scratch("product", total.shape, dtype))
+    return Sum(total)
+
+
+def _sparse_scatter_product(mean: Array, vectors: Any, block: Block) -> Sum:
+    """The same with implicit centring: the matrix stays sparse."""
+    image = block.values @ vectors  # (b, k)
+    image -= (mean @ vectors).astype(image.dtype)
+    if block.weight is not None:
+        image *= block.weight[:, None].astype(image.dtype)
+    total = (transposed(block.values) @ image).astype(np.float64, copy=False)
+    # A product with ones adds up long thin columns ten times as fast as a sum along them.
+    total -= np.outer(mean, np.ones(len(image), image.dtype) @ image)
+    return Sum(total.T)
+
+
+def squared_image(mean: Array, vectors: Array, block: Block) -> Sum:
+    """Sum over rows of w V'(x - mean) (x - mean)'V: (k, k)."""
+    if block.is_sparse:
+        return Sum(_weighted_products(block.values @ vectors - mean @ vectors, block.weight))
+    total = np.zeros((vectors.shape[1], vectors.shape[1]))
+    for rows in block.pieces():
+        w = None if block.weight is None else block.weight[rows]
+        total += _weighted_products(block.centred(rows, mean) @ vectors, w)
+    return Sum(total)
+
+
+def _weighted_products(image: Array, w: Array | None) -> Array:
+    return image.T @ (image if w is None else w[:, None] * image)
+
+
+def squared_residuals(mean: Array, axes: Array, block: Block) -> Sum:
+    """Sum over rows of w |(I - U U')(x - mean)|^2."""
+    total = 0.0
+    for rows in block.pieces():
+        rest = block.centred(rows, mean)
+        rest -= (rest @ axes) @ axes.T
+        rest -= (rest @ axes) @ axes.T  # once more: the first round leaves eps * |x| in the span
+        total += float(block.weight_of(rows) @ np.einsum("ij,ij->i", rest, rest))
+    return Sum(np.asarray(total))
+
+
+LARGE = 2**18
+"""Stored cells from which on the precision of products is felt in time."""
+OVERSAMPLING = 4
+SAMPLED = 8
+"""Rows or columns per vector of the start whose own leading directions are cheap to have, and save a product."""
+SPARSE_BLOCK = 4
+"""Sparse products with several vectors cost as much as one after the other: narrow blocks need fewer."""
+SINGLE_BLOCK = 8
+"""Products of float32 rows are not copied: with this few vectors reading the rows is what takes the time."""
+
+WIDE, WIDE_SINGLE = 2, 16
+"""Columns per row from which on vectors with an entry per row are the ones to iterate with.
+
+Panels of columns have to be gathered, which costs little beside the cast of float64 rows to float32
+and much beside rows that need none."""
+
+
+class Found(NamedTuple):
+    """Eigenpairs of S, how many products they took, and whether they are as good as was asked."""
+
+    values: Array  # (k,)
+    axes: Array  # (d, k)
+    n_products: int
+    certified: bool
+
+
+def by_krylov(source: Source, k: int, tol: float, rng: np.random.Generator) -> Spectrum:
+    """Top k by products of the rows with blocks of k + 4 vectors.
+
+    Products with dense rows are made in float32 until the axes are good enough; one pass in float64
+    then makes their variances right to double precision, unless the rows themselves are float32 and
+    cannot feel it. Where float32 is not good enough, the iteration goes on in float64.
+    """
+    spread = source.fold(partial(Spread.of, dtype=_own_precision(source)))
+    n, mean, total = spread.weight, spread.mean, spread.total
+    require_usable(source, spread.count, mean, total)
+    goal = Certificate(n, source.n_features, k, total, tol)
+    solve = _from_rows if is_wide(source, k) else _from_columns
+    with one_blas_thread():
+        found = solve(source, spread, goal, rng)
+    tail = total - float(found.values.sum())
+    resolution = resolution_of_squares(found.values)
+    return Spectrum(
+        n, spread.count, mean, found.values, found.axes, tail, resolution, found.n_products, found.certified
+    )
+
+
+def _own_precision(source: Source) -> type[np.floating[Any]]:
+    """That of the rows: products of float32 rows in float32, summed in float64."""
+    return np.float32 if source.single_precision else np.float64
+
+
+def is_sparse(source: Source) -> bool:
+    """Are there cells that are not stored?"""
+    return source.n_rows is not None and source.n_stored != source.n_rows * source.n_features
+
+
+def is_wide(source: Source, k: int) -> bool:
+    """Are there enough rows for k components, but so few that vectors with an entry per row are the short ones?"""
+    n = source.n_rows
+    wide = WIDE_SINGLE if source.single_precision else WIDE
+    return n is not None and k + 1 < n and wide * n < source.n_features and not is_sparse(source)
+
+
+def _from_columns(source: Source, spread: Spread, goal: Certificate, rng: np.random.Generator) -> Found:
+    """Eigenvectors of S, with an entry per feature; a piece of rows is read once for both its products."""
+    mean, b = spread.mean, goal.k + OVERSAMPLING
+    apply = partial(covariance_product, source, mean, weight=spread.weight)
+    narrow = SPARSE_BLOCK if is_sparse(source) else SINGLE_BLOCK if source.single_precision else b
+    width = min(b, narrow)
+    sample = source.fold(partial(Sample.of, SAMPLED * width, int(rng.integers(2**63))))
+    found, good = _iterate(apply, _start(_leading(sample.rows - mean, width), rng), goal, source, mean)
+    if not good:
+        return Found(found.values, found.vectors.astype(np.float64, copy=False), found.n_products, found.finished)
+    vectors = orthonormal(found.vectors[:, : goal.k].astype(np.float64))
+    if source.single_precision and goal.loss_from_values(found.values, 4 * SINGLE_EPS * found.values[0]) < goal.tol:
+        return Found(found.values[: goal.k], vectors, found.n_products, certified=True)
+    values, rotation = np.linalg.eigh(projected_covariance(source, mean, vectors, spread.weight))
+    return Found(values[::-1], vectors @ rotation[:, ::-1], found.n_products, certified=True)
+
+
+def _from_rows(source: Source, spread: Spread, goal: Certificate, rng: np.random.Generator) -> Found:
+    """Eigenvectors of the matrix of inner products, with an entry per row; a panel of columns is read once."""
+    stack = source.fold(Stack.of)
+    mean, b = spread.mean, min(goal.k + OVERSAMPLING, spread.mean.size)
+    apply = partial(gram_product, stack, mean, n_jobs=source.n_jobs)
+    chosen = rng.choice(mean.size, min(SAMPLED * b, mean.size), replace=False)
+    columns = np.concatenate([block.values[:, chosen] for block in stack.blocks]) - mean[chosen]
+    found, good = _iterate(apply, _start(_leading(columns.T, b), rng), goal, source, mean)
+    coordinates = orthonormal(found.vectors[:, : goal.k].astype(np.float64))
+    dtype = _own_precision(source) if good else np.float64
+    image = axes_of(stack, mean, coordinates, source.n_jobs, dtype)  # Xc'V: its singular values are those of the rows
+    axes, singular, _ = np.linalg.svd(image, full_matrices=False)
+    return Found(singular**2 / spread.weight, axes, found.n_products, good or found.finished)
+
+
+def _iterate(
+    apply: Callable[..., Floats], start: Floats, goal: Certificate, source: Source, mean: Array
+) -> tuple[Ritz, bool]:
+    """Iterate in float32; if that is good enough say so, if not go on in float64."""
+    n_products = 0
+    if _single_precision_pays(source, mean, goal.total):
+        single = partial(apply, dtype=np.float32)
+        first = block_krylov(single, start, goal.k + 1, partial(_is_rough, goal), scale=goal.total)
+        if _is_good(goal, first.values, first.residuals):
+            return first, True
+        start, n_products = first.vectors, first.n_products
+    pairs = block_krylov(apply, start.astype(np.float64), goal.k, goal, scale=goal.total)
+    return pairs._replace(n_products=n_products + pairs.n_products), False
+
+
+def _single_precision_pays(source: Source, mean: Array, total: float) -> bool:
+    """The table is large, casting keeps what matters, and is free: a piece of dense rows is copied anyway."""
+    large = source.n_stored is None or source.n_stored > LARGE
+    near_zero = float(np.abs(mean).max()) < 1e3 * np.sqrt(total)
+    castable = source.single_precision or not is_sparse(source)
+    return large and near_zero and castable and within_single_range(total)
+
+
+def _leading(data: Array, b: int) -> Array:
+    """The b orthogonal combinations of these rows that hold most of them: (b, length)."""
+    _, vectors = np.linalg.eigh(data @ data.T)
+    return vectors[:, : -b - 1 : -1].T @ data
+
+
+def _start(data: Array, rng: np.random.Generator) -> Floats:
+    """Vectors to begin with: some of the data, which lean towards the leading axes already, and chance.
+
+    The random part sees to it that no axis is out of reach because only other rows have it.
+    """
+    random = rng.standard_normal(data.shape) * (0.3 / np.sqrt(data.shape[1]))
+    size = np.linalg.norm(data, axis=1, keepdims=True)
+    random += data / np.where(size > 0, size, 1.0)
+    return random.T.astype(np.float32)
+
+
+def _is_rough(goal: Certificate, values: Array, residuals: Array) -> bool:
+    """Single precision has done what it can: either the goal is met or rounding hides the rest."""
+    hidden = bool((residuals[: goal.k] < 1e-6 * values[0]).all())
+    return hidden or _is_good(goal, values, residuals)
+
+
+def _is_good(goal: Certificate, values: Array, residuals: Array) -> bool:
+    """Is the goal met, though residuals be larger by the rounding of float32 than they seem?"""
+    return values.size > goal.k and goal(values, residuals + SINGLE_EPS * values[0])

@@ -1,0 +1,1 @@
+"""Expectation-maximisation: E-step, M-step, gradient and incremental form."""

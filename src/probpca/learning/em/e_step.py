@@ -1,0 +1,295 @@
+"""The E-step: expected sufficient statistics of complete rows and of rows with missing cells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from probpca.blocks import Observed, as_block
+from probpca.inference.likelihood import LOG_2PI
+from probpca.inference.masked_rows import Tables, latents
+from probpca.inference.posteriors import encoder, posterior_covariance
+from probpca.linalg.packed import multiply, pack, packed_size, row_order, traces, unpack
+from probpca.statistics import Regression
+
+if TYPE_CHECKING:
+    from probpca.blocks import Block
+    from probpca.blocks.masked.forms import Cells, Part
+    from probpca.inference.masked_rows import Latents
+    from probpca.models import LinearGaussian, ParameterBelief
+    from probpca.typing import Array, Index
+
+CLEAR = 1e-4
+"""Share of noise in the variance from which on differences of sums of squares keep enough digits."""
+
+
+def expect_observed(model: LinearGaussian, block: Observed, spread: Array | None = None) -> Regression:
+    """Summarise a block with missing cells at the given parameters, with one noise variance.
+
+    Parameters may be known up to a ``spread``, the covariance of those of each feature; then what stands for
+    the log-likelihood of rows is its lower bound, the best that latents and parameters believed apart can reach.
+
+    Two matrix products per part of the block: the mask with outer products of loadings, and moments
+    of latents with the mask. Where the noise is a fair share of the variance, squared residuals
+    follow from the sums; where it is small they are summed residual by residual.
+    """
+    tables = Tables.of(model, block.centre, spread)
+    clear = float(model.noise_variance) > CLEAR * np.square(model.loadings).sum(axis=1).max()
+    return _from_sums(tables, block.parts) if clear else _from_residuals(tables, block.parts)
+
+
+class _Sums:
+    """What grows from part to part, whichever way residuals are summed."""
+
+    def __init__(self, tables: Tables) -> None:
+        q, d = tables.q, tables.centre.size
+        self.noise = float(tables.noise) if tables.noise.ndim == 0 else np.nan
+        self.weight, self.cells, self.constant, self.distance = 0.0, 0.0, 0.0, 0.0
+        self.latent = np.zeros(packed_size(q + 1))
+        self.gram = np.zeros((packed_size(q + 1), d))
+        self.right = np.zeros((q + 1, d))
+        self.squares = np.zeros(d)
+
+    def count(self, part: Part, found: Latents) -> None:
+        """Rows, cells, and the part of the log-likelihood that no residual enters."""
+        w = part.weight
+        cells = float(w @ part.observed)
+        self.weight += float(w.sum())
+        self.cells += cells
+        self.constant += cells * (LOG_2PI + float(np.log(self.noise)))
+        self.constant += float(w @ (found.of_rows(found.logdet) - part.log_precision))
+
+    def regression(self, score: Array, squares: Array) -> Regression:
+        value = -0.5 * (self.constant + self.distance)
+        return Regression(self.weight, self.cells, value, self.latent, self.gram, score, squares)
+
+
+def _from_sums(tables: Tables, parts: tuple[Part, ...]) -> Regression:
+    """Sums of y and of its squares, turned into those of residuals."""
+    sums = _Sums(tables)
+    for part in parts:
+        cells, w = part.cells.ready(), part.weight
+        found = latents(tables, cells, joint=True)
+        moments, weighted = _moments(found, w)
+        cells.mask.add_sums(moments, sums.gram)  # A: (p, d)
+        cells.values.add_sums(weighted, sums.right)  # sum w omega y [m; 1]: (q + 1, d)
+        sums.latent += moments.sum(axis=1)
+        sums.squares += part.squares
+        sums.distance -= float(w @ found.explained)
+        sums.count(part, found)
+    theta, mean = tables.loadings, tables.loadings[-1]
+    fitted = multiply(sums.gram, theta)
+    centred = sums.squares - mean * (2 * sums.right[-1] - mean * sums.gram[-1])  # of x - mu: (d,)
+    sums.distance += float(centred.sum()) / sums.noise
+    if tables.spread is not None:
+        sums.distance += float((tables.spread[-1] * sums.gram[-1]).sum()) / sums.noise
+    squares = sums.squares + np.einsum("kd,kd->d", theta, fitted - 2 * sums.right)
+    return sums.regression(sums.right - fitted, squares)
+
+
+def _from_residuals(tables: Tables, parts: tuple[Part, ...]) -> Regression:
+    """Residuals at the posterior mean and the doubt about it, each summed by itself."""
+    sums = _Residuals(tables)
+    k = packed_size(tables.q)
+    for part in parts:
+        cells, w = part.cells.ready(), part.weight
+        found = latents(tables, cells)
+        doubt = found.covariance
+        doubt[k:] = 0.0
+        doubt *= w if found.pattern is None else np.bincount(found.pattern, w)
+        sums.add(part, cells, found.mean, doubt)
+        sums.distance += float(w @ np.square(found.mean).sum(axis=0))
+        sums.count(part, found)
+    sums.distance += float(sums.squares.sum()) / sums.noise
+    if tables.spread is not None:
+        sums.distance += float(traces(sums.gram, np.broadcast_to(tables.spread, sums.gram.shape)).sum()) / sums.noise
+    return sums.shrunk()
+
+
+def regress_on(
+    model: LinearGaussian, block: Observed, mean: Array, covariance: Array, squares: Array
+) -> tuple[Regression, Array]:
+    """Summarise rows whose latents are known from elsewhere: means (q, n) and covariances, packed: (., n).
+
+    If every row has every cell, some rows' covariances may stand for all. The log-likelihood is not told: it depends on
+    where latents are known from. Beside the sums stand the squared
+    residuals of each feature at the means: (d,).
+    """
+    counts = max(block.n_rows, 1)
+    clear = bool((model.noise_variance > CLEAR * squares / counts).all())
+    kind = _Products if clear and all(_is_one_pattern(part.cells) for part in block.parts) else _Residuals
+    sums = kind(Tables.of(model, block.centre), squares)
+    k = packed_size(model.n_components)
+    for part in block.parts:
+        cells, w = part.cells.ready(), part.weight
+        if _is_one_pattern(cells):  # its rows may share their covariances with others: on average they are the same
+            doubt = np.zeros((packed_size(model.n_components + 1), 1))
+            doubt[:k, 0] = covariance.mean(axis=1) * w.sum()
+        else:
+            doubt = np.zeros((packed_size(model.n_components + 1), w.size))
+            doubt[:k] = covariance[:, part.place] * w
+            doubt = doubt if cells.pattern is None else _by_pattern(doubt, cells.pattern)
+        sums.add(part, cells, mean[:, part.place], doubt)
+        sums.weight += float(w.sum())
+        sums.cells += float(w @ part.observed)
+    return sums.shrunk(), sums.squares
+
+
+class _Residuals(_Sums):
+    """Sums of residuals at the mean of the latents, and of their covariances."""
+
+    def __init__(self, tables: Tables, total: Array | None = None) -> None:
+        super().__init__(tables)
+        self.theta, self.total = tables.loadings, total
+        self.uncertain = np.zeros(self.gram.shape)
+
+    def add(self, part: Part, cells: Cells, mean: Array, doubt: Array) -> None:
+        """One part: ``doubt`` is w P of each row, or of each pattern the sum."""
+        w = part.weight
+        m = np.vstack([mean, np.ones(mean.shape[1])])
+        rest = cells.residual(self.theta, m)
+        known = _outer(m, w, cells)  # w m m': (p, b), or sums of patterns
+        cells.mask.add_sums(doubt, self.uncertain)  # sum w omega P: (p, d)
+        cells.mask.add_sums(known, self.gram)
+        self.right += rest.sums(w * m)
+        self.latent += known.sum(axis=1) + doubt.sum(axis=1)
+        self.squares += rest.column_squares(w)
+
+    def shrunk(self) -> Regression:
+        """The doubt counted in."""
+        self.gram += self.uncertain
+        shrink = multiply(self.uncertain, self.theta)
+        squares = self.squares + np.einsum("kd,kd->d", self.theta, shrink)
+        return self.regression(self.right - shrink, squares)
+
+
+def _moments(found: Latents, w: Array) -> tuple[Array, Array]:
+    """Entries of w E[t t'], of each row or summed over patterns, and w [m; 1] of each row."""
+    q, b = found.mean.shape
+    k = packed_size(q)
+    if found.pattern is None:
+        moments = found.covariance  # P + m m', with room for the rest below
+        moments[k:-1] = found.mean
+        moments[-1] = 1.0
+        moments *= w
+        return moments, moments[k:]
+    weighted = np.vstack([found.mean * w, w])
+    rows, columns = row_order(q + 1)
+    products = weighted[rows] * np.vstack([found.mean, np.ones(b)])[columns]
+    moments = _by_pattern(products, found.pattern)
+    moments[:k] += found.covariance[:k] * moments[-1]
+    return moments, weighted
+
+
+class _Products(_Residuals):
+    """The same for complete rows in clear noise, where residuals follow from sums of products."""
+
+    def add(self, part: Part, cells: Cells, mean: Array, doubt: Array) -> None:
+        """One part."""
+        m = np.vstack([mean, np.ones(mean.shape[1])])
+        known = _outer(m, part.weight, cells)
+        cells.mask.add_sums(doubt, self.uncertain)
+        cells.mask.add_sums(known, self.gram)
+        cells.values.add_sums(part.weight * m, self.right)  # sum w y [m; 1]
+        self.latent += known.sum(axis=1) + doubt.sum(axis=1)
+
+    def shrunk(self) -> Regression:
+        """Residuals, then the doubt counted in."""
+        fitted = multiply(self.gram, self.theta)
+        self.squares = self.total + np.einsum("kd,kd->d", self.theta, fitted - 2 * self.right)
+        self.right = self.right - fitted
+        return super().shrunk()
+
+
+def _outer(m: Array, w: Array, cells: Cells) -> Array:
+    if _is_one_pattern(cells):
+        return pack((m * w) @ m.T)[:, None]
+    rows, columns = row_order(len(m))
+    products = m[rows] * m[columns] * w
+    return products if cells.pattern is None else _by_pattern(products, cells.pattern)
+
+
+def _is_one_pattern(cells: Cells) -> bool:
+    return cells.pattern is not None and cells.pattern[0] == cells.pattern[-1]
+
+
+def _by_pattern(of_rows: Array, pattern: Index) -> Array:
+    """Sums over the rows of each pattern; rows are sorted by it: (p, patterns)."""
+    starts = np.flatnonzero(np.diff(pattern, prepend=-1))
+    return np.add.reduceat(of_rows, starts, axis=1)
+
+
+def expect(model: LinearGaussian, block: Block | Observed) -> Regression:
+    """Summarise rows at the given parameters: every iterative solver consumes this.
+
+    The log-likelihood comes free: x'C^{-1}x = r'Psi^{-1}r + m'm, with r the residual at the
+    posterior mean m.
+    """
+    if isinstance(block, Observed):
+        return expect_observed(model, block)
+    constant = model.n_features * LOG_2PI + model.covariance.logdet()
+    return _regress(model, block, _Latents(encoder(model), posterior_covariance(model), constant))
+
+
+def expect_believed(belief: ParameterBelief, block: Block | Observed) -> Regression:
+    """The same if parameters are known up to their spread; what stands for the log-likelihood is a lower bound."""
+    model = belief.centre
+    if isinstance(block, Observed):
+        return expect_observed(model, block, belief.spread)
+    d, q = model.loadings.shape
+    summed = d * unpack(belief.spread[:, 0]) / float(model.noise_variance)  # of all features: (q + 1, q + 1)
+    root = np.linalg.cholesky(np.eye(q) + model.loadings.T @ model.loadings / model.noise_variance + summed[:q, :q])
+    inverse = np.linalg.solve(root, np.eye(q))
+    P = inverse.T @ inverse
+    constant = d * (LOG_2PI + float(np.log(model.noise_variance))) + 2 * float(np.log(np.diag(root)).sum())
+    gain = model.loadings @ P / model.noise_variance
+    return _regress(model, block, _Latents(gain, P, constant, -P @ summed[:q, q], summed))
+
+
+def expect_zero_noise(model: LinearGaussian, block: Block) -> Regression:
+    """The same in the limit of no noise: latents are the least-squares coordinates, without doubt.
+
+    The likelihood diverges there: what is reported of it means nothing, and the caller looks at squares.
+    """
+    gain = np.asarray(np.linalg.pinv(model.loadings).T)  # W (W'W)^{-1}: (d, q)
+    q = model.n_components
+    return _regress(model, block, _Latents(gain, np.zeros((q, q)), 0.0))
+
+
+class _Latents(NamedTuple):
+    """What complete rows say about their latents: N(G'(x - mu) + c, P)."""
+
+    gain: Array  # G: (d, q)
+    covariance: Array  # P: (q, q)
+    constant: float  # part of the log density that is the same for all rows, times -2
+    offset: Array | float = 0.0  # c: (q,)
+    spread: Array | float = 0.0  # of the parameters of all features, in units of the noise: (q + 1, q + 1)
+
+
+def _regress(model: LinearGaussian, block: Block, latents: _Latents) -> Regression:
+    """Sums of one pass over complete rows."""
+    block = as_block(block, model.n_features)
+    d, q = model.loadings.shape
+    P = latents.covariance
+    weight, tt = 0.0, np.zeros((q + 1, q + 1))
+    residual, squares = np.zeros((q + 1, d)), np.zeros(d)
+    for rows in block.pieces():
+        w = block.weight_of(rows)
+        rest = block.centred(rows, model.mean)
+        t = np.ones((len(rest), q + 1))
+        t[:, :q] = rest @ latents.gain + latents.offset  # [m; 1]: (rows, q + 1)
+        rest -= t[:, :q] @ model.loadings.T  # r: (rows, d)
+        wt = w[:, None] * t
+        weight += float(w.sum())
+        tt += wt.T @ t
+        residual += wt.T @ rest
+        squares += w @ np.square(rest, out=rest)
+    distance = float((squares / model.noise_variance).sum() + np.trace(tt[:q, :q]) + (latents.spread * tt).sum())
+    doubt = weight * (P @ model.loadings.T)  # sum w P w_j: (q, d)
+    residual[:q] -= doubt
+    squares += np.einsum("qd,dq->d", doubt, model.loadings)
+    tt[:q, :q] += weight * P
+    value = -0.5 * (weight * latents.constant + distance)
+    packed = pack(tt)
+    return Regression(weight, weight * d, value, packed, packed[:, None], residual, squares)

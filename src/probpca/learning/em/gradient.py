@@ -1,0 +1,90 @@
+"""Type-II maximum likelihood by its gradient, and L-BFGS on it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from probpca.errors import ShapeError
+from probpca.learning.em.e_step import expect
+from probpca.learning.loop import Coordinates, Iterated
+from probpca.learning.result import Status
+from probpca.sources import open_source
+
+if TYPE_CHECKING:
+    from probpca.learning.loop import Monitor
+    from probpca.models import LinearGaussian
+    from probpca.sources import Source
+    from probpca.statistics import Regression
+    from probpca.typing import Array
+
+ABNORMAL = 2
+"""What L-BFGS-B says when its line search finds no better point."""
+LARGEST = 10.0
+"""Logarithm of the noise variance, in units of the start, beyond which no line search goes."""
+
+
+class Gradient(NamedTuple):
+    """Derivatives of the total log-likelihood."""
+
+    mean: Array  # (d,)
+    loadings: Array  # (d, q)
+    log_noise_variance: float
+
+
+def value_and_gradient(model: LinearGaussian, source: Source) -> tuple[float, Gradient]:
+    """Total log-likelihood of the rows and its gradient in mu, W and log s2, in one pass."""
+    if model.noise_variance.ndim:
+        msg = "the gradient is that of one noise variance; this model has one per feature."
+        raise ShapeError(msg)
+    sums = open_source(source).fold(partial(expect, model))
+    return sums.log_likelihood, gradient_of(model, sums)
+
+
+def gradient_of(model: LinearGaussian, sums: Regression) -> Gradient:
+    r"""The gradient from the sums of an E-step (Fisher's identity).
+
+    .. math::
+        \frac{\partial \mathcal L}{\partial w_j} = \tfrac{1}{\sigma^2} \sum_{i \in R_j} (r_{ij} m_i - P_i w_j),\quad
+        \frac{\partial \mathcal L}{\partial \mu_j} = \tfrac{1}{\sigma^2} \sum_{i \in R_j} r_{ij},\quad
+        \frac{\partial \mathcal L}{\partial \log \sigma^2}
+        = \tfrac{1}{2 \sigma^2} \sum_{ij} \big(r_{ij}^2 + w_j^\top P_i w_j\big) - \tfrac{N}{2}
+
+    over the rows in which feature j was observed, and the N observed cells. For complete rows this is
+    :math:`n (C^{-1} S C^{-1} - C^{-1}) W` and its companions, without a d x d matrix.
+    """
+    sigma2 = float(model.noise_variance)
+    spread = float(sums.squares.sum()) / sigma2
+    return Gradient(sums.score[-1] / sigma2, sums.score[:-1].T / sigma2, 0.5 * (spread - sums.cells))
+
+
+def ascend(source: Source, start: LinearGaussian, floor: float, monitor: Monitor) -> Iterated[LinearGaussian]:
+    """Maximise the log-likelihood by L-BFGS from ``start``; s2 stays above ``floor``."""
+    coordinates = Coordinates.around(start)
+    sums = source.fold(partial(expect, start))
+    weight = sums.weight
+    monitor.record(sums.log_likelihood)
+
+    def objective(vector: Array) -> tuple[float, Array]:
+        value, gradient = value_and_gradient(coordinates.unpack(vector), source)
+        return -value / weight, -coordinates.pack_gradient(*gradient) / weight
+
+    def after_step(intermediate_result: object) -> None:
+        if monitor.record(-weight * intermediate_result.fun):  # type: ignore[attr-defined]
+            raise StopIteration
+
+    vector = coordinates.pack(start)
+    bounds = [(None, None)] * (vector.size - 1) + [(float(np.log(floor / coordinates.unit**2)), LARGEST)]
+    options = {"maxiter": monitor.max_iter, "maxfun": 20 * monitor.max_iter, "maxcor": 20, "ftol": 0.0, "gtol": 1e-12}
+    found = minimize(
+        objective, vector, jac=True, method="L-BFGS-B", bounds=bounds, callback=after_step, options=options
+    )
+    # At the limit of precision a line search may find nothing, which is no failure.
+    gain = monitor.trace[-1] - monitor.trace[-2] if len(monitor.trace) > 1 else np.inf
+    stuck = found.status == ABNORMAL and gain < 1e-12 * abs(monitor.trace[-1])
+    arrived = monitor.stopped or found.success or stuck or monitor.remaining() < max(monitor.tol, 1e-9)
+    status = Status.CONVERGED if arrived else Status.MAX_ITER
+    return Iterated(coordinates.unpack(found.x), status, tuple(monitor.trace))

@@ -1,0 +1,188 @@
+"""Incremental EM: the statistics of one piece of rows replaced at a time, and a step after each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+
+from probpca.blocks import Block, Observed
+from probpca.errors import SourceError
+from probpca.inference.likelihood import LOG_2PI
+from probpca.learning.em.m_step import latent_moments, maximise, theta_of, whitening_basis
+from probpca.learning.loop import Iterated
+from probpca.learning.result import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from probpca.learning.checkpoint import Saver
+    from probpca.learning.loop import Monitor
+    from probpca.models import LinearGaussian
+    from probpca.sources import Source
+    from probpca.statistics import Regression
+    from probpca.typing import Array
+
+PIECE_ROWS = 1024
+ENOUGH = 4
+"""Cells for each parameter before which there is nothing to learn from."""
+
+
+class _Known(NamedTuple):
+    """What one piece of rows said when it was last read: at which parameters, with which latent axes."""
+
+    sums: Regression
+    entropy: float  # of its latents
+    theta: Array  # [W'; mu']: (q + 1, d)
+    axes: Array  # that turn the first latents into those of then: (q + 1, q + 1)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Incremental:
+    r"""Neal & Hinton's E-step on one item: s <- s - s_i(old) + s_i(new), and an M-step.
+
+    Its objective is the free energy
+
+    .. math:: F = \sum_i \mathbb{E}_{q_i}[\log p(x_i, z_i \mid \theta)] + H(q_i)
+
+    which neither kind of step lowers, and which is the log-likelihood where every :math:`q_i` is the
+    posterior at :math:`\theta`. With the latents of no noise, where F has no value, the expected squared
+    residual takes its place: that is the incremental EM for PCA.
+    """
+
+    expect: Any  # (model, rows) -> Regression
+    floor: float
+    noise_free: bool = False
+
+    def run(
+        self, rows: Source, start: LinearGaussian, monitor: Monitor, saver: Saver | None = None
+    ) -> Iterated[LinearGaussian]:
+        """Pass after pass; the trace has the objective after each."""
+        walk = _Walk(self, start)
+        walk.over(rows, eager=not monitor.trace)
+        while not monitor.record(walk.objective()) and len(monitor.trace) <= monitor.max_iter:
+            if saver is not None:
+                saver.save(walk.model, monitor.trace[-1])
+            walk.over(rows)
+        status = Status.CONVERGED if monitor.stopped else Status.MAX_ITER
+        return Iterated(walk.model, status, tuple(monitor.trace))
+
+
+class _Walk:
+    """Where it stands: a model, the sums of all pieces at it, and those of each piece as they were."""
+
+    def __init__(self, method: Incremental, model: LinearGaussian) -> None:
+        self.method, self.model = method, model
+        self.axes = np.eye(model.n_components + 1)
+        self.known: list[_Known] = []
+        self.total: Regression | None = None
+        self.entropy = 0.0
+
+    def over(self, rows: Source, *, eager: bool = True) -> None:
+        """One pass; who goes on from a good model is not ``eager`` to step before all rows have been read."""
+        first = not self.known
+        for number, piece in enumerate(_pieces(rows)):
+            sums = self.method.expect(self.model, piece)
+            if first:
+                self.known.append(self._enter(sums))
+            else:
+                self._leave(self.known[number])
+                self.known[number] = self._enter(sums)
+            if eager and (not first or self._has_enough()):
+                self._step()
+        self._sum_afresh()
+
+    def _has_enough(self) -> bool:
+        """Have enough rows been read to learn from them alone?"""
+        return self.total is not None and self.total.cells >= ENOUGH * theta_of(self.model).size
+
+    def objective(self) -> float:
+        """Free energy at the model, or what takes its place without noise."""
+        sums = self.total
+        assert sums is not None  # noqa: S101
+        squares, cells = float(sums.squares.sum()), sums.cells
+        if self.method.noise_free:
+            return -0.5 * cells * (LOG_2PI + np.log(max(squares / cells, self.method.floor)) + 1)
+        return self.entropy - 0.5 * _energy(sums, float(self.model.noise_variance))
+
+    def _enter(self, sums: Regression) -> _Known:
+        """Add the sums of a piece at the present model."""
+        entropy = 0.0
+        if not self.method.noise_free:
+            entropy = sums.log_likelihood + 0.5 * _energy(sums, float(self.model.noise_variance))
+        self.total = sums if self.total is None else self.total.merge(sums)
+        self.entropy += entropy
+        return _Known(sums, entropy, theta_of(self.model), self.axes)
+
+    def _leave(self, known: _Known) -> None:
+        """Take away the sums that a piece had."""
+        sums, entropy = self._as_of_now(known)
+        assert self.total is not None  # noqa: S101
+        self.total = self.total.merge(sums.scaled(-1.0))
+        self.entropy -= entropy
+
+    def _as_of_now(self, known: _Known) -> tuple[Regression, float]:
+        """The sums of a piece and their entropy, brought to the present axes and parameters."""
+        basis = np.asarray(np.linalg.solve(known.axes, self.axes), np.float64)  # t now = B' t then
+        theta = np.linalg.solve(basis, known.theta)
+        sums = known.sums.turned(basis).moved(theta_of(self.model) - theta)
+        return sums, known.entropy + sums.weight * _log_scale(basis)
+
+    def _sum_afresh(self) -> None:
+        """Sums from which pieces are taken away lose digits; once a pass they are summed anew."""
+        self.total, self.entropy = None, 0.0
+        for known in self.known:
+            sums, entropy = self._as_of_now(known)
+            self.total = sums if self.total is None else self.total.merge(sums)
+            self.entropy += entropy
+
+    def _step(self) -> None:
+        """M-step, then the parameter expansion: latents with moments 0 and I."""
+        sums, before = self.total, self.model
+        assert sums is not None  # noqa: S101
+        after = maximise(before, sums, self.method.floor)
+        sums = sums.moved(theta_of(after) - theta_of(before))
+        if not self.method.noise_free:
+            moments = latent_moments(sums)
+            model = after.whiten(moments)
+            basis = whitening_basis(moments)
+            sums = sums.turned(basis)
+            self.axes = self.axes @ basis
+            self.entropy += sums.weight * _log_scale(basis)
+            after = model
+        self.total, self.model = sums, after
+
+
+def _pieces(rows: Source) -> Iterator[Any]:
+    """Rows in the same pieces in every pass."""
+    blocks = getattr(rows, "blocks", None)
+    if blocks is None:
+        msg = (
+            "solver='incremental' reads rows one piece after the other; these live in an engine.\nHint: solver='auto'."
+        )
+        raise SourceError(msg)
+    for block in blocks:
+        if isinstance(block, Observed):
+            yield from (replace(block, parts=(part,)) for part in block.parts)
+        else:
+            yield from _cut(block)
+
+
+def _cut(block: Block) -> Iterator[Block]:
+    for start in range(0, block.n_rows, PIECE_ROWS):
+        yield block.take(slice(start, min(start + PIECE_ROWS, block.n_rows)))
+
+
+def _energy(sums: Regression, noise: float) -> float:
+    """Minus twice the expected logarithm of the joint density, but for a constant that the entropy lacks too."""
+    q = int(np.sqrt(2 * sums.latent.size)) - 1
+    diagonal = np.cumsum(np.arange(1, q + 1)) - 1
+    prior = float(sums.latent[diagonal].sum())
+    return sums.cells * (LOG_2PI + float(np.log(noise))) + float(sums.squares.sum()) / noise + prior
+
+
+def _log_scale(basis: Array) -> float:
+    """What a change of axes adds to the entropy of one row."""
+    return float(np.linalg.slogdet(basis)[1])

@@ -1,0 +1,1 @@
+"""Maximum likelihood for rows with missing cells."""

@@ -1,0 +1,179 @@
+"""How many components: criteria computed from the spectrum, for every number at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.special import gammaln
+
+from probpca.errors import DataError
+from probpca.learning.complete.spectrum import log_likelihood_of, noise_of
+
+if TYPE_CHECKING:
+    from probpca.learning.complete.spectrum import Spectrum
+    from probpca.typing import Array, Index
+
+SAME = 1e-12
+"""Relative difference of two eigenvalues up to which they count as one."""
+
+
+class Curve(NamedTuple):
+    """A criterion, larger is better, for each number of components."""
+
+    n_components: Index  # (m,)
+    score: Array  # (m,)
+
+    @property
+    def best(self) -> int:
+        """The number of components with the largest score."""
+        return int(self.n_components[self.score.argmax()])
+
+
+def n_parameters(d: int, q: int) -> int:
+    """Free parameters of PPCA: loadings up to rotation, noise variance, mean."""
+    return d * q - q * (q - 1) // 2 + 1 + d
+
+
+def bic(spectrum: Spectrum, largest: int) -> Curve:
+    r"""Schwarz's criterion, :math:`\mathcal L - \tfrac12 p \log n`, for 1 .. ``largest`` components."""
+    d, n = spectrum.n_features, spectrum.weight
+    # A model that explains the data completely has an unbounded likelihood, which says nothing.
+    sound = [q for q in range(1, largest + 1) if not noise_of(spectrum, q).collapsed] or [1]
+    penalty = 0.5 * np.log(n)
+    score = [log_likelihood_of(spectrum, q) - penalty * n_parameters(d, q) for q in sound]
+    return _before_the_end(Curve(np.array(sound), np.array(score)), spectrum)
+
+
+def evidence(spectrum: Spectrum) -> Curve:
+    r"""Minka's Laplace approximation of the evidence, from all eigenvalues that are not zero.
+
+    With fewer rows than features the data live in their n - 1 dimensions, and the criterion is
+    that of those. Minka (2000), "Automatic choice of dimensionality for PCA".
+    """
+    # All but one eigenvalue are in the spectrum; what lies outside their axes is the last one.
+    values = np.append(spectrum.values, spectrum.tail)
+    values = values[values > max(spectrum.resolution, 1e-12 * values[0])]
+    m, n = values.size, spectrum.weight
+    if m < 2:
+        msg = "the evidence needs at least two directions in which the data vary; they vary in one."
+        raise DataError(msg)
+    counts = np.arange(1, m)
+    noise = np.cumsum(values[::-1])[-2::-1] / (m - counts)  # v of each k: (m - 1,)
+    score = _log_prior(m)[:-1] - 0.5 * n * (np.cumsum(np.log(values))[:-1] + (m - counts) * np.log(noise))
+    free = m * counts - counts * (counts + 1) / 2
+    score += 0.5 * (free + counts) * np.log(2 * np.pi) - 0.5 * counts * np.log(n)
+    return _before_the_end(Curve(counts, score - 0.5 * _log_curvature(values, noise, n)), spectrum)
+
+
+def _before_the_end(curve: Curve, spectrum: Spectrum) -> Curve:
+    """With fewer rows than features, the numbers up to where the score has fallen twice in a row.
+
+    As components use up the rows, what is left of the noise shrinks to nothing and the likelihood rises without
+    bound: a maximum there says nothing about the rows.
+    """
+    if spectrum.weight > spectrum.n_features:
+        return curve
+    falls = np.flatnonzero((np.diff(curve.score[:-1]) < 0) & (np.diff(curve.score[1:]) < 0))
+    last = int(falls[0]) + 3 if falls.size else curve.score.size
+    return Curve(curve.n_components[:last], curve.score[:last])
+
+
+def _log_prior(m: int) -> Array:
+    """Log of the uniform density on k orthonormal axes in m dimensions, k = 1 .. m."""
+    half = (m - np.arange(m)) / 2
+    return np.cumsum(gammaln(half) - half * np.log(np.pi) - np.log(2.0))
+
+
+def _log_curvature(values: Array, noise: Array, n: float) -> Array:
+    """Log-determinant of the Hessian at the maximum, for k = 1 .. m - 1.
+
+    A pair (i, j) has the entry n (l_i - l_j)(l_i - h_j) / (l_i h_j), with h_j = l_j within the first k and the
+    noise v beyond. Only a row of the table of pairs is held at a time.
+    """
+    m = values.size
+    inner, outer, beyond = np.zeros(m), np.zeros(m), np.zeros(m - 1)
+    logs, counts = np.log(values), np.arange(1, m)
+    for i in range(m - 1):
+        gap = _log_gap(values[i], values[i + 1 :], n)  # j = i + 1 .. m - 1
+        inner[i + 1 :] += 2 * gap - logs[i] - logs[i + 1 :] + np.log(n)
+        outer[i:-1] += np.cumsum(gap[::-1])[::-1]  # over j > k, for k = i + 1 .. m - 1
+        beyond[i:] += _log_gap(values[i], noise[i:], n) - logs[i] - np.log(noise[i:])
+    return np.cumsum(inner)[:-1] + outer[:-1] + (m - counts) * (beyond + counts * np.log(n))
+
+
+def _log_gap(larger: float, smaller: Array, n: float) -> Array:
+    """Log of the difference of two eigenvalues.
+
+    Axes with the same eigenvalue turn freely: the integral over their angle is its range pi, as that of a
+    Gaussian would be with the relative gap (2 / (pi n))^(1/2).
+    """
+    gap = larger - smaller
+    return np.log(np.where(gap > SAME * larger, gap, larger * np.sqrt(2 / (np.pi * n))))
+
+
+def share_of_variance(spectrum: Spectrum, share: float) -> int | None:
+    """The fewest components that hold ``share`` of the variance; None if the spectrum is too short."""
+    held = np.cumsum(spectrum.values) / spectrum.total
+    enough = np.flatnonzero(held >= share * (1 - 1e-12))
+    return int(enough[0]) + 1 if enough.size else None
+
+
+def n_above(curve: Curve) -> int:
+    """How many of the first scores are above 1: at least one component."""
+    below = curve.score <= 1
+    return max(int(below.argmax()) if below.any() else int(curve.score.size), 1)
+
+
+def gavish_donoho(spectrum: Spectrum) -> Curve:
+    r"""Singular values in units of the optimal hard threshold; those above 1 are kept.
+
+    .. math:: \tau = \omega(\beta) \, y_\text{med}, \qquad \omega(\beta) = \lambda_*(\beta) / \sqrt{m_\beta}
+
+    with beta the ratio of the sides of the table and m the median of the Marchenko-Pastur law. Rows less their mean are
+    worth n - 1 of them. Gavish & Donoho (2014), "The optimal hard threshold for singular values is 4 / sqrt 3".
+    """
+    d, rows = spectrum.n_features, max(spectrum.weight - 1, 1.0)
+    short = int(min(rows, d))
+    values = np.zeros(max(short, spectrum.values.size + 1))
+    values[: spectrum.values.size] = spectrum.values
+    values[spectrum.values.size] = max(spectrum.tail, 0.0) if spectrum.values.size == d - 1 else 0.0
+    values = np.where(values[:short] > spectrum.resolution, values[:short], 0.0)
+    singular = np.sqrt(values)
+    threshold = threshold_factor(min(rows, d) / max(rows, d)) * float(np.median(singular))
+    if threshold <= 0:
+        msg = (
+            "half of the singular values are zero: their median does not tell the noise.\n"
+            "Hint: drop columns that repeat others; or n_components='bic'."
+        )
+        raise DataError(msg)
+    counts = np.arange(1, min(short, d - 1) + 1)
+    return Curve(counts, singular[: counts.size] / threshold)
+
+
+def threshold_factor(beta: float) -> float:
+    """The optimal threshold in units of the median singular value, for a table with ratio of sides beta <= 1."""
+    return known_noise_factor(beta) / float(np.sqrt(marchenko_pastur_median(beta)))
+
+
+def known_noise_factor(beta: float) -> float:
+    """The optimal threshold in units of the noise times the root of the longer side: 4 / sqrt 3 for a square."""
+    return float(np.sqrt(2 * (beta + 1) + 8 * beta / (beta + 1 + np.sqrt(beta**2 + 14 * beta + 1))))
+
+
+def marchenko_pastur_median(beta: float) -> float:
+    r"""Median of the eigenvalues of white noise, of variance 1 and ratio of sides beta <= 1, in the limit.
+
+    With :math:`t = 1 + \beta + 2 \sqrt\beta \cos\phi` the density becomes the smooth
+    :math:`2 \sin^2\phi / (\pi t)` on :math:`0 < \phi < \pi`.
+    """
+    root = np.sqrt(beta)
+
+    def above(angle: float) -> float:
+        return quad(lambda phi: 2 * np.sin(phi) ** 2 / (np.pi * (1 + beta + 2 * root * np.cos(phi))), 0, angle)[0] - 0.5
+
+    # At beta = 1 the density has a pole at t = 0, which is half of the way: stay short of it.
+    angle = brentq(above, 0.0, np.pi * (1 - 1e-9), xtol=1e-13)
+    return float(1 + beta + 2 * root * np.cos(angle))

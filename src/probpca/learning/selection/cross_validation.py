@@ -1,0 +1,299 @@
+"""Cross-validation of held-out cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+from scipy import sparse
+
+from probpca.blocks.block import row_of_cell
+from probpca.blocks.masked.patterns import patterns
+from probpca.errors import DataError
+from probpca.inference.likelihood import LOG_2PI
+from probpca.inference.masked_rows import Tables, latents
+from probpca.learning.describe import NothingToLearnError
+from probpca.learning.missing.fit import Problem
+from probpca.learning.missing.start import PATIENCE, spectral_start
+from probpca.learning.result import Settings
+from probpca.learning.selection.tables import table_of
+from probpca.linalg.packed import doubled_sides, identity, outer_products, packed_size
+from probpca.sources.local import map_blocks, one_blas_thread
+from probpca.sources.memory import InMemory
+from probpca.statistics import Columns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from probpca.blocks import Block
+    from probpca.learning.missing.start import Start
+    from probpca.models import LinearGaussian
+    from probpca.typing import Array, Index
+
+
+LARGEST_MASK = 2**26
+"""Cells of a table, observed or not, up to which rows are sorted by what was observed of them."""
+
+
+class Listed(NamedTuple):
+    """Observed cells, row after row."""
+
+    rows: Index  # ascending: (N,)
+    columns: Index  # (N,)
+    values: Array  # (N,)
+    precision: Array | None  # omega: (N,); None: 1
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, block: Block) -> Listed:
+        """Of a dense block, or of a sparse one whose unstored cells are missing."""
+        omega = block.precision
+        stored = block.values.data if block.is_sparse else block.values
+        seen = ~np.isnan(stored) if omega is None else ~np.isnan(stored) & (omega > 0)
+        if block.is_sparse:
+            rows, columns = row_of_cell(block.values)[seen], block.values.indices[seen].astype(np.intp)
+        else:
+            rows, columns = np.nonzero(seen)
+        precision = None if omega is None else omega[seen].astype(np.float64)
+        return cls(rows, columns, stored[seen].astype(np.float64), precision, block.values.shape)
+
+    def take(self, which: Any) -> Listed:
+        """Some of them, as a mask or as ascending positions."""
+        precision = None if self.precision is None else self.precision[which]
+        return Listed(self.rows[which], self.columns[which], self.values[which], precision, self.shape)
+
+    @property
+    def pointers(self) -> Index:
+        """Where the cells of each row begin, and where the last ones end: (n + 1,)."""
+        return np.searchsorted(self.rows, np.arange(self.shape[0] + 1))
+
+    def of_rows(self, rows: Index) -> tuple[Index, Index]:
+        """Positions of the cells of some rows, and for each of them which of these rows it is in."""
+        pointers = self.pointers
+        lengths = np.diff(pointers)[rows]
+        which = np.repeat(np.arange(rows.size), lengths)
+        begins = pointers[rows] - np.cumsum(lengths) + lengths
+        return begins[which] + np.arange(which.size), which
+
+
+def deal(cells: Listed, n_folds: int, rng: np.random.Generator) -> Index:
+    """The fold of each observed cell: (N,).
+
+    Columns are shuffled; the observed cells of a row are then dealt to the folds in turn, each row beginning one
+    fold later than the one before it in a random order. A row with r cells loses r / K of them, up to rounding, in
+    each of the K folds. So does a column of a complete table, whose rows then have K different sets of cells held
+    out, which makes the fits quick.
+    """
+    n, d = cells.shape
+    rows = cells.rows
+    turn = np.lexsort((rng.permutation(d)[cells.columns], rows))
+    folds = np.empty(rows.size, np.intp)
+    folds[turn] = np.arange(rows.size) - cells.pointers[rows]  # sorting within rows leaves each row its range
+    first = np.empty(n, np.intp)
+    first[_order(cells, rng)] = np.arange(n)
+    folds = (folds + first[rows]) % n_folds
+    _spread(folds, cells, n_folds)
+    return folds
+
+
+def _order(cells: Listed, rng: np.random.Generator) -> Index:
+    """Rows at random within their pattern, so that the columns of each pattern lose as much as each other."""
+    n, d = cells.shape
+    shuffled = rng.permutation(n)
+    if n * d > LARGEST_MASK:
+        return shuffled
+    observed = np.zeros((n, d), bool)
+    observed[cells.rows, cells.columns] = True
+    return np.lexsort((shuffled, patterns(observed, certain=True)[0]))
+
+
+def _spread(folds: Index, cells: Listed, n_folds: int) -> None:
+    """Move a cell of every column whose cells, two or more, all lie in one fold."""
+    d = cells.shape[1]
+    low, high = np.full(d, n_folds), np.full(d, -1)
+    np.minimum.at(low, cells.columns, folds)
+    np.maximum.at(high, cells.columns, folds)
+    for column in np.flatnonzero((np.bincount(cells.columns, minlength=d) > 1) & (low == high)):
+        cell = int(np.flatnonzero(cells.columns == column)[0])
+        beside = np.flatnonzero(cells.rows == cells.rows[cell])
+        others = folds[beside[beside != cell]]
+        free = [f for f in range(n_folds) if f != folds[cell] and not (others.size and (others == f).all())]
+        if free:
+            folds[cell] = free[0]
+
+
+CHUNK = 2**16
+"""Cells that are scored at a time."""
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Fold:
+    """Rows without the cells of one fold, and those cells."""
+
+    problem: Problem
+    start: Start
+    held: Listed  # cells held out, of columns that have others
+
+    @classmethod
+    def of(
+        cls, block: Block, cells: Listed, out: Any, largest: int, settings: Settings, rng: np.random.Generator
+    ) -> Fold:
+        """Hold out those of the observed cells that the mask ``out`` names."""
+        source = InMemory(_without(block, cells, out))
+        columns = source.fold(Columns.of)
+        problem = Problem.of(source, columns, settings, rng)
+        held = cells.take(out)
+        # Nothing is known about a column without training cells: what is said of it says nothing about q.
+        held = held.take(columns.observed[held.columns] > 0)
+        return cls(problem, spectral_start(problem.rows, columns, largest, rng), held)
+
+    def grown(self, before: LinearGaussian | None) -> LinearGaussian:
+        """A fit with one component more than the model ``before`` has; from None with one."""
+        first = self.start.model(1) if before is None else self.start.grown(before)
+        return self.problem.best(first).state
+
+    def score(self, model: LinearGaussian) -> Array:
+        r"""Log density of the cells held out, each given the training cells of its row, summed over rows: (n,).
+
+        .. math:: x_{ij} \mid x_{O_i} \sim N(\mu_j + w_j^\top m_i,\; \sigma^2 / \omega_{ij} + w_j^\top P_i w_j)
+        """
+        out, first = np.zeros(self.held.shape[0]), 0
+        empty = np.ones(out.size, bool)
+        kept: Any = self.problem.rows
+        for observed in kept.blocks:
+            tables = Tables.of(model, observed.centre)
+            for part in observed.parts:
+                found, rows = latents(tables, part.cells.ready()), first + part.rows
+                covariance = found.of_rows(found.covariance[: packed_size(tables.q)])
+                out[rows] = _densities(model, self.held, rows, found.mean, covariance)
+                empty[rows] = False
+            first += observed.n_rows
+        rows, q = np.flatnonzero(empty), model.n_components  # their latents keep the prior
+        prior = np.broadcast_to(identity(q), (packed_size(q), rows.size))
+        out[rows] = _densities(model, self.held, rows, np.zeros((q, rows.size)), prior)
+        return out
+
+
+def _densities(model: LinearGaussian, held: Listed, rows: Index, mean: Array, covariance: Array) -> Array:
+    """Sums over the cells of some rows, whose latents are N(mean, covariance): (rows,)."""
+    where, which = held.of_rows(rows)
+    W, s2 = model.loadings.T, float(model.noise_variance)
+    table, total = doubled_sides(outer_products(W)), np.zeros(rows.size)
+    for begin in range(0, where.size, CHUNK):
+        at, i = where[begin : begin + CHUNK], which[begin : begin + CHUNK]
+        j = held.columns[at]
+        fitted = model.mean[j] + np.einsum("qc,qc->c", mean[:, i], W[:, j])
+        noise = s2 if held.precision is None else s2 / held.precision[at]
+        variance = noise + np.einsum("pc,pc->c", covariance[:, i], table[:, j])
+        value = np.square(held.values[at] - fitted) / variance + np.log(variance) + LOG_2PI
+        total += np.bincount(i, -0.5 * value, rows.size)
+    return total
+
+
+def _without(block: Block, cells: Listed, out: Any) -> Block:
+    """The block with some of its observed cells missing."""
+    if not block.is_sparse:
+        values = np.array(block.values)
+        values[cells.rows[out], cells.columns[out]] = np.nan
+        return replace(block, values=values)
+    kept = cells.take(~out)
+    values = sparse.csr_array((kept.values, kept.columns, kept.pointers), shape=kept.shape)
+    return replace(block, values=values, precision=kept.precision)
+
+
+FOLDS = 5
+LOOSE = 0.02
+"""Log-likelihood, in nats a row, that the fits to folds may leave: scores differ by more where it matters."""
+
+
+class Scores(NamedTuple):
+    """Log density of the held-out cells of every row, for 1, 2, ... components."""
+
+    rows: Array  # (m, n)
+    weight: Array  # how often each row counts: (n,)
+    cells: float  # number of held-out cells, as rows count
+
+    @property
+    def mean(self) -> Array:
+        """Log density of a cell, on average: (m,)."""
+        return self.rows @ self.weight / self.cells
+
+    def shortfall(self) -> tuple[Array, Array]:
+        """How much lower than the best mean each one is, and the standard error of that difference: (m,), (m,).
+
+        Rows are independent, their cells are not: the error is that of a sum of differences of rows.
+        """
+        w, n = self.weight, self.weight.sum()
+        difference = self.rows[self.mean.argmax()] - self.rows  # (m, n)
+        centre = difference @ w / n
+        spread = np.square(difference - centre[:, None]) @ w / max(n - 1, 1)
+        return n * centre / self.cells, np.sqrt(n * spread) / self.cells
+
+    @property
+    def choice(self) -> int:
+        """The fewest components that fall short of the best by no more than one standard error."""
+        short, error = self.shortfall()
+        return int(np.flatnonzero(short <= error)[0]) + 1
+
+
+def cross_validate(
+    block: Block,
+    largest: int,
+    rng: np.random.Generator,
+    *,
+    n_folds: int = FOLDS,
+    n_jobs: int = 1,
+    tell: Callable[[str], None] | None = None,
+) -> Scores:
+    """Fit ever more components to the cells outside of each fold, until the score has fallen twice in a row.
+
+    Every observed cell is held out once. Fits are started from those with one component less.
+    """
+    if block.is_sparse and not block.unstored_missing:
+        block = replace(block, values=table_of(block))
+    cells = Listed.of(block)
+    folds = deal(cells, n_folds, rng)
+    seeds = rng.integers(2**63, size=n_folds)
+    settings = Settings(tol=LOOSE * max(block.total_weight, 1.0), max_iter=200)
+    with one_blas_thread():
+        hold = partial(_hold_out, block, cells, folds, largest, settings)
+        held = list(map_blocks(hold, list(enumerate(seeds)), n_jobs))
+        models: list[LinearGaussian | None] = [None] * n_folds
+        scores: list[Array] = []
+        while len(scores) < largest and not _has_fallen(scores, block.weights):
+            grown = list(map_blocks(_grown, list(zip(held, models, strict=True)), n_jobs))
+            models = [model for model, _ in grown]
+            scores.append(np.sum([score for _, score in grown], axis=0))
+            if tell is not None:
+                tell(f"cv: {len(scores)} components")
+    counted = sum(float(block.weights[fold.held.rows].sum()) for fold in held)
+    return Scores(np.array(scores), block.weights, counted)
+
+
+def _hold_out(
+    block: Block, cells: Listed, folds: Index, largest: int, settings: Settings, which: tuple[int, int]
+) -> Fold:
+    fold, seed = which
+    try:
+        return Fold.of(block, cells, folds == fold, largest, settings, np.random.default_rng(seed))
+    except NothingToLearnError as error:
+        msg = (
+            f"cross-validation needs rows from which a model can be learned after a part of their cells was "
+            f"held out; of {cells.rows.size} cells too few are left.\nHint: n_components='bic', or a number."
+        )
+        raise DataError(msg) from error
+
+
+def _grown(work: tuple[Fold, LinearGaussian | None]) -> tuple[LinearGaussian, Array]:
+    fold, before = work
+    model = fold.grown(before)
+    return model, fold.score(model)
+
+
+def _has_fallen(scores: list[Array], weight: Array) -> bool:
+    """Were the last ones all worse than one before?"""
+    means = [float(score @ weight) for score in scores]
+    return len(means) > PATIENCE and int(np.argmax(means)) < len(means) - PATIENCE

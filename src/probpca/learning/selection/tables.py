@@ -1,0 +1,62 @@
+"""The table that criteria look at: all rows in memory, or a sample of them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from probpca.blocks import Block
+from probpca.blocks.block import dense_values, joined
+from probpca.errors import DataError
+from probpca.learning.missing.fit import SAMPLE_CELLS, SAMPLE_ROWS
+from probpca.sources.memory import InMemory, held
+from probpca.statistics import Distinct
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from probpca.sources import Source
+    from probpca.typing import Array
+
+
+LARGEST_TABLE = 2**28
+"""Cells of a sparse matrix, zeros counted, up to which it is spread out."""
+
+
+class AtHand(NamedTuple):
+    """Rows in memory, and what to say of them if they are not all."""
+
+    source: InMemory
+    whole: bool
+
+    @property
+    def block(self) -> Block:
+        """All of them in one."""
+        return self.source.block
+
+    def told(self, rule: str) -> str:
+        """A rule, and on what rows it was tried."""
+        return rule if self.whole else f"{rule}, in a sample of {self.block.total_weight:,.0f} rows"
+
+
+def at_hand(source: Source, rng: np.random.Generator) -> AtHand:
+    """The rows of a source in one block; of rows that are not at hand, and can be read again, a sample."""
+    if isinstance(source, InMemory):
+        return AtHand(source, whole=True)
+    if source.in_memory or not source.repeatable:
+        return AtHand(InMemory(joined(held(source)), source.n_jobs), whole=True)
+    size = max(SAMPLE_CELLS // source.n_features, SAMPLE_ROWS)
+    drawn = source.fold(partial(Distinct.of, size, int(rng.integers(2**63))))
+    block = Block(drawn.rows, drawn.weight)
+    return AtHand(InMemory(block, source.n_jobs), whole=len(drawn.rows) < size)
+
+
+def table_of(block: Block) -> Array:
+    """The cells as a dense table, missing ones NaN: (n, d)."""
+    if block.is_sparse and block.n_rows * block.n_features > LARGEST_TABLE:
+        msg = (
+            f"every cell of {block.n_rows:,} x {block.n_features:,} is looked at, those that are not stored too: "
+            f"at most {LARGEST_TABLE:,} can be.\nHint: pass some of the rows, or n_components='bic'."
+        )
+        raise DataError(msg)
+    return dense_values(block)

@@ -1,0 +1,1 @@
+"""Learning from batches of rows that are read once."""

@@ -1,0 +1,201 @@
+"""What rows that come in batches have said so far, and the model that follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, Self, final
+
+import numpy as np
+
+from probpca.blocks import Block
+from probpca.errors import DataError
+from probpca.learning.complete.bias_correction import without_bias
+from probpca.learning.complete.closed_form import LARGEST_BY_BIC, from_spectrum
+from probpca.learning.complete.dense import top_of_factor
+from probpca.learning.complete.spectrum import Spectrum, resolution_of_squares
+from probpca.learning.components import given_count, is_by_rows
+from probpca.learning.fit import fit_ppca, fit_standardized
+from probpca.learning.result import Status
+from probpca.sources import open_source
+from probpca.statistics import Moments, Sketch
+
+if TYPE_CHECKING:
+    from probpca.learning.components import Components
+    from probpca.learning.result import FitResult, Settings
+    from probpca.typing import Array
+
+LARGEST_SCATTER = 2000
+"""Features up to which a scatter matrix is kept; beyond, a sketch of it."""
+
+
+SPARE_ROWS = 2
+"""Rows that are needed beyond one for each component: for the mean, and for the noise."""
+
+
+class Stream(Protocol):
+    """The state of a stream; it never changes, each batch makes a new one."""
+
+    @property
+    def weight(self) -> float:
+        """Number of rows so far, as they count."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """Number of rows that have come."""
+        ...
+
+    def absorb(self, block: Block, half_life: float | None) -> Stream:
+        """The state after some more rows."""
+        ...
+
+    def merge(self, other: Self) -> Self:
+        """The state after the rows of both."""
+        ...
+
+    def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
+        """The model of the rows so far."""
+        ...
+
+
+def needed_rows(n_components: Any) -> int:
+    """Rows without which there is no model; a rule finds one component at least."""
+    return (given_count(n_components) or 1) + SPARE_ROWS
+
+
+def check_half_life(half_life: float | None, n_components: Any) -> None:
+    r"""Raise ``DataError`` if too few rows ever count at a time.
+
+    Weights that fall by a factor r from row to row are worth
+    :math:`(\sum w)^2 / \sum w^2 = (1 + r) / (1 - r)` equal ones.
+    """
+    if half_life is None:
+        return
+    needed = needed_rows(n_components)
+    shortest = np.log(2) / np.log((needed + 1) / (needed - 1))
+    if half_life < shortest:
+        worth = 1 / np.tanh(np.log(2) / (2 * half_life))
+        fewer = ", or fewer components" if needed > SPARE_ROWS + 1 else ""
+        msg = (
+            f"with half_life={half_life:g} the rows are never worth more than {worth:.3g} equal ones; "
+            f"{needed} are needed for {needed - SPARE_ROWS} component(s).\n"
+            f"Hint: half_life={np.ceil(1000 * shortest) / 1000:g} or longer{fewer}."
+        )
+        raise DataError(msg)
+
+
+def fade(block: Block, half_life: float | None) -> tuple[Block, float]:
+    """Rows with weights that halve every ``half_life`` rows before the last; and the share that older rows keep."""
+    if half_life is None:
+        return block, 1.0
+    w = block.weights
+    later = w.sum() - np.cumsum(w)  # how many rows have come since
+    faded = w * np.exp2(-later / half_life)
+    return replace(block, weight=faded), float(np.exp2(-w.sum() / half_life))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Summed:
+    """Complete rows of moderate width: their moments say all."""
+
+    moments: Moments
+    standardize: bool = False
+
+    @property
+    def weight(self) -> float:
+        """Number of rows so far."""
+        return self.moments.weight
+
+    @property
+    def count(self) -> int:
+        """Number of rows that have come."""
+        return self.moments.count
+
+    def absorb(self, block: Block, half_life: float | None) -> Summed:
+        """Add the moments of a batch."""
+        block, share = fade(block, half_life)
+        return replace(self, moments=self.moments.faded(share).merge(Moments.of(block)))
+
+    def merge(self, other: Summed) -> Summed:
+        """Add the moments of another stream."""
+        return replace(self, moments=self.moments.merge(other.moments))
+
+    def rows(self, mean: Array) -> Block:
+        """A few rows with this scatter about a mean: complete data are worth no more than them to any solver."""
+        values, axes = np.linalg.eigh(self.moments.covariance)
+        kept = values > 1e-15 * max(values[-1], 0.0)
+        spread = (np.sqrt(values[kept] * kept.sum()) * axes[:, kept]).T
+        rows = np.vstack([mean + spread, mean - spread]) if kept.any() else np.vstack([mean, mean])
+        return Block(rows, np.full(len(rows), self.weight / len(rows)))
+
+    def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
+        """Fit these few rows, about zero, where they have all their digits."""
+        block = self.rows(np.zeros_like(self.moments.mean))
+        fit = fit_standardized if self.standardize else fit_ppca
+        result = fit(open_source(block.values, weight=block.weight), n_components, settings, rng)
+        model = replace(result.model, mean=result.model.mean + self.moments.mean)
+        return result._replace(weight=self.weight, model=model)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Sketched:
+    """Complete rows with many columns: the leading directions of their scatter."""
+
+    sketch: Sketch
+
+    @property
+    def weight(self) -> float:
+        """Number of rows so far."""
+        return self.sketch.weight
+
+    @property
+    def count(self) -> int:
+        """Number of rows that have come."""
+        return self.sketch.count
+
+    @property
+    def error(self) -> float:
+        """No variance along an axis is further below the true one than this."""
+        return self.sketch.lost / max(self.weight, 1e-300)
+
+    def absorb(self, block: Block, half_life: float | None) -> Sketched:
+        """Add the rows of a batch."""
+        block, share = fade(block, half_life)
+        return Sketched(self.sketch.faded(share).merge(Sketch.of(self.sketch.size, block)))
+
+    def merge(self, other: Sketched) -> Sketched:
+        """Add the rows of another stream."""
+        return Sketched(self.sketch.merge(other.sketch))
+
+    def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:  # noqa: ARG002
+        """The closed form for the eigenvalues that the sketch has."""
+        sketch, n = self.sketch, self.weight
+        values, axes = top_of_factor(sketch.factor)
+        values = values / n
+        resolution = resolution_of_squares(values)
+        spectrum = Spectrum(n, sketch.count, sketch.mean, values, axes, sketch.dropped / n, resolution)
+        result = from_spectrum(spectrum, n_components)
+        result = without_bias(result) if settings.bias_correction else result
+        return result if sketch.lost == 0 else result._replace(status=Status.SKETCHED)
+
+
+def begin(d: int, n_components: Any, *, standardize: bool) -> Stream:
+    """The state before the first row."""
+    if is_by_rows(n_components):
+        msg = (
+            f"n_components={n_components!r} looks at rows again and again; partial_fit keeps sums of them.\n"
+            "Hint: n_components='bic', or fit."
+        )
+        raise DataError(msg)
+    if d <= LARGEST_SCATTER:
+        return Summed(Moments(0.0, np.zeros(d), np.zeros((d, d)), 0), standardize)
+    if standardize:
+        msg = f"standardize=True takes batches of up to {LARGEST_SCATTER} columns; got {d}.\nHint: scale the batches."
+        raise DataError(msg)
+    if n_components in ("evidence", "gavish_donoho"):
+        msg = f"n_components={n_components!r} takes batches of up to {LARGEST_SCATTER} columns; got {d}.\nHint: 'bic'."
+        raise DataError(msg)
+    q = given_count(n_components) or LARGEST_BY_BIC
+    return Sketched(Sketch(4 * q + 56, 0.0, np.zeros(d), np.empty((0, d)), 0.0, 0.0, 0))

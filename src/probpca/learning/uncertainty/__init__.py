@@ -1,0 +1,1 @@
+"""Uncertainty of fitted parameters: asymptotic, bootstrap and draws."""

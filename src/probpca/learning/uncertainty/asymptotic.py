@@ -1,0 +1,115 @@
+"""Standard errors of complete rows by large-sample theory: no resampling, no rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from probpca.errors import DataError
+from probpca.learning.uncertainty.estimate import Estimate, ParameterUncertainty
+
+if TYPE_CHECKING:
+    from probpca.models import LinearGaussian
+    from probpca.typing import Array
+
+ROWS_PER_FEATURE = 2
+"""Rows for each feature below which the formulas are called into question; see the measured coverage."""
+COMFORTABLE = 5
+"""Rows for each feature from which on nobody need resample them for the sake of the formulas."""
+
+
+class Bias(NamedTuple):
+    """How much too large estimates are on average."""
+
+    explained_variance: Array  # (q,)
+    noise_variance: float
+
+
+def asymptotic_uncertainty(model: LinearGaussian, weight: float, *, corrected: bool = False) -> ParameterUncertainty:
+    r"""Standard errors of a fit to ``weight`` complete rows, if they follow the model.
+
+    With :math:`\lambda_j` the variances along the axes :math:`u_j`,
+
+    .. math::
+        \operatorname{sd}(\lambda_j) = \lambda_j \sqrt{2/n}, \qquad
+        \operatorname{sd}(\sigma^2) = \sigma^2 \sqrt{2 / (n (d - q))}, \qquad
+        \operatorname{Cov}(\mu) = C / n, \\
+        \operatorname{Cov}(u_j) = \frac{\lambda_j}{n} \Big[ \sum_{k \le q, k \ne j}
+        \frac{\lambda_k}{(\lambda_k - \lambda_j)^2} u_k u_k^\top
+        + \frac{\sigma^2}{(\lambda_j - \sigma^2)^2} (I - U U^\top) \Big]
+
+    (Anderson 1963); only diagonals are made, in O(d q^2). Loadings are :math:`u_j` times
+    :math:`(\lambda_j - \sigma^2)^{1/2}`, two independent factors, by the delta method. Variances are corrected
+    for their bias, which grows with the number of features, unless the fit was; see ``bias_of_variances``.
+    """
+    if model.noise_variance.ndim:
+        msg = (
+            "the formulas hold for one noise variance; here each feature has its own.\n"
+            "Hint: method='bootstrap', which also counts what standardising adds."
+        )
+        raise DataError(msg)
+    axes, singular = model.principal_axes
+    sigma2, n = float(model.noise_variance), weight
+    (d, q), lam = axes.shape, singular**2 + sigma2
+    df, bias = n - 1, Bias(np.zeros(q), 0.0) if corrected else bias_of_variances(lam, sigma2, n, d)
+    sd_lam, sd_noise = lam * np.sqrt(2 / n), sigma2 * np.sqrt(2 / (n * (d - q)))
+    turning = axis_variances(axes, lam, sigma2, n)  # (d, q)
+    scaling = _scale_variances(singular**2, sd_lam**2 + sd_noise**2)  # (q,)
+    loadings = np.sqrt(turning * singular**2 + axes**2 * scaling)
+    centre = np.sqrt(model.covariance.diag() / n)
+    return ParameterUncertainty(
+        "asymptotic",
+        Estimate(lam, sd_lam, df, bias.explained_variance, positive=True),
+        Estimate(np.asarray(sigma2), np.asarray(sd_noise), df, bias.noise_variance, positive=True),
+        Estimate(model.principal().loadings, loadings, df),
+        Estimate(axes.T, np.sqrt(turning).T, df),
+        Estimate(model.mean, centre, df),
+        note=_note(n, d),
+    )
+
+
+def axis_variances(axes: Array, lam: Array, sigma2: float, n: float) -> Array:
+    """Variances of the entries of principal axes, the diagonals of Cov(u_j): (d, q).
+
+    Entries of a unit vector are never more uncertain than by 1, however close two variances are.
+    """
+    gap = lam[:, None] - lam
+    np.fill_diagonal(gap, np.inf)  # an axis does not turn towards itself
+    noise_gap = lam - sigma2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        within = np.square(axes) @ (lam[:, None] / np.square(gap))
+        outside = np.maximum(1 - np.square(axes).sum(axis=1), 0.0)[:, None] * (sigma2 / np.square(noise_gap))
+        variances = lam / n * (within + outside)
+    return np.where(variances < 1, variances, 1.0)
+
+
+def bias_of_variances(lam: Array, sigma2: float, n: float, d: int) -> Bias:
+    r"""How much too large the variances of n rows are on average, to first order.
+
+    .. math::
+        b(\lambda_j) = \frac{\lambda_j}{n} \Big[ \frac{(d - q) \sigma^2}{\lambda_j - \sigma^2} - 1 \Big], \qquad
+        b(\sigma^2) = -\frac{\sigma^2}{n} \Big[ 1 + \sum_j \frac{\lambda_j}{\lambda_j - \sigma^2} \Big]
+
+    The largest eigenvalues take from the noise what happens to point their way (Lawley 1956). His terms for
+    pairs of components are left out: they sum to nothing and mislead where two variances are close.
+    """
+    q = lam.size
+    # Closer to the noise than this, a component cannot be told from it.
+    gap = np.maximum(lam - sigma2, sigma2 * np.sqrt((d - q) / n))
+    above = lam / n * ((d - q) * sigma2 / gap - 1)
+    return Bias(np.minimum(above, lam - sigma2), -sigma2 / n * (1 + float((lam / gap).sum())))
+
+
+def _scale_variances(signal: Array, variance: Array) -> Array:
+    """Variances of sqrt(a), given those of a: the delta method, up to where a is no larger than its error."""
+    return np.divide(variance, np.maximum(4 * signal, np.sqrt(variance)))
+
+
+def _note(n: float, d: int) -> str:
+    if n >= ROWS_PER_FEATURE * d:
+        return ""
+    return (
+        f"{n:,.0f} rows for {d:,} features: the formulas are for many rows to a feature. "
+        "method='bootstrap' does without them."
+    )

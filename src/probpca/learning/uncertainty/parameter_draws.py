@@ -1,0 +1,170 @@
+"""Draws of the parameters: refits of resampled rows, for multiple imputation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Self, final
+
+import numpy as np
+
+from probpca.blocks import Block, observe
+from probpca.blocks.block import joined
+from probpca.errors import DataError
+from probpca.learning.em.m_step import EM
+from probpca.learning.loop import Monitor, iterate_accelerated
+from probpca.models import LinearGaussian
+from probpca.sources import scaled
+from probpca.sources.local import map_blocks, one_blas_thread
+from probpca.sources.memory import held
+from probpca.statistics import Columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from probpca.learning.loop import Iterated
+    from probpca.sources import Source
+    from probpca.typing import Array
+
+from typing import TYPE_CHECKING, cast
+
+from probpca.errors import SourceError
+from probpca.sources.memory import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from probpca.blocks import Observed
+    from probpca.sources import Source
+    from probpca.typing import Array
+
+NATS, STEPS = 0.05, 30
+"""How far a resampled fit goes: what is left is small beside what resampling moves."""
+LEAST_FREE = 0.1
+"""Share of the residual cells that counts as free however many parameters there are."""
+
+
+def noise_inflation(cells: float, rows: float, d: int, q: int) -> float:
+    """What the noise variance of maximum likelihood is to be multiplied with.
+
+    Residuals of complete rows have (n - q - 1)(d - q) degrees of freedom, not n (d - q): a loading and
+    a mean were fitted to each feature. With missing cells their number stands for n d.
+    """
+    residual = max(cells - rows * q, LEAST_FREE * cells)
+    free = max(residual - (q + 1) * (d - q), LEAST_FREE * residual)
+    return residual / free
+
+
+def require_rows_in_memory(source: Source) -> None:
+    """Raise ``SourceError`` unless parameters can be drawn from these rows."""
+    if not source.in_memory:
+        msg = "parameters are drawn from rows held in memory; these are read in batches.\nHint: pass one matrix."
+        raise SourceError(msg)
+
+
+def draw_parameters(
+    source: Source, model: LinearGaussian, inflation: float, seeds: Sequence[int]
+) -> list[LinearGaussian]:
+    """Draw models that the rows could have led to as well: fits to resampled rows, begun at ``model``.
+
+    The noise variance is held at its value corrected for degrees of freedom: fits to resampled rows
+    would make it smaller still, and intervals too narrow. Each seed makes one draw, whatever the others are.
+    """
+    require_rows_in_memory(source)
+    unit = np.sqrt(model.noise_variance)
+    source = scaled(source, np.broadcast_to(1 / unit, (model.n_features,)))
+    start = model.rescale(1 / unit)
+    start = LinearGaussian(start.mean, start.loadings, np.asarray(inflation))
+    rows = cast("Kept", source.keep(partial(observe, centre=start.mean)))
+    with one_blas_thread():
+        models = list(map_blocks(partial(_resampled_fit, rows.blocks, start), list(seeds), rows.n_jobs))
+    return [drawn.rescale(unit) for drawn in models]
+
+
+def _resampled_fit(blocks: list[Observed], start: LinearGaussian, seed: int) -> LinearGaussian:
+    """Fit to rows drawn with replacement: frequencies as weights."""
+    weights = [_weight_of_rows(block) for block in blocks]
+    counts = frequencies(np.concatenate(weights), np.random.default_rng(seed))
+    cuts = np.cumsum([weight.size for weight in weights])[:-1]
+    drawn = [block.reweighted(count) for block, count in zip(blocks, np.split(counts, cuts), strict=True)]
+    noise = float(start.noise_variance)
+    rows = Kept(drawn, start.n_features)
+    return warm_fit(rows, start, EM(noise, noise=noise), Monitor(NATS, STEPS)).state
+
+
+def _weight_of_rows(block: Observed) -> Array:
+    """Weights of all rows of a block; those with nothing observed are out of the game."""
+    weight = np.zeros(block.n_rows)
+    for part in block.parts:
+        weight[part.rows] = part.weight
+    return weight
+
+
+TRIES = 100
+
+
+def frequencies(weight: Array, rng: np.random.Generator) -> Array:
+    """How often each row is drawn, if as many are drawn with replacement as the weights count: (n,)."""
+    total = weight.sum()
+    return rng.multinomial(max(round(total), 1), weight / total).astype(np.float64)
+
+
+def warm_fit(rows: Source, start: LinearGaussian, em: EM, monitor: Monitor) -> Iterated[LinearGaussian]:
+    """Accelerated EM on prepared rows, from a model that is nearly theirs."""
+    return iterate_accelerated(partial(em.step, source=rows), start, monitor, em.floor)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Rows at hand, some of which will be taken."""
+
+    blocks: tuple[Block, ...]
+    weight: Array  # (n,)
+    n: float  # how many rows with something observed they count for
+    cells: float  # how many observed cells
+    complete: bool
+
+    @classmethod
+    def of(cls, source: Source) -> Self:
+        """Look at the rows of a source once."""
+        blocks = tuple(held(source))
+        weight = np.concatenate([block.weights for block in blocks])
+        n = float(weight.sum())
+        if all(block.is_complete for block in blocks):
+            return cls(blocks, weight, n, n * source.n_features, complete=True)
+        columns = source.fold(Columns.of)
+        return cls(blocks, weight, columns.rows, float(columns.observed.sum()), complete=False)
+
+    def require_enough(self, q: int) -> None:
+        """Raise ``DataError`` if resamples would have too few distinct rows for so many components."""
+        needed, count = 2 * (q + 2), min(float(np.count_nonzero(self.weight)), self.n)
+        if count < needed:
+            msg = (
+                f"resampling with {q} components needs at least {needed} rows; got {count:.6g}, as weights count them."
+            )
+            raise DataError(msg)
+
+    def resampled(self, q: int, rng: np.random.Generator) -> Block:
+        """Rows drawn with replacement, each kept once with its frequency."""
+        counts = self._enough_frequencies(q + 2, rng)  # q components would explain fewer completely
+        cuts = np.cumsum([block.n_rows for block in self.blocks])[:-1]
+        parts = [_some(block, count) for block, count in zip(self.blocks, np.split(counts, cuts), strict=True)]
+        return joined(parts)
+
+    def _enough_frequencies(self, needed: int, rng: np.random.Generator) -> Array:
+        for _ in range(TRIES):
+            counts = frequencies(self.weight, rng)
+            if np.count_nonzero(counts) >= needed:
+                return counts
+        msg = f"resamples need {needed} different rows, and have fewer: a few rows have nearly all of the weight."
+        raise DataError(msg)
+
+
+def _some(block: Block, counts: Array) -> Block:
+    """The rows that were drawn."""
+    present = np.flatnonzero(counts)
+    precision = block.precision
+    if precision is not None:
+        precision = precision[np.repeat(counts > 0, np.diff(block.values.indptr)) if block.is_sparse else present]
+    return Block(block.values[present], counts[present], precision, block.unstored_missing)

@@ -1,0 +1,112 @@
+"""One file, arrays and a little JSON inside; reading it never runs code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from probpca.atomic_write import appearing
+from probpca.errors import FileFormatError, ProbpcaError
+from probpca.models.belief import ParameterBelief
+from probpca.models.gaussian import Gaussian
+from probpca.models.linear_gaussian import LinearGaussian
+from probpca.models.state_space import StateSpace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SCHEMA_VERSION = 1
+MODEL_FIELDS = ("mean", "loadings", "noise_variance")
+DYNAMICS_FIELDS = ("transition", "process_noise", "input_loadings")
+
+
+def write_record(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+    """Write arrays and a JSON header to ``path``, all or nothing."""
+    path = Path(path)
+    text = json.dumps({"format": "probpca", "schema": SCHEMA_VERSION, **header})
+    with appearing(path) as part, part.open("xb") as file:
+        np.savez_compressed(file, header=np.array(text), **arrays)
+
+
+def read_record(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read what ``write_record`` wrote; anything else is a ``FileFormatError`` that says why."""
+    try:
+        # Opened here because numpy leaves the file open when it finds a broken archive.
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except (FileNotFoundError, PermissionError):
+        raise
+    except Exception as error:  # damaged bytes fail in any way: in zip, in zlib, in numpy's headers
+        msg = f"{path} cannot be read as a probpca file ({error}).\nHint: it may be cut short; write it again."
+        raise FileFormatError(msg) from error
+    try:
+        header = json.loads(str(arrays.pop("header")))
+        known = header["format"] == "probpca" and isinstance(header["schema"], int)
+    except (KeyError, TypeError, ValueError):
+        known = False
+    if not known:
+        msg = f"{path} was not written by probpca: it has no probpca header."
+        raise FileFormatError(msg)
+    if header["schema"] > SCHEMA_VERSION:
+        msg = (
+            f"{path} has schema {header['schema']}; this version reads up to {SCHEMA_VERSION}.\nHint: upgrade probpca."
+        )
+        raise FileFormatError(msg)
+    return header, arrays
+
+
+def model_from_arrays(path: str | Path, arrays: Mapping[str, Any]) -> LinearGaussian:
+    """Build the model from stored arrays, or say which of them is wrong."""
+    try:
+        return LinearGaussian(*(arrays[name] for name in MODEL_FIELDS))
+    except (KeyError, ProbpcaError, TypeError, ValueError) as error:
+        msg = f"{path} holds no valid model: {error}"
+        raise FileFormatError(msg) from error
+
+
+def belief_from_arrays(path: str | Path, arrays: Mapping[str, Any]) -> ParameterBelief:
+    """Build what is believed about a model from stored arrays, or say what is wrong with them."""
+    centre = model_from_arrays(path, arrays)
+    try:
+        return ParameterBelief(centre, arrays["spread"], arrays["precision"])
+    except (KeyError, ProbpcaError, TypeError, ValueError) as error:
+        msg = f"{path} holds no valid model: {error}"
+        raise FileFormatError(msg) from error
+
+
+def belief_arrays(belief: ParameterBelief) -> dict[str, Any]:
+    """The arrays that make up a belief, by name."""
+    return {**model_arrays(belief.centre), "spread": belief.spread, "precision": belief.precision}
+
+
+def model_arrays(model: LinearGaussian) -> dict[str, Any]:
+    """The arrays that make up a model, by name."""
+    return {name: getattr(model, name) for name in MODEL_FIELDS}
+
+
+def save_model(model: LinearGaussian | StateSpace, path: str | Path) -> None:
+    """Write a model to one file (npz with a schema version)."""
+    if isinstance(model, LinearGaussian):
+        write_record(path, {"kind": "LinearGaussian"}, model_arrays(model))
+        return
+    dynamics = {name: getattr(model, name) for name in DYNAMICS_FIELDS if getattr(model, name) is not None}
+    start = {"initial_mean": model.initial.mean, "initial_covariance": model.initial.covariance}
+    write_record(path, {"kind": "StateSpace"}, {**model_arrays(model.emission), **dynamics, **start})
+
+
+def load_model(path: str | Path) -> LinearGaussian | StateSpace:
+    """Read a model written by ``save_model``; a foreign or damaged file is a ``FileFormatError``."""
+    header, arrays = read_record(path)
+    emission = model_from_arrays(path, arrays)
+    if header.get("kind") != "StateSpace":
+        return emission
+    try:
+        initial = Gaussian(arrays["initial_mean"], arrays["initial_covariance"])
+        transition, process_noise = arrays["transition"], arrays["process_noise"]
+        return StateSpace(initial, transition, process_noise, emission, arrays.get("input_loadings"))
+    except (KeyError, ProbpcaError, TypeError, ValueError) as error:
+        msg = f"{path} holds no valid model: {error}"
+        raise FileFormatError(msg) from error

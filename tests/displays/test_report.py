@@ -1,0 +1,368 @@
+"""The report holds the answers of the estimator, all of its text stays text, and it needs no network."""
+
+import re
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from html_pages import EVIL, bits, loads_nothing, numbers, read
+from oracles import spiked_rows
+from probpca import PPCA, BayesianPCA, DataError, LinearDynamicalSystem, ShapeError, SourceError, report
+from probpca.pages import report as home, report as report_rows
+from probpca.pages.page import counted, packed
+from probpca.pages.report import choose_rows, probability, share
+from probpca.pages.report_charts import charts
+
+N, D, Q = 60, 8, 3
+
+
+@pytest.fixture
+def _without_vega(monkeypatch):
+    """To put Vega and charts together takes seconds, and most tests do not look at them."""
+    monkeypatch.setattr(home, "drawing_script", lambda: "window.vegaEmbed = null;")
+    monkeypatch.setattr(home, "charts", lambda *_: {})
+
+
+quick = pytest.mark.usefixtures("_without_vega")
+
+
+@pytest.fixture
+def x():
+    rng = np.random.default_rng(3)
+    rows = spiked_rows(rng, N, D, Q, noise=0.2) * np.arange(1, D + 1) + 100
+    rows[rng.random(rows.shape) < 0.1] = np.nan
+    rows[4, 2] += 60
+    return rows
+
+
+@pytest.fixture
+def fitted(x):
+    return PPCA(Q, random_state=0).fit(x)
+
+
+@pytest.mark.parametrize("kind", [PPCA, BayesianPCA])
+@quick
+def test_its_numbers_are_the_answers_of_the_estimator(kind, x, tmp_path):
+    fitted = kind(Q, random_state=0).fit(x)
+    data = read(report(fitted, x, tmp_path / "page.html")).data()
+    found, belief = fitted.outliers(x), fitted.posterior(x)
+    values, std = fitted.impute(x, return_std=True)
+    mean, scale = np.array(data["mean"]), np.array(data["scale"])
+    close = {"rtol": 2e-5, "atol": 1e-9}
+    assert_allclose(mean, fitted.mean_)
+    assert_allclose(scale, np.sqrt(np.diag(fitted.get_covariance())))
+    assert_allclose(mean + scale * numbers(data["values"], N, D), values, atol=1e-4 * scale.max())
+    missing = bits(data["missing"], N, D)
+    assert_array_equal(missing, np.isnan(x))
+    assert_allclose(numbers(data["std"], -1), (std / scale)[missing], **close)
+    low, _ = fitted.impute_interval(x)
+    assert_allclose((values - data["width"] * std)[missing], low[missing])
+    q = fitted.n_components_
+    assert_allclose(numbers(data["latent"], N, q), belief.mean, **close)
+    lower = np.tril_indices(q)
+    assert_allclose(numbers(data["covariance"], N, -1), belief.covariance[:, lower[0], lower[1]], **close)
+    for name, field in [
+        ("distance", found.distance),
+        ("inside", found.latent_distance),
+        ("outside", found.residual_distance),
+        ("p", found.p_value),
+        ("log10p", found.log10_p_value),
+        ("insideP", found.latent_p_value),
+        ("outsideP", found.residual_p_value),
+    ]:
+        assert_allclose(data[name], field, rtol=1e-6, err_msg=name)
+    assert_allclose(numbers(data["contributions"], N, D), found.contributions, **close)
+    assert_allclose(numbers(data["scores"], N, D), found.cell_scores, **close)
+    assert_allclose(data["ratio"], fitted.explained_variance_ratio_)
+
+
+@quick
+def test_complete_rows_share_one_covariance(tmp_path):
+    x = spiked_rows(np.random.default_rng(0), N, D, Q, noise=0.1)
+    fitted = PPCA(Q).fit(x)
+    data = read(report(fitted, x, tmp_path / "page.html")).data()
+    wanted = fitted.posterior(x).covariance[0][np.tril_indices(Q)]
+    assert_allclose(numbers(data["covariance"], -1), wanted, rtol=1e-5, atol=1e-12)
+    assert not bits(data["missing"], N, D).any()
+
+
+@quick
+def test_it_says_in_words_what_was_fitted(fitted, x, tmp_path):
+    words = " ".join(" ".join(read(report(fitted, x, tmp_path / "page.html", title="Of mice")).words).split())
+    found = fitted.outliers(x)
+    assert "Of mice" in words
+    assert f"PPCA explains {D} columns by {Q} components" in words
+    assert f"{np.isnan(x).sum()} of {N * D} cells are missing" in words
+    assert share(float(fitted.explained_variance_ratio_.sum())) in words
+    assert f"{(found.p_value < 0.01).sum()} row" in words
+    assert fitted.status_.value in words
+    assert f"{fitted.noise_variance_:.4g}" in words
+    assert probability(found.log10_p_value.min()) in words
+
+
+@quick
+def test_the_most_unusual_row_is_the_first_to_be_seen(fitted, x, tmp_path):
+    page = read(report(fitted, x, tmp_path / "page.html"))
+    buttons = [attrs["data-row"] for tag, attrs in page.tags if tag == "button" and "data-row" in attrs]
+    order = np.argsort(fitted.outliers(x).log10_p_value, kind="stable")
+    assert [int(row) for row in buttons] == order[:15].tolist()
+    assert page.data()["first"] == order[0] == 4
+
+
+@quick
+def test_a_fit_that_has_not_converged_is_told(x, tmp_path):
+    with pytest.warns(UserWarning, match="max_iter"):
+        fitted = PPCA(Q, max_iter=1, tol=1e-9, random_state=0).fit(x)
+    words = " ".join(read(report(fitted, x, tmp_path / "page.html")).words)
+    assert "did not end well" in words
+    assert "has not converged" in words
+
+
+@quick
+def test_there_is_always_something_to_look_at_next(tmp_path):
+    plain = np.linspace(-1.7, 1.7, N)[:, None] + np.random.default_rng(1).uniform(-0.1, 0.1, (N, D))
+    flat, steep = np.column_stack([plain, np.full(N, 4.0)]), plain * np.geomspace(1, 100, D)
+    found = []
+    for x in (plain, flat, steep):
+        words = " ".join(read(report(PPCA(1).fit(x), x, tmp_path / "page.html")).words)
+        found.append([said in words for said in ("Nothing stands out", "1 column has one value only", "tenfold")])
+    assert found[0] == [True, False, False]
+    assert found[1] == [False, True, False]
+    assert found[2][0] is False
+    assert found[2][2] is True
+
+
+@quick
+def test_columns_of_any_size_have_a_report(x, tmp_path):
+    x = x * 10.0 ** np.linspace(-60, 60, D)
+    fitted = PPCA(2, standardize=True, random_state=0).fit(x)
+    data = read(report(fitted, x, tmp_path / "page.html")).data()
+    values = np.array(data["mean"]) + np.array(data["scale"]) * numbers(data["values"], N, D)
+    seen = ~np.isnan(x) & (np.abs(numbers(data["values"], N, D)) > 1e-3)
+    assert_allclose(values[seen], x[seen], rtol=1e-3)
+
+
+@quick
+def test_one_component_an_empty_row_and_an_empty_column(x, tmp_path):
+    x[7], x[:, 5] = np.nan, np.nan
+    with pytest.warns(UserWarning, match="nothing was observed"):
+        fitted = PPCA(1, random_state=0).fit(x)
+    page = read(report(fitted, x, tmp_path / "page.html"))
+    assert np.isinf(numbers(page.data()["std"], -1)).any()
+    assert "1 column had no value at all" in " ".join(page.words)
+
+
+@quick
+@pytest.mark.parametrize("made", [pd.DataFrame, lambda values, columns: pl.DataFrame(values, schema=columns)])
+def test_dataframes_bring_their_names(made, x, tmp_path):
+    frame = made(x, columns=[f"c{j}" for j in range(D)])
+    fitted = PPCA(Q, random_state=0).fit(frame).set_output(transform="pandas")
+    data = read(report(fitted, frame, tmp_path / "page.html")).data()
+    assert data["features"] == [f"c{j}" for j in range(D)]
+    assert data["names"] == [None] * N
+    assert data["rows"] == list(range(N))
+
+
+@quick
+def test_rows_of_pandas_bring_theirs(fitted, x, tmp_path):
+    frame = pd.DataFrame(x, index=[f"r{i}" for i in range(N)])
+    assert read(report(fitted, frame, tmp_path / "page.html")).data()["names"][3] == "r3"
+
+
+@quick
+def test_what_a_sparse_matrix_does_not_store_may_be_missing(x, tmp_path):
+    table = sparse.csr_matrix(np.nan_to_num(x))
+    fitted = PPCA(Q, missing="unstored", random_state=0).fit(table)
+    data = read(report(fitted, table, tmp_path / "page.html")).data()
+    assert_array_equal(bits(data["missing"], N, D), np.isnan(x))
+
+
+def test_of_many_rows_the_most_unusual_and_some_others_are_shown():
+    log10_p = -np.random.default_rng(0).exponential(size=20_000)
+    shown = choose_rows(log10_p, 50)
+    assert shown.size == 5_000
+    assert (np.diff(shown) > 0).all()
+    assert np.isin(np.argsort(log10_p)[:2_500], shown).all()
+    assert np.median(log10_p[shown]) > np.sort(log10_p)[2_500]
+    assert choose_rows(log10_p, 1_000).size == 300
+    assert choose_rows(log10_p, 10**6).size == 50
+    assert_array_equal(choose_rows(log10_p[:5_000], 50), np.arange(5_000))
+
+
+@quick
+def test_the_page_says_that_it_shows_a_sample(fitted, x, tmp_path, monkeypatch):
+    monkeypatch.setattr(report_rows, "MOST_ROWS", 40)
+    page = read(report(fitted, x, tmp_path / "page.html", labels=[f"r{i}" for i in range(N)]))
+    data = page.data()
+    assert "This page shows 40 of the 60 rows" in " ".join(page.words)
+    assert data["names"] == [f"r{i}" for i in data["rows"]]
+    assert data["rows"][data["first"]] == 4
+    assert_allclose(data["distance"], fitted.outliers(x).distance[data["rows"]], rtol=1e-6)
+
+
+@quick
+@pytest.mark.parametrize(
+    "made",
+    [pd.DataFrame, pl.DataFrame, lambda x: pl.DataFrame(x).to_arrow(), sparse.csr_array, np.ndarray.tolist],
+    ids=["pandas", "polars", "pyarrow", "sparse", "list"],
+)
+def test_a_sample_is_taken_of_any_kind_of_table(made, tmp_path, monkeypatch):
+    monkeypatch.setattr(report_rows, "MOST_ROWS", 40)
+    x = spiked_rows(np.random.default_rng(1), N, D, Q, noise=0.1)
+    table = made(x)
+    fitted = PPCA(Q).fit(table)
+    data = read(report(fitted, table, tmp_path / "page.html")).data()
+    assert_allclose(numbers(data["latent"], 40, Q), fitted.posterior(table).mean[data["rows"]], rtol=1e-4, atol=1e-6)
+
+
+@quick
+def test_names_and_titles_stay_text(x, tmp_path):
+    x = np.nan_to_num(x, nan=100.0)
+    fitted = PPCA(Q).fit(x)
+    labels = [EVIL[i % len(EVIL)] for i in range(N)]
+    plain = read(report(fitted, x, tmp_path / "plain.html", labels=["a"] * N))
+    for title in EVIL:
+        place = report(fitted, x, tmp_path / "evil.html", labels=labels, feature_names=EVIL, title=title)
+        page = read(place)
+        assert [tag for tag, _ in page.tags] == [tag for tag, _ in plain.tags]
+        loads_nothing(place)
+    data = page.data()
+    assert data["names"] == [label or None for label in labels]
+    assert data["features"] == [name or "(column 6)" for name in EVIL]
+    assert "\u2028" not in place.read_text(encoding="utf-8").split('id="data"')[1].split("</script>")[0]
+
+
+@pytest.mark.parametrize("labels", [None, ["a"] * N])
+def test_the_number_of_a_row_stands_beside_its_name(fitted, x, tmp_path, labels):
+    place = report(fitted, x, tmp_path / "page.html", labels=labels)
+    table = place.read_text(encoding="utf-8").split('id="unusual"')[1].split("</table>")[0]
+    head, body = table.split("</thead>")
+    assert ("number</th>" in head) is (labels is not None)
+    assert len(re.findall("<t[hd]", body.split("</tr>")[0])) == len(re.findall("<t[hd] ", head))
+
+
+@pytest.mark.parametrize("q", [1, 2, 12, 13, 70])
+def test_components_are_numbered_by_whole_numbers(q):
+    drawn = charts(np.linspace(3.0, 1.0, q), np.full(q, 0.9 / q), 0.1, 80, 10)
+    assert list(drawn) == ["scree", "latent", "distances", "cells", "causes"]
+    (axis,) = [
+        layer["encoding"]["x"]["axis"] for layer in drawn["scree"]["layer"] if "axis" in layer["encoding"].get("x", {})
+    ]
+    ticks = axis["values"]
+    assert ticks[0] == 1
+    assert set(ticks) <= set(range(1, q + 1))
+    assert len(set(np.diff(ticks))) <= 1
+    assert min(q, 6) <= len(ticks) <= 12
+
+
+def test_it_is_small_and_loads_nothing(tmp_path):
+    rng = np.random.default_rng(0)
+    x = spiked_rows(rng, 2_000, 50, 6, noise=0.3)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    place = report(PPCA(6, random_state=0).fit(x), x, tmp_path / "page.html")
+    assert 1_000_000 < place.stat().st_size < 3_000_000
+    loads_nothing(place)
+    assert read(place).count("script") == 3
+
+
+@quick
+def test_only_the_scripts_of_the_page_may_run(fitted, x, tmp_path):
+    text = report(fitted, x, tmp_path / "page.html").read_text(encoding="utf-8")
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)[1]
+    assert policy.count("sha256-") == 2
+    assert "unsafe-eval" not in policy
+    assert "unsafe-inline" not in policy.split("style-src")[0]
+
+
+@quick
+def test_a_file_is_replaced_and_nothing_else_is_left(fitted, x, tmp_path):
+    place = tmp_path / "page.html"
+    place.write_text("old")
+    assert report(fitted, x, str(place)) == place
+    assert place.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert list(tmp_path.iterdir()) == [place]
+
+
+@quick
+def test_what_cannot_be_shown_is_refused_in_words(fitted, x, tmp_path):
+    place = tmp_path / "page.html"
+    with pytest.raises(ShapeError, match="labels must be 60 names; got 2"):
+        report(fitted, x, place, labels=["a", "b"])
+    with pytest.raises(ShapeError, match="feature_names must be 8 names; got 1"):
+        report(fitted, x, place, feature_names=["a"])
+    with pytest.raises(ShapeError, match="8 columns, as the fit had; got 5"):
+        report(fitted, x[:, :5], place)
+    with pytest.raises(ShapeError, match="at least one row"):
+        report(fitted, x[:0], place)
+    with pytest.raises(DataError, match="before its fit"):
+        report(PPCA(2), x, place)
+    with pytest.raises(DataError, match="got Pipeline"):
+        report(make_pipeline(StandardScaler(), PPCA(2)), x, place)
+    with pytest.raises(DataError, match="got LinearDynamicalSystem"):
+        report(LinearDynamicalSystem(1, max_iter=5, tol=1e6, random_state=0).fit(x), x, place)
+    with pytest.raises(SourceError, match="a table in memory"):
+        report(fitted, "rows.csv", place)
+    with pytest.raises(SourceError, match="there is no folder"):
+        report(fitted, x, tmp_path / "nowhere" / "page.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("absent", ["altair", "vl_convert"])
+def test_without_altair_it_says_what_to_install(absent, fitted, x, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, absent, None)
+    with pytest.raises(ImportError, match=r"pip install 'probpca\[report\]'"):
+        report(fitted, x, tmp_path / "page.html")
+
+
+def test_packed_numbers_keep_nearly_five_digits():
+    values = np.random.default_rng(0).standard_normal(1_000) * 10.0 ** np.linspace(-30, 30, 1_000)
+    assert_allclose(numbers(packed(values), -1), values, rtol=2e-5)
+    odd = np.array([0.0, np.inf, -np.inf, np.nan, 1e300])
+    assert_array_equal(numbers(packed(odd), -1), [0.0, np.inf, -np.inf, np.nan, np.inf])
+
+
+def test_words_for_numbers():
+    assert [counted(1, "row"), counted(1200, "row")] == ["1 row", "1,200 rows"]
+    assert [share(0.0), share(1e-6), share(0.25), share(0.99999), share(1.0)] == [
+        "0.0 %",
+        "less than 0.1 %",
+        "25.0 %",
+        "more than 99.9 %",
+        "100.0 %",
+    ]
+    assert probability(np.log10(0.031)) == "0.031"
+    assert probability(-100.5) == "3.2 \u00d7 10⁻¹⁰¹"
+    assert probability(np.log10(9.99e-8)) == "1.0 \u00d7 10⁻⁷"
+
+
+@quick
+def test_what_was_never_observed_is_not_said_to_have_an_interval(fitted, x, tmp_path):
+    said, exception = "every filling has a 95 % interval", "but for columns of which nothing was ever observed"
+    words = " ".join(" ".join(read(report(fitted, x, tmp_path / "page.html")).words).split())
+    assert f"{said}." in words
+    assert exception not in words
+    x[:, 3] = np.nan
+    with pytest.warns(UserWarning, match="nothing was observed of 1 of 8 columns"):
+        empty = PPCA(Q, random_state=0).fit(x)
+    words = " ".join(" ".join(read(report(empty, x, tmp_path / "page.html")).words).split())
+    assert f"{said}, {exception}." in words
+    assert "had no value at all in the fit" in words
+
+
+@quick
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_fit_without_noise_is_not_told_to_go_on(x, tmp_path):
+    few = np.nan_to_num(x[:4])
+    fitted = PPCA(3).fit(few)
+    words = " ".join(" ".join(read(report(fitted, few, tmp_path / "page.html")).words).split())
+    assert fitted.status_.value in words
+    assert "use fewer of them, or more rows" in words
+    assert "converged" not in words
+    assert "Nothing stands out" not in words

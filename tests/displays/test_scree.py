@@ -1,0 +1,190 @@
+"""The scree shows what the fit holds."""
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from oracles import spiked_rows
+from probpca import PPCA, BayesianPCA, DataError, ScreeDisplay, ShapeError, select_n_components
+from probpca.displays.axes import THRESHOLD
+from probpca.learning.selection.criteria import n_parameters
+from probpca.learning.uncertainty.asymptotic import asymptotic_uncertainty
+
+
+@pytest.fixture(scope="module")
+def x():
+    return spiked_rows(np.random.default_rng(2), 60, 7, 2, noise=0.1)
+
+
+@pytest.fixture(scope="module")
+def ppca(x):
+    return PPCA(n_components=4).fit(x)
+
+
+def words(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def test_variances_and_noise_are_those_of_the_fit(ppca):
+    display = ScreeDisplay.from_estimator(ppca)
+    assert_array_equal(display.explained_variance, ppca.explained_variance_)
+    assert_array_equal(display.explained_variance_ratio, ppca.explained_variance_ratio_)
+    assert display.noise_variance == ppca.noise_variance_
+    assert_allclose(display.line_.get_ydata(), ppca.explained_variance_)
+    assert_allclose(display.line_.get_xdata(), [1, 2, 3, 4])
+    assert_allclose(display.noise_.get_ydata(), ppca.noise_variance_)
+    display.figure_.canvas.draw()
+
+
+def test_shares_are_written_together(ppca):
+    display = ScreeDisplay.from_estimator(ppca)
+    together = 100 * ppca.explained_variance_ratio_.cumsum()
+    assert f"{together[0]:.0f} % of all" in words(display.ax_)
+
+
+def test_intervals_are_those_of_the_uncertainty(ppca):
+    sure = asymptotic_uncertainty(ppca.model_, ppca.n_samples_)
+    display = ScreeDisplay.from_estimator(ppca, uncertainty=sure, level=0.8)
+    low, high = sure.explained_variance.interval(0.8)
+    (bars,) = display.ax_.collections
+    drawn = np.array(bars.get_segments())[:, :, 1]
+    assert_allclose(drawn, np.column_stack([low, high]))
+
+
+def test_uncertainty_of_another_fit_is_refused(ppca, x):
+    other = PPCA(n_components=2).fit(x)
+    with pytest.raises(ShapeError, match="of 2 components; the estimator has 4"):
+        ScreeDisplay.from_estimator(ppca, uncertainty=asymptotic_uncertainty(other.model_, other.n_samples_))
+
+
+def test_choices_of_criteria_are_marked_where_they_are(ppca, x):
+    found = select_n_components(x, ["bic", "parallel"], random_state=0)
+    display = ScreeDisplay.from_estimator(ppca, selection=found)
+    assert display.choices == found.choices
+    upright = {line.get_xdata()[0] for line in display.ax_.lines if line.get_xdata()[0] == line.get_xdata()[-1]}
+    assert upright == set(found.choices.values())
+    assert any("bic" in text for text in words(display.ax_))
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_what_a_component_has_above_its_noise_is_its_loadings(x, standardize):
+    units = np.geomspace(1, 1e3, 7)  # in which columns are told
+    ppca = PPCA(n_components=2, standardize=standardize).fit(x * units)
+    display = ScreeDisplay.from_estimator(ppca)
+    above = display.explained_variance - display.noise_variance
+    assert_allclose(above, np.square(ppca.loadings_).sum(axis=0))
+
+
+def test_where_features_have_noise_of_their_own_so_have_components(x):
+    ppca = PPCA(n_components=3, standardize=True).fit(x * np.geomspace(1, 1e3, 7))
+    display = ScreeDisplay.from_estimator(ppca)
+    lines = np.array(display.noise_.get_segments())
+    assert_allclose(lines[:, :, 1], np.column_stack([display.noise_variance] * 2))
+    assert_allclose(lines[:, :, 0].mean(axis=1), [1, 2, 3])
+    assert not any("%" in text for text in words(display.ax_))  # of what has several units there are no shares
+
+
+def test_curves_rise_and_fall_as_scores_do_and_are_ringed_where_they_choose(ppca, x):
+    found = select_n_components(x, random_state=0)
+    display = ScreeDisplay.from_estimator(ppca, selection=found)
+    below = display.axes_[1]
+    assert [curve.get_label() for curve in display.curves_] == [c.name for c in found.criteria if c.score.size]
+    for curve in display.curves_:
+        criterion = found[curve.get_label()]
+        counts, at = curve.get_data()
+        scores = criterion.score[: counts.size]
+        assert_array_equal(counts, criterion.n_components[: counts.size])
+        assert_array_equal(np.argsort(at), np.argsort(scores))
+        assert ((at >= 0) & (at <= 1)).all()
+        if not criterion.in_nats:
+            assert_array_equal(at > THRESHOLD, scores > 1)
+        ring = below.lines[below.lines.index(curve) + 1]
+        assert_array_equal(ring.get_data(), [[criterion.choice], at[counts == criterion.choice]])
+    display.figure_.canvas.draw()
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_an_exact_fit_has_its_bic_as_if_that_had_been_asked(x, standardize):
+    own = ScreeDisplay.from_estimator(PPCA(n_components=5, standardize=standardize).fit(x)).selection["bic"]
+    fits = [PPCA(n_components=q, standardize=standardize).fit(x) for q in range(1, 6)]
+    asked = [fit.log_likelihood_ - n_parameters(7, fit.n_components_) * np.log(60) / 2 for fit in fits]
+    assert_allclose(own.score, asked)
+    assert own.choice == (None if np.argmax(asked) == 4 else np.argmax(asked) + 1)
+
+
+def test_a_choice_at_the_end_is_claimed_only_by_who_looked_further():
+    rows = spiked_rows(np.random.default_rng(2), 60, 9, 4)
+    by_bic, given, few = PPCA().fit(rows), PPCA(n_components=4).fit(rows), PPCA(n_components=3).fit(rows)
+    assert ScreeDisplay.from_estimator(by_bic).choices == {"bic": 4}
+    assert ScreeDisplay.from_estimator(given).choices == ScreeDisplay.from_estimator(few).choices == {}
+
+
+def test_other_fits_have_no_curve(x):
+    holed = np.where(np.random.default_rng(0).random(x.shape) < 0.1, np.nan, x)
+    for fit in (
+        PPCA(n_components=4, random_state=0).fit(holed),
+        PPCA(n_components=4, bias_correction=True).fit(x),
+        BayesianPCA(n_components=4, random_state=0).fit(x),
+    ):
+        assert ScreeDisplay.from_estimator(fit).curves_ == []
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("scale", ["log", "linear"])
+def test_components_are_counted_in_whole_numbers(x, count, scale):
+    display = ScreeDisplay.from_estimator(PPCA(n_components=count).fit(x), scale=scale)
+    for ax in display.axes_:
+        low, high = ax.get_xlim()
+        assert [tick for tick in ax.get_xticks() if low <= tick <= high] == list(range(1, count + 1))
+
+
+def test_one_component_is_enough(x):
+    display = ScreeDisplay.from_estimator(PPCA(n_components=1).fit(x), scale="linear")
+    assert display.ax_.get_yscale() == "linear"
+    display.figure_.canvas.draw()
+
+
+def test_many_components_are_drawn_without_percentages():
+    x = np.random.default_rng(0).standard_normal((60, 30))
+    display = ScreeDisplay.from_estimator(PPCA(n_components=20).fit(x))
+    assert not any("%" in text for text in words(display.ax_))
+
+
+def test_the_given_axes_are_used(ppca):
+    figure, axes = plt.subplots(1, 2)
+    display = ScreeDisplay.from_estimator(ppca, ax=axes[1])
+    assert display.ax_ is axes[1]
+    assert display.figure_ is figure
+    assert not axes[0].has_data()
+    assert not display.curves_  # there is no room for them
+
+
+def test_curves_find_a_place_in_given_axes(ppca, x):
+    found = select_n_components(x, "bic")
+    figure, axes = plt.subplots(2, 2)
+    display = ScreeDisplay.from_estimator(ppca, selection=found, ax=axes[:, 0])
+    assert list(display.axes_) == list(axes[:, 0])
+    assert_array_equal(*(ax.get_xlim() for ax in display.axes_))
+    cut = ScreeDisplay.from_estimator(ppca, selection=found, ax=axes[1, 1])
+    box = axes[1, 1].get_position()
+    assert all(box.x0 - 1e-9 <= ax.get_position().x0 and ax.get_position().y1 <= box.y1 + 1e-9 for ax in cut.axes_)
+    figure.canvas.draw()
+
+
+def test_settings_of_matplotlib_are_left_alone(ppca):
+    before = dict(mpl.rcParams)
+    ScreeDisplay.from_estimator(ppca)
+    assert dict(mpl.rcParams) == before
+
+
+def test_a_fit_is_needed():
+    with pytest.raises(DataError, match=r"ScreeDisplay shows a fitted estimator; got PPCA\(\) before its fit.\nHint"):
+        ScreeDisplay.from_estimator(PPCA())
+
+
+def test_without_matplotlib_it_is_said_what_to_install(ppca, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"pip install 'probpca\[plot\]'"):
+        ScreeDisplay.from_estimator(ppca)
