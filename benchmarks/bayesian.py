@@ -33,11 +33,14 @@ from complete import OUT, best_of, peak_memory
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from threadpoolctl import threadpool_limits
 
-from probpca import PPCA, BayesianPCA, LinearGaussian, ParameterBelief, load_fertility, open_source
+from probpca import PPCA, BayesianPCA
 from probpca.blocks import observe
+from probpca.datasets import load_fertility
 from probpca.learning.bayesian.fit import divergence
 from probpca.learning.em.e_step import expect_believed
 from probpca.linalg.packed import pack
+from probpca.models import LinearGaussian, ParameterBelief
+from probpca.sources import open_source
 
 STORE = OUT / "bayesian.json"
 PEER = "vbpca-py==0.5.0"

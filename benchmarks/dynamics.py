@@ -21,10 +21,11 @@ from pykalman import KalmanFilter
 from scipy.linalg import solve_discrete_lyapunov
 from statsmodels.tsa.statespace.kalman_smoother import KalmanSmoother
 
-from probpca import Gaussian, LinearGaussian, StateSpace, sample_series, series_log_likelihood, smooth
 from probpca.blocks import as_sequences
+from probpca.inference import sample_series, series_log_likelihood, smooth
 from probpca.learning.dynamics.em import SeriesEM
 from probpca.learning.dynamics.structure import Structure
+from probpca.models import Gaussian, LinearGaussian, StateSpace
 from probpca.sources.local import one_blas_thread
 
 jax.config.update("jax_enable_x64", True)

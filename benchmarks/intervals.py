@@ -22,7 +22,8 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import norm, t as student
 
-from probpca import PPCA, pool
+from probpca import PPCA
+from probpca.inference import pool
 from probpca.inference.imputation import impute_with_doubt
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks"

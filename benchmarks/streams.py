@@ -26,8 +26,9 @@ from sklearn.decomposition import IncrementalPCA
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from probpca import PPCA, open_source
+from probpca import PPCA
 from probpca.learning import Settings, fit_ppca
+from probpca.sources import open_source
 from probpca.statistics import Sum
 
 STORE = OUT / "streams.json"

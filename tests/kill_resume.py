@@ -16,10 +16,12 @@ from unittest.mock import patch
 
 import numpy as np
 
-from probpca import LinearGaussian, Settings, fit_ppca, open_source, sample
+from probpca.inference import sample
+from probpca.learning import Settings, fit_ppca
 from probpca.learning.missing import fit as missing
+from probpca.models import LinearGaussian
 from probpca.models.serialization import read_record
-from probpca.sources import npy
+from probpca.sources import npy, open_source
 
 N, D, Q = 3000, 6, 2
 ROWS_READ_AT_ONCE, ROWS_TO_BEGIN_WITH = 500, 60

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import block_diag
 from scipy.stats import multivariate_normal
 
-from probpca import Gaussian, LinearGaussian, StateSpace
+from probpca.models import Gaussian, LinearGaussian, StateSpace
 
 MONTE_CARLO = 6
 """Standard errors that a fair sample stays within, for all practical purposes."""

@@ -13,7 +13,8 @@ mpl.rcParams.update({"svg.hashsalt": "probpca", "font.size": 9, "axes.spines.top
 import matplotlib.pyplot as plt  # noqa: E402
 from sklearn.datasets import load_wine  # noqa: E402
 
-from probpca import PPCA, LoadingsDisplay, SelectionDisplay, load_fertility  # noqa: E402
+from probpca import PPCA, LoadingsDisplay, SelectionDisplay  # noqa: E402
+from probpca.datasets import load_fertility  # noqa: E402
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -8,7 +8,8 @@ better fit, on a logarithmic axis. After a few steps EM has gained nearly everyt
 
 import matplotlib.pyplot as plt
 
-from probpca import PPCA, ConvergenceDisplay, load_fertility
+from probpca import PPCA, ConvergenceDisplay
+from probpca.datasets import load_fertility
 
 X = load_fertility().values
 quick = PPCA(n_components=3, tol=1e-6, random_state=0).fit(X)

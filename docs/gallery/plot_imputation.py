@@ -6,7 +6,8 @@ Each panel is a country of which few years were recorded. The model has seen how
 other years, and says how sure it is: intervals are narrow between recorded years and wide before the first.
 """
 
-from probpca import PPCA, ImputationDisplay, load_fertility
+from probpca import PPCA, ImputationDisplay
+from probpca.datasets import load_fertility
 
 table = load_fertility()
 ppca = PPCA(n_components=3, random_state=0).fit(table.values)

@@ -7,7 +7,8 @@ equally well: the small ellipse at the lower left is the region of each. Hollow 
 regions of their own; of nine countries nothing was recorded, and all that is known of them is the prior.
 """
 
-from probpca import PPCA, LatentDisplay, load_fertility
+from probpca import PPCA, LatentDisplay
+from probpca.datasets import load_fertility
 
 table = load_fertility()
 ppca = PPCA(n_components=2, random_state=0).fit(table.values)

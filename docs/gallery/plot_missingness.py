@@ -8,7 +8,8 @@ woman by country and year, of the countries whose record is not complete.
 
 import numpy as np
 
-from probpca import MissingnessDisplay, load_fertility
+from probpca import MissingnessDisplay
+from probpca.datasets import load_fertility
 
 table = load_fertility()
 some = np.isnan(table.values).any(axis=1)

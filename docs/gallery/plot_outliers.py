@@ -7,7 +7,8 @@ make (above). Dashed lines are limits that a row of the model exceeds with proba
 years fewer things are known; they are drawn where a complete one would be that is as improbable.
 """
 
-from probpca import PPCA, OutlierDisplay, load_fertility
+from probpca import PPCA, OutlierDisplay
+from probpca.datasets import load_fertility
 
 table = load_fertility()
 ppca = PPCA(n_components=3, random_state=0).fit(table.values)

@@ -10,7 +10,8 @@ from playwright.sync_api import sync_playwright
 from sklearn.datasets import load_digits, load_wine
 
 from html_pages import EVIL
-from probpca import PPCA, explorer, load_fertility, report
+from probpca import PPCA, explorer, report
+from probpca.datasets import load_fertility
 
 SIZE = {"width": 1240, "height": 900}
 

@@ -9,7 +9,8 @@ import numpy as np
 from playwright.sync_api import sync_playwright
 from sklearn.datasets import load_digits, load_wine
 
-from probpca import PPCA, explorer, load_fertility, report
+from probpca import PPCA, explorer, report
+from probpca.datasets import load_fertility
 
 FERTILITY, WINE, DIGITS = load_fertility(), load_wine(), load_digits()
 

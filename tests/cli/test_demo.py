@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from probpca import PPCA, load_fertility
+from probpca import PPCA
 from probpca.cli import story
 from probpca.cli.commands.demo import COMMANDS, SOME
 from probpca.cli.main import main
+from probpca.datasets import load_fertility
 
 FILES = {"fertility.csv", "complete.csv", "series.csv", "model.npz", "completed.csv", "report.html", "explorer.html"}
 

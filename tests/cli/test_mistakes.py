@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from probpca import LinearGaussian, save_model
 from probpca.cli import survey
 from probpca.cli.main import main
 from probpca.learning.progress import ProgressBar
+from probpca.models import LinearGaussian, save_model
 
 BAD = {
     "gone.csv": (None, "there is no file gone.csv."),

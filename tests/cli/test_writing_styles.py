@@ -12,8 +12,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import feather, parquet
 
-from probpca import open_source
 from probpca.cli.main import told
+from probpca.sources import open_source
 from probpca.sources.arrow import damaged
 from probpca.sources.arrow_columns import columns_of
 from probpca.sources.arrow_tables import with_columns

@@ -7,7 +7,8 @@ from threading import Barrier
 import numpy as np
 from numpy.testing import assert_allclose
 
-from probpca import PPCA, open_source
+from probpca import PPCA
+from probpca.sources import open_source
 from probpca.sources.local import one_blas_thread, resolve_jobs
 from probpca.statistics import Spread
 

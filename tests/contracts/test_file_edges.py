@@ -14,7 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import parquet as pq
 
 from oracles import spiked_rows
-from probpca import PPCA, DataError, ShapeError, SourceError, open_source
+from probpca import PPCA, DataError, ShapeError, SourceError
+from probpca.sources import open_source
 from probpca.sources.writing import write_rows
 from probpca.statistics import Moments
 

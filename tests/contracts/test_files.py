@@ -10,8 +10,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import parquet as pq
 
-from probpca import PPCA, DataError, ShapeError, SourceError, open_source
-from probpca.sources import arrow_text
+from probpca import PPCA, DataError, ShapeError, SourceError
+from probpca.sources import arrow_text, open_source
 from probpca.statistics import Moments
 
 N, D = 4000, 5

@@ -10,7 +10,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
-from probpca import DataError, ShapeError, SourceError, open_source
+from probpca import DataError, ShapeError, SourceError
+from probpca.sources import open_source
 from probpca.sources.local import resolve_jobs
 from probpca.statistics import Moments
 
@@ -126,7 +127,7 @@ def test_a_forked_child_can_fold():
     script = """
         import os
         import numpy as np
-        from probpca import open_source
+        from probpca.sources import open_source
         from probpca.statistics import Moments
 
         rows = np.random.default_rng(0).standard_normal((40_000, 4))

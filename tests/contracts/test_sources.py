@@ -11,12 +11,12 @@ from pyarrow import csv, feather as pa_feather, parquet as pq
 from scipy import sparse
 
 from oracles import dense_log_likelihood, dense_posterior, random_model
-from probpca import open_source, outliers
 from probpca.blocks import Block
+from probpca.inference import outliers
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.posteriors import posterior_mean
 from probpca.learning.em.e_step import expect
-from probpca.sources import scaled
+from probpca.sources import open_source, scaled
 from probpca.statistics import Moments, Root, Spread, Stack
 
 N, D, Q = 20_000, 6, 2  # several blocks a source

@@ -7,9 +7,10 @@ import pytest
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
-from probpca import PPCA, DataError, LinearGaussian, LoadingsDisplay, ShapeError
+from probpca import PPCA, DataError, LoadingsDisplay, ShapeError
 from probpca.displays.loadings_display import SURE, UNSURE, Loadings
 from probpca.learning.uncertainty.asymptotic import asymptotic_uncertainty
+from probpca.models import LinearGaussian
 
 
 @pytest.fixture

@@ -9,13 +9,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-from probpca import PPCA, DataError, ShapeError, SourceError, open_source, outliers
+from probpca import PPCA, DataError, ShapeError, SourceError
 from probpca.blocks import Block, observe
+from probpca.inference import outliers
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.posteriors import posterior_mean
 from probpca.learning.em.e_step import expect
 from probpca.models import LinearGaussian
-from probpca.sources import scaled
+from probpca.sources import open_source, scaled
 from probpca.sources.dask import is_dask, open_dask
 from probpca.sources.local import resolve_jobs
 from probpca.statistics import Moments, Root, Spread, Stack

@@ -10,12 +10,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-from probpca import PPCA, DataError, ShapeError, open_source, outliers
+from probpca import PPCA, DataError, ShapeError
 from probpca.blocks import Block, observe
+from probpca.inference import outliers
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.posteriors import posterior_mean
 from probpca.learning.em.e_step import expect
 from probpca.models import LinearGaussian
+from probpca.sources import open_source
 from probpca.sources.spark import is_spark, open_spark
 from probpca.statistics import Moments
 

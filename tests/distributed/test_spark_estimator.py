@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from probpca import PPCA, DataError, open_source
+from probpca import PPCA, DataError
 from probpca.inference.posteriors import posterior_mean
 from probpca.learning import Status
+from probpca.sources import open_source
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pandas")

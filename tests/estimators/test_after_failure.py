@@ -7,7 +7,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from oracles import closed_form_oracle, spiked_rows
-from probpca import PPCA, DataError, Settings, ShapeError, SourceError, outliers
+from probpca import PPCA, DataError, ShapeError, SourceError
+from probpca.inference import outliers
+from probpca.learning import Settings
 from probpca.learning.complete import krylov
 
 

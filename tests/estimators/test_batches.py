@@ -10,9 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from oracles import spiked_rows
-from probpca import PPCA, ShapeError, SourceError, open_source
+from probpca import PPCA, ShapeError, SourceError
 from probpca.learning.complete.closed_form import from_spectrum
 from probpca.learning.complete.spectrum import Spectrum
+from probpca.sources import open_source
 from probpca.sources.opening import kind_of
 from probpca.statistics import Moments
 

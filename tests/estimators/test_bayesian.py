@@ -29,22 +29,13 @@ from oracles import (
     punched,
     spiked_rows,
 )
-from probpca import (
-    PPCA,
-    BayesianPCA,
-    DataError,
-    FileFormatError,
-    Gaussian,
-    LinearGaussian,
-    ProbpcaError,
-    ShapeError,
-    SourceError,
-    Status,
-    open_source,
-)
+from probpca import PPCA, BayesianPCA, DataError, FileFormatError, ProbpcaError, ShapeError, SourceError
 from probpca.inference.imputation import impute_with_doubt
+from probpca.learning import Status
 from probpca.linalg.packed import unpack
+from probpca.models import Gaussian, LinearGaussian
 from probpca.models.serialization import write_record
+from probpca.sources import open_source
 
 NAMES = ["height", "width", "depth", "mass", "age", "price"]
 STREAMS = {"partial_fit", "set_partial_fit_request", "merge", "sketch_error_"}

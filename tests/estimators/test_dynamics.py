@@ -15,17 +15,8 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oracles import dense_covariance, punched, random_system
-from probpca import (
-    DataError,
-    LinearDynamicalSystem,
-    ShapeError,
-    filter_states,
-    impute_series,
-    innovations,
-    sample_series,
-    series_log_likelihood,
-    smooth,
-)
+from probpca import DataError, LinearDynamicalSystem, ShapeError
+from probpca.inference import filter_states, impute_series, innovations, sample_series, series_log_likelihood, smooth
 
 NAMES = ["height", "width", "depth", "mass"]
 NAN = np.nan

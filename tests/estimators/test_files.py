@@ -10,7 +10,8 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from oracles import spiked_rows
-from probpca import PPCA, FileFormatError, save_model
+from probpca import PPCA, FileFormatError
+from probpca.models import save_model
 from probpca.models.serialization import write_record
 
 NAMES = ["a", "b", "c", "d", "e"]

@@ -25,8 +25,9 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oracles import dense_condition, dense_covariance, spiked_rows
-from probpca import PPCA, DataError, Gaussian, PPCAImputer, ProbpcaError, ShapeError
+from probpca import PPCA, DataError, PPCAImputer, ProbpcaError, ShapeError
 from probpca.estimators import imputer as module
+from probpca.models import Gaussian
 
 NAMES = ["height", "width", "depth", "mass", "age", "price"]
 

@@ -15,8 +15,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from oracles import assert_within_errors, dense_condition, dense_covariance, spiked_rows
-from probpca import PPCA, DataError, Gaussian, ShapeError, SourceError, open_source, pool
+from probpca import PPCA, DataError, ShapeError, SourceError
+from probpca.inference import pool
 from probpca.inference.imputation import impute_with_doubt
+from probpca.models import Gaussian
+from probpca.sources import open_source
 
 NAMES = ["height", "width", "depth", "mass", "age", "price"]
 MANY = 150

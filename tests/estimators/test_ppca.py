@@ -10,7 +10,9 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from oracles import closed_form_oracle, dense_condition, dense_joint, dense_posterior, spiked_rows
-from probpca import PPCA, Gaussian, open_source
+from probpca import PPCA
+from probpca.models import Gaussian
+from probpca.sources import open_source
 
 NAMES = ["height", "width", "depth", "mass", "age", "price"]
 

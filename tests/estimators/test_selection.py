@@ -6,7 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from oracles import closed_form_oracle, spiked_rows
-from probpca import PPCA, DataError, PPCAImputer, Selection, ShapeError, select_n_components
+from probpca import PPCA, DataError, PPCAImputer, ShapeError, select_n_components
+from probpca.learning import Selection
 from probpca.learning.components import RULES
 from probpca.learning.selection.result import agreement_of
 

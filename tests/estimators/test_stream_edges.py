@@ -7,8 +7,10 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from oracles import dense_observed_log_likelihood, largest_fall, punched, spiked_rows, spiked_rows_with_holes
-from probpca import PPCA, DataError, ProbpcaError, Settings, fit_ppca, open_source
+from probpca import PPCA, DataError, ProbpcaError
+from probpca.learning import Settings, fit_ppca
 from probpca.learning.missing.fit import Steps
+from probpca.sources import open_source
 
 
 def aged(n, h):

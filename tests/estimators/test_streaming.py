@@ -12,7 +12,8 @@ from sklearn.decomposition import PCA, IncrementalPCA
 from sklearn.exceptions import NotFittedError
 
 from oracles import closed_form_oracle, dense_covariance, dense_log_likelihood, spiked_rows, spiked_rows_with_holes
-from probpca import PPCA, DataError, Status
+from probpca import PPCA, DataError
+from probpca.learning import Status
 from probpca.learning.streaming import exact as streams
 from probpca.learning.streaming.exact import Sketched, Summed
 from probpca.sources.local import one_blas_thread

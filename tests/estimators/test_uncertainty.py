@@ -8,7 +8,8 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from oracles import spiked_rows
-from probpca import PPCA, DataError, ParameterUncertainty, ShapeError, SourceError
+from probpca import PPCA, DataError, ShapeError, SourceError
+from probpca.learning import ParameterUncertainty
 
 FEW = 12
 """Draws that are enough to see that there are some."""

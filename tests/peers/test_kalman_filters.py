@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles import dense_series, punched, random_system
-from probpca import Gaussian, LinearGaussian, StateSpace, filter_states, series_log_likelihood, smooth
+from probpca.inference import filter_states, series_log_likelihood, smooth
+from probpca.models import Gaussian, LinearGaussian, StateSpace
 
 NEAR = {"rtol": 1e-8, "atol": 1e-8}
 

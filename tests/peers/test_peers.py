@@ -8,7 +8,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles import spiked_rows
-from probpca import PPCA, LinearGaussian, impute, log_likelihood
+from probpca import PPCA
+from probpca.inference import impute, log_likelihood
+from probpca.models import LinearGaussian
 
 PCAMETHODS = """
 suppressMessages(library(pcaMethods))

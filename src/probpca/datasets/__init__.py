@@ -34,7 +34,7 @@ def load_fertility() -> Fertility:
 
     Examples
     --------
-    >>> from probpca import load_fertility
+    >>> from probpca.datasets import load_fertility
     >>> table = load_fertility()
     >>> table.values.shape, len(table.complete().countries)
     ((219, 52), 192)

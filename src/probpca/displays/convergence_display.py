@@ -39,7 +39,8 @@ class ConvergenceDisplay:
 
     Examples
     --------
-    >>> from probpca import ConvergenceDisplay, PPCA, load_fertility
+    >>> from probpca import ConvergenceDisplay, PPCA
+    >>> from probpca.datasets import load_fertility
     >>> ppca = PPCA(n_components=3, random_state=0).fit(load_fertility().values)
     >>> display = ConvergenceDisplay.from_estimator(ppca)
     >>> bool(display.trace[-1] == ppca.log_likelihood_), bool(display.gap[-1] == 0)

@@ -52,7 +52,8 @@ class ImputationDisplay:
 
     Examples
     --------
-    >>> from probpca import ImputationDisplay, PPCA, load_fertility
+    >>> from probpca import ImputationDisplay, PPCA
+    >>> from probpca.datasets import load_fertility
     >>> table = load_fertility()
     >>> ppca = PPCA(n_components=3, random_state=0).fit(table.values)
     >>> display = ImputationDisplay.from_estimator(

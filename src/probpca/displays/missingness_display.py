@@ -69,7 +69,8 @@ class MissingnessDisplay:
 
     Examples
     --------
-    >>> from probpca import MissingnessDisplay, load_fertility
+    >>> from probpca import MissingnessDisplay
+    >>> from probpca.datasets import load_fertility
     >>> table = load_fertility()
     >>> display = MissingnessDisplay.from_data(table.values, feature_names=table.years)
     >>> display.patterns[0]

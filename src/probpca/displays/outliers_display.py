@@ -66,7 +66,8 @@ class OutlierDisplay:
 
     Examples
     --------
-    >>> from probpca import OutlierDisplay, PPCA, load_fertility
+    >>> from probpca import OutlierDisplay, PPCA
+    >>> from probpca.datasets import load_fertility
     >>> table = load_fertility().complete()
     >>> ppca = PPCA(n_components=3).fit(table.values)
     >>> display = OutlierDisplay.from_estimator(ppca, table.values, names=table.countries)

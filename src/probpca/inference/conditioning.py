@@ -80,7 +80,8 @@ def condition(model: LinearGaussian, features: Any, values: Rows) -> Predictive:
     Examples
     --------
     >>> import numpy as np
-    >>> from probpca import LinearGaussian, condition
+    >>> from probpca.inference import condition
+    >>> from probpca.models import LinearGaussian
     >>> model = LinearGaussian(np.zeros(2), [[2.0], [1.0]], 0.5)
     >>> condition(model, [0], [[4.5]]).mean
     array([[2.]])

@@ -80,7 +80,8 @@ def impute(model: LinearGaussian, x: Rows) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from probpca import LinearGaussian, impute
+    >>> from probpca.inference import impute
+    >>> from probpca.models import LinearGaussian
     >>> model = LinearGaussian(np.zeros(2), [[2.0], [1.0]], 0.5)
     >>> impute(model, [[4.5, np.nan]])
     array([[4.5, 2. ]])
@@ -178,7 +179,7 @@ def pool(estimates: Any, variances: Any, df_complete: float | None = None) -> Po
 
     Examples
     --------
-    >>> from probpca import pool
+    >>> from probpca.inference import pool
     >>> pooled = pool([1.0, 1.2, 0.8], [0.1, 0.1, 0.1], df_complete=50)
     >>> round(float(pooled.estimate), 3), round(float(pooled.std_error), 3), round(float(pooled.degrees), 1)
     (1.0, 0.392, 10.8)

@@ -31,7 +31,8 @@ def log_likelihood(model: LinearGaussian, x: Rows) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from probpca import LinearGaussian, log_likelihood
+    >>> from probpca.inference import log_likelihood
+    >>> from probpca.models import LinearGaussian
     >>> model = LinearGaussian(np.zeros(2), [[1.0], [0.0]], 1.0)
     >>> log_likelihood(model, np.zeros((1, 2))).round(4)
     array([-2.1845])

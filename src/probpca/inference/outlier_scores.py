@@ -87,7 +87,8 @@ def outliers(model: LinearGaussian, x: Rows) -> Outliers:
     Examples
     --------
     >>> import numpy as np
-    >>> from probpca import LinearGaussian, outliers
+    >>> from probpca.inference import outliers
+    >>> from probpca.models import LinearGaussian
     >>> model = LinearGaussian(np.zeros(3), [[1.0], [1.0], [1.0]], 0.1)
     >>> found = outliers(model, [[1.0, 1.0, 1.0], [1.0, 1.0, -2.0]])
     >>> found.p_value.round(4)

@@ -32,7 +32,8 @@ def posterior(model: LinearGaussian, x: Rows) -> Gaussian:
     Examples
     --------
     >>> import numpy as np
-    >>> from probpca import LinearGaussian, posterior
+    >>> from probpca.inference import posterior
+    >>> from probpca.models import LinearGaussian
     >>> model = LinearGaussian(np.zeros(2), [[1.0], [0.0]], 1.0)
     >>> belief = posterior(model, [[3.0, 5.0]])
     >>> belief.mean, belief.std.round(3)

@@ -24,7 +24,8 @@ def sample(model: LinearGaussian, n: int, *, rng: np.random.Generator) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from probpca import LinearGaussian, sample
+    >>> from probpca.inference import sample
+    >>> from probpca.models import LinearGaussian
     >>> model = LinearGaussian(np.zeros(3), np.ones((3, 1)), 0.1)
     >>> sample(model, 5, rng=np.random.default_rng(0)).shape
     (5, 3)

@@ -21,7 +21,7 @@ class Gaussian:
     Examples
     --------
     >>> import numpy as np
-    >>> from probpca import Gaussian
+    >>> from probpca.models import Gaussian
     >>> Gaussian(np.zeros(2), np.diag([1.0, 4.0])).std
     array([1., 2.])
     """

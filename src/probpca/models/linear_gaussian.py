@@ -30,7 +30,7 @@ class LinearGaussian:
     Examples
     --------
     >>> import numpy as np
-    >>> from probpca import LinearGaussian
+    >>> from probpca.models import LinearGaussian
     >>> model = LinearGaussian(mean=np.zeros(3), loadings=[[2.0], [1.0], [0.0]], noise_variance=0.5)
     >>> model.n_features, model.n_components
     (3, 1)

@@ -38,7 +38,7 @@ class StateSpace:
     Examples
     --------
     >>> import numpy as np
-    >>> from probpca import Gaussian, LinearGaussian, StateSpace
+    >>> from probpca.models import Gaussian, LinearGaussian, StateSpace
     >>> emission = LinearGaussian(np.zeros(2), [[1.0], [0.5]], 0.1)
     >>> system = StateSpace(Gaussian([0.0], [[1.0]]), [[0.9]], [[0.19]], emission)
     >>> system.time_constants.round(2), system.stationary().covariance.round(3)

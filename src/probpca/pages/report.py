@@ -333,7 +333,8 @@ def report(  # noqa: PLR0913
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from probpca import PPCA, load_fertility, report
+    >>> from probpca import PPCA, report
+    >>> from probpca.datasets import load_fertility
     >>> table = load_fertility()
     >>> ppca = PPCA(n_components=3).fit(table.values)
     >>> with TemporaryDirectory() as folder:

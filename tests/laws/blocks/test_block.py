@@ -9,8 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from oracles import random_model
-from probpca import DataError, ShapeError, log_likelihood, outliers, posterior
+from probpca import DataError, ShapeError
 from probpca.blocks import Block, as_block
+from probpca.inference import log_likelihood, outliers, posterior
 from probpca.scratch import release, scratch
 
 FORMS = {

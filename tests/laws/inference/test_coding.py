@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import closed_form_oracle, dense_covariance, dense_posterior, random_model, random_rotation, spiked_rows
-from probpca import LinearGaussian, decode, encode, explained_variance, project, reconstruct
+from probpca.inference import decode, encode, explained_variance, project, reconstruct
 from probpca.inference.projection import explained_variance_ratio
+from probpca.models import LinearGaussian
 
 NEAR = {"rtol": 1e-9, "atol": 1e-12}
 

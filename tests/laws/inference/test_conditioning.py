@@ -13,7 +13,9 @@ from oracles import (
     dense_posterior,
     random_model,
 )
-from probpca import DataError, Gaussian, ShapeError, condition, joint, log_likelihood, marginal, posterior, sample
+from probpca import DataError, ShapeError
+from probpca.inference import condition, joint, log_likelihood, marginal, posterior, sample
+from probpca.models import Gaussian
 
 NEAR = {"rtol": 1e-9, "atol": 1e-12}
 CHOICES = [[0], [2, 5], [6, 0, 3], [0, 1, 2, 3, 4, 5], [-1, 2]]

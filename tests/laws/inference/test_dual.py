@@ -6,7 +6,9 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
 from oracles import random_rotation
-from probpca import DataError, LinearGaussian, ShapeError, dual_log_likelihood, log_likelihood
+from probpca import DataError, ShapeError
+from probpca.inference import dual_log_likelihood, log_likelihood
+from probpca.models import LinearGaussian
 
 
 @pytest.fixture(params=[(9, 2, 5), (4, 4, 3), (3, 5, 8)], ids=lambda sizes: "n{}q{}d{}".format(*sizes))

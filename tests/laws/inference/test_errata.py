@@ -6,7 +6,8 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
 from oracles import dense_covariance, random_model
-from probpca import Gaussian, LinearGaussian, free_energy, joint, log_likelihood, outliers, posterior
+from probpca.inference import free_energy, joint, log_likelihood, outliers, posterior
+from probpca.models import Gaussian, LinearGaussian
 
 N, D, Q, SIGMA2 = 60, 7, 3, 0.3
 

@@ -6,7 +6,8 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from oracles import dense_log_likelihood, kl_divergence, random_covariance, random_model
-from probpca import Gaussian, LinearGaussian, free_energy, log_likelihood, posterior
+from probpca.inference import free_energy, log_likelihood, posterior
+from probpca.models import Gaussian, LinearGaussian
 
 NEAR = {"rtol": 1e-9}
 

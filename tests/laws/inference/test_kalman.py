@@ -14,21 +14,13 @@ from oracles import (
     random_covariance,
     random_system,
 )
-from probpca import (
-    Gaussian,
-    LinearGaussian,
-    ShapeError,
-    StateSpace,
-    filter_states,
-    sample_series,
-    sample_trajectories,
-    series_log_likelihood,
-    smooth,
-)
+from probpca import ShapeError
 from probpca.blocks import as_sequences
+from probpca.inference import filter_states, sample_series, sample_trajectories, series_log_likelihood, smooth
 from probpca.inference.time_series import banded_smoother as trajectory, kalman, square_root_filter as recursion
 from probpca.inference.time_series.banded_smoother import IllConditionedError, Trajectory
 from probpca.inference.time_series.square_root_filter import filter_rows, smooth_filtered
+from probpca.models import Gaussian, LinearGaussian, StateSpace
 
 NAN = np.nan
 NEAR = {"rtol": 1e-10, "atol": 1e-10}

@@ -13,8 +13,9 @@ from oracles import (
     random_model,
     random_rotation,
 )
-from probpca import ShapeError, log_likelihood, sample
+from probpca import ShapeError
 from probpca.blocks import Block
+from probpca.inference import log_likelihood, sample
 
 SHAPES = [(7, 3), (4, 4), (3, 5)]
 NOISES = [0.3, "diagonal"]

@@ -20,10 +20,9 @@ from oracles import (
     punched,
     random_model,
 )
-from probpca import (
-    DataError,
-    Gaussian,
-    LinearGaussian,
+from probpca import DataError
+from probpca.blocks import Block
+from probpca.inference import (
     encode,
     explore,
     impute,
@@ -35,11 +34,11 @@ from probpca import (
     sample,
     sample_latent,
 )
-from probpca.blocks import Block
 from probpca.inference.imputation import ParameterDoubt, draw_missing, impute_with_doubt
 from probpca.learning.result import complete_information
 from probpca.learning.uncertainty.parameter_draws import noise_inflation
 from probpca.linalg.packed import pack
+from probpca.models import Gaussian, LinearGaussian
 
 NEAR = {"rtol": 1e-9, "atol": 1e-10}
 DRAWS = 20_000

@@ -19,7 +19,7 @@ from oracles import (
     random_model,
     spiked_rows,
 )
-from probpca import Gaussian
+from probpca.models import Gaussian
 
 
 def test_assert_never_falls_can_fail():

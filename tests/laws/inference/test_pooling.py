@@ -8,7 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm, t
 
 from oracles import assert_within_errors
-from probpca import DataError, ShapeError, pool
+from probpca import DataError, ShapeError
+from probpca.inference import pool
 
 # SAS/STAT User's Guide, The MIANALYZE Procedure, first example: means of oxygen intake, time and pulse of 31 runners
 # in five imputed tables, and their standard errors.

@@ -6,8 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from oracles import dense_posterior, random_model, random_rotation
-from probpca import LinearGaussian, decode, encode, posterior
+from probpca.inference import decode, encode, posterior
 from probpca.inference.posteriors import encoder, posterior_covariance, posterior_root
+from probpca.models import LinearGaussian
 
 NEAR = {"rtol": 1e-9, "atol": 1e-12}
 

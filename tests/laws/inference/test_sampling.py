@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from oracles import assert_moments_match, assert_within_errors, dense_covariance, dense_posterior
-from probpca import explore, sample, sample_latent
+from probpca.inference import explore, sample, sample_latent
 
 N = 20_000
 

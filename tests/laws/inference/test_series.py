@@ -17,19 +17,10 @@ from oracles import (
     punched,
     random_system,
 )
-from probpca import (
-    DataError,
-    Gaussian,
-    ShapeError,
-    StateSpace,
-    filter_states,
-    forecast,
-    impute_series,
-    innovations,
-    sample_series,
-    series_log_likelihood,
-)
+from probpca import DataError, ShapeError
+from probpca.inference import filter_states, forecast, impute_series, innovations, sample_series, series_log_likelihood
 from probpca.inference.imputation import impute_with_doubt
+from probpca.models import Gaussian, StateSpace
 
 NAN = np.nan
 NEAR = {"rtol": 1e-10, "atol": 1e-10}

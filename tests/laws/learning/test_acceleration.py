@@ -7,10 +7,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles import dense_covariance, dense_observed_log_likelihood, largest_fall, punched, random_model
-from probpca import LinearGaussian, Status, open_source, sample
 from probpca.blocks import observe
+from probpca.inference import sample
+from probpca.learning import Status
 from probpca.learning.em.m_step import EM
 from probpca.learning.loop import Coordinates, Monitor, _History, iterate, iterate_accelerated
+from probpca.models import LinearGaussian
+from probpca.sources import open_source
 
 FLOOR = 1e-300
 SUMMIT = 5.0

@@ -8,8 +8,10 @@ from numpy.testing import assert_allclose
 from scipy.stats import t as student, wishart
 
 from oracles import MONTE_CARLO, dense_covariance, random_model
-from probpca import DataError, Estimate, LinearGaussian
+from probpca import DataError
+from probpca.learning import Estimate
 from probpca.learning.uncertainty.asymptotic import asymptotic_uncertainty, axis_variances, bias_of_variances
+from probpca.models import LinearGaussian
 
 N, REPEATS = 2000, 3000
 

@@ -7,13 +7,13 @@ from scipy import sparse
 from scipy.linalg import orthogonal_procrustes, subspace_angles
 
 from oracles import random_rotation, spiked_rows
-from probpca import PPCA, DataError, SourceError, open_source
+from probpca import PPCA, DataError, SourceError
 from probpca.blocks import Block
 from probpca.learning.uncertainty import bootstrap
 from probpca.learning.uncertainty.asymptotic import asymptotic_uncertainty, bias_of_variances
 from probpca.learning.uncertainty.bootstrap import Bootstrap, aligned, bootstrap_uncertainty, principal_angles
 from probpca.learning.uncertainty.parameter_draws import Table, frequencies
-from probpca.sources import scaled
+from probpca.sources import open_source, scaled
 from probpca.sources.memory import Kept
 
 NAMES = ("explained_variance", "noise_variance", "loadings", "components", "mean")

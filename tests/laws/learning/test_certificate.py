@@ -7,9 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles import closed_form_oracle
-from probpca import Settings, fit_ppca, open_source
+from probpca.learning import Settings, fit_ppca
 from probpca.learning.complete.spectrum import Certificate
 from probpca.linalg.block_krylov import block_krylov
+from probpca.sources import open_source
 
 N = 1000.0
 SPECTRA = {

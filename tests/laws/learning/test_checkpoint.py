@@ -6,23 +6,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from kill_resume import survive
 from oracles import dense_covariance, dense_observed_log_likelihood, largest_fall, spiked_rows, spiked_rows_with_holes
-from probpca import (
-    PPCA,
-    DataError,
-    FileFormatError,
-    LinearGaussian,
-    ProbpcaError,
-    Settings,
-    Status,
-    fit_ppca,
-    open_source,
-    save_model,
-)
+from probpca import PPCA, DataError, FileFormatError, ProbpcaError
+from probpca.learning import Settings, Status, fit_ppca
 from probpca.learning.checkpoint import Checkpoint, Saved, Saver
 from probpca.learning.fit import fit_standardized
 from probpca.learning.missing import fit as missing
+from probpca.models import LinearGaussian, save_model
 from probpca.models.serialization import read_record
-from probpca.sources import memory
+from probpca.sources import memory, open_source
 from probpca.sources.local import one_blas_thread
 from probpca.statistics import Columns
 

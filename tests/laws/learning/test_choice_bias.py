@@ -6,8 +6,10 @@ from hypothesis import given, strategies as st
 from numpy.testing import assert_allclose
 
 from oracles import MONTE_CARLO, dense_log_likelihood, spiked_rows
-from probpca import PPCA, DataError, Settings, fit_ppca, open_source
+from probpca import PPCA, DataError
+from probpca.learning import Settings, fit_ppca
 from probpca.learning.complete.bias_correction import unbiased
+from probpca.sources import open_source
 
 
 def biased(spikes, noise, n, d):

@@ -10,10 +10,12 @@ from scipy import sparse
 from scipy.stats import norm
 
 from oracles import dense_condition, dense_covariance, random_model, spiked_rows
-from probpca import DataError, Gaussian, Settings
+from probpca import DataError
 from probpca.blocks import Block
 from probpca.blocks.block import dense_values, joined
+from probpca.learning import Settings
 from probpca.learning.selection.cross_validation import FOLDS, Fold, Listed, Scores, cross_validate, deal
+from probpca.models import Gaussian
 
 
 def holed(rng, x, share):

@@ -8,8 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition._pca import _assess_dimension
 
 from oracles import MONTE_CARLO, closed_form_oracle, random_rotation, spiked_rows
-from probpca import DataError, Settings, fit_ppca, open_source
+from probpca import DataError
 from probpca.blocks import Block
+from probpca.learning import Settings, fit_ppca
 from probpca.learning.complete.closed_form import choose_components
 from probpca.learning.complete.spectrum import Spectrum
 from probpca.learning.selection.criteria import (
@@ -23,6 +24,7 @@ from probpca.learning.selection.criteria import (
 )
 from probpca.learning.selection.judge import Table, judge
 from probpca.learning.selection.parallel_analysis import PERMUTATIONS, parallel_analysis
+from probpca.sources import open_source
 
 SPECTRAL = ["bic", "evidence", "gavish_donoho", "parallel"]
 

@@ -6,8 +6,9 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from oracles import closed_form_oracle, dense_covariance, dense_log_likelihood, random_rotation, spiked_rows
-from probpca import Settings, Status, fit_ppca, open_source, value_and_gradient
+from probpca.learning import Settings, Status, fit_ppca, value_and_gradient
 from probpca.learning.complete.closed_form import choose_regime
+from probpca.sources import open_source
 
 REGIMES = ["covariance", "gram", "krylov", "svd"]
 SHAPES = {"n >> d": (500, 12), "n = d": (30, 30), "n < d": (20, 35), "n << d": (8, 90)}

@@ -5,7 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles import dense_covariance, precise_log_likelihood, spiked_rows
-from probpca import DataError, Settings, ShapeError, Status, fit_ppca, open_source
+from probpca import DataError, ShapeError
+from probpca.learning import Settings, Status, fit_ppca
+from probpca.sources import open_source
 
 REGIMES = ["covariance", "gram", "krylov", "svd"]
 ITERATIVE = ["em", "px_em", "em_zero_noise", "gradient"]

@@ -6,7 +6,9 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
 from oracles import closed_form_oracle, spiked_rows
-from probpca import ShapeError, dual_log_likelihood, principal_coordinates
+from probpca import ShapeError
+from probpca.inference import dual_log_likelihood
+from probpca.learning import principal_coordinates
 
 
 @pytest.fixture(params=[(8, 40), (15, 6)], ids=["wide", "tall"])

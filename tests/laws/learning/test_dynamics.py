@@ -20,27 +20,17 @@ from oracles import (
     spiked_rows,
     spiked_rows_with_holes,
 )
-from probpca import (
-    DataError,
-    Gaussian,
-    LinearGaussian,
-    Settings,
-    ShapeError,
-    StateSpace,
-    Status,
-    Structure,
-    fit_ppca,
-    fit_series,
-    open_source,
-    sample_series,
-    series_log_likelihood,
-)
+from probpca import DataError, ShapeError
 from probpca.blocks import as_sequences
+from probpca.inference import sample_series, series_log_likelihood
+from probpca.learning import Settings, Status, Structure, fit_ppca, fit_series
 from probpca.learning.dynamics import choose_states
 from probpca.learning.dynamics.em import LARGEST_RADIUS, SeriesEM, _above, expect_series
 from probpca.learning.dynamics.selection import HELD_OUT, _held_out, bic, n_parameters
 from probpca.learning.dynamics.start import by_subspace, interpolated, starts
 from probpca.learning.em import e_step as observed
+from probpca.models import Gaussian, LinearGaussian, StateSpace
+from probpca.sources import open_source
 
 NAN = np.nan
 D, Q = 4, 2

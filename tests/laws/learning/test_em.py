@@ -15,9 +15,12 @@ from oracles import (
     random_model,
     spiked_rows,
 )
-from probpca import LinearGaussian, Settings, Status, fit_ppca, free_energy, open_source, posterior
 from probpca.blocks import Block
+from probpca.inference import free_energy, posterior
+from probpca.learning import Settings, Status, fit_ppca
 from probpca.learning.em.m_step import EM, ZeroNoiseEM
+from probpca.models import LinearGaussian
+from probpca.sources import open_source
 from probpca.statistics import Root
 
 FLOOR = 1e-300

@@ -6,9 +6,10 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from oracles import spiked_rows_with_holes
-from probpca import Settings, open_source
+from probpca.learning import Settings
 from probpca.learning.checkpoint import ROUNDING, WAVES, fingerprint, is_same
 from probpca.learning.missing.fit import Problem
+from probpca.sources import open_source
 from probpca.statistics import Columns
 
 N, D, Q = 400, 6, 2

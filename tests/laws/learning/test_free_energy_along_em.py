@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles import dense_log_likelihood, random_model, spiked_rows
-from probpca import free_energy, open_source, posterior
+from probpca.inference import free_energy, posterior
 from probpca.learning.em.m_step import EM
+from probpca.sources import open_source
 
 
 @pytest.fixture

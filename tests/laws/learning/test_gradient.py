@@ -7,8 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles import closed_form_oracle, dense_covariance, dense_log_likelihood, random_model, spiked_rows
-from probpca import Settings, Status, fit_ppca, open_source, posterior, value_and_gradient
+from probpca.inference import posterior
+from probpca.learning import Settings, Status, fit_ppca, value_and_gradient
 from probpca.learning.em.m_step import EM
+from probpca.sources import open_source
 
 N, D, Q = 60, 7, 3
 

@@ -19,13 +19,16 @@ from oracles import (
     spiked_rows,
     spiked_rows_with_holes,
 )
-from probpca import PPCA, DataError, LinearGaussian, Settings, SourceError, Status, fit_ppca, open_source
+from probpca import PPCA, DataError, SourceError
 from probpca.blocks import Block, observe
+from probpca.learning import Settings, Status, fit_ppca
 from probpca.learning.em import incremental
 from probpca.learning.em.e_step import expect, expect_zero_noise
 from probpca.learning.em.incremental import Incremental, _Walk
 from probpca.learning.loop import Monitor
 from probpca.linalg.packed import multiply
+from probpca.models import LinearGaussian
+from probpca.sources import open_source
 from probpca.sources.local import one_blas_thread
 
 N, D, Q, BATCHES = 120, 7, 2, 6

@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles import spiked_rows
-from probpca import Settings, Status, fit_ppca, open_source
+from probpca.learning import Settings, Status, fit_ppca
 from probpca.learning.loop import HIDDEN, Monitor, iterate
+from probpca.sources import open_source
 
 
 def geometric(rate, gap=100.0, limit=-7.0):

@@ -23,28 +23,19 @@ from oracles import (
     spiked_rows,
     spiked_rows_with_holes,
 )
-from probpca import (
-    PPCA,
-    DataError,
-    LinearGaussian,
-    ProbpcaError,
-    Settings,
-    Status,
-    explained_variance_ratio,
-    fit_ppca,
-    open_source,
-    sample,
-    value_and_gradient,
-)
+from probpca import PPCA, DataError, ProbpcaError
 from probpca.blocks import observe
+from probpca.inference import explained_variance_ratio, sample
 from probpca.inference.imputation import impute_with_doubt
+from probpca.learning import Settings, Status, fit_ppca, value_and_gradient
 from probpca.learning.em.e_step import expect
 from probpca.learning.em.m_step import EM
 from probpca.learning.fit import fit_standardized
 from probpca.learning.missing.fit import fit_missing
 from probpca.learning.result import complete_information
 from probpca.learning.uncertainty.parameter_draws import noise_inflation
-from probpca.sources import memory
+from probpca.models import LinearGaussian
+from probpca.sources import memory, open_source
 
 N, D, Q = 60, 8, 2
 SOLVERS = ["auto", "px_em", "em", "gradient"]

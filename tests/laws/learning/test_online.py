@@ -10,12 +10,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from oracles import dense_regression, punched, spiked_rows, spiked_rows_with_holes
-from probpca import PPCA, DataError, Gaussian, LinearGaussian, Settings, Status, fit_ppca, open_source, sample
+from probpca import PPCA, DataError
 from probpca.blocks import Block, observe
+from probpca.inference import sample
+from probpca.learning import Settings, Status, fit_ppca
 from probpca.learning.em.e_step import expect
 from probpca.learning.em.m_step import latent_moments, maximise, theta_of
 from probpca.learning.streaming import online_em as online
 from probpca.learning.streaming.online_em import Gathered, Online, _Average
+from probpca.models import Gaussian, LinearGaussian
+from probpca.sources import open_source
 from probpca.sources.local import one_blas_thread
 
 N, D, Q = 20_000, 10, 2

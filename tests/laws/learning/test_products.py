@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from oracles import spiked_rows
-from probpca import PPCA, open_source
+from probpca import PPCA
 from probpca.learning.complete.krylov import (
     LARGE,
     covariance_product,
@@ -16,6 +16,7 @@ from probpca.learning.complete.krylov import (
     projected_covariance,
 )
 from probpca.learning.complete.spectrum import Certificate
+from probpca.sources import open_source
 from probpca.statistics import Stack
 
 WEIGHTS = {"plain": None, "weighted": np.linspace(0.5, 2.0, 40)}

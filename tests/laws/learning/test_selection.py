@@ -6,9 +6,11 @@ from numpy.testing import assert_allclose
 from sklearn.decomposition._pca import _assess_dimension
 
 from oracles import closed_form_oracle, spiked_rows
-from probpca import DataError, Settings, ShapeError, fit_ppca, open_source
+from probpca import DataError, ShapeError
+from probpca.learning import Settings, fit_ppca
 from probpca.learning.complete.closed_form import choose_components
 from probpca.learning.selection.criteria import Curve, n_parameters
+from probpca.sources import open_source
 
 SETTINGS = Settings("auto", 1e-9)
 

@@ -7,8 +7,10 @@ from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 from oracles import closed_form_oracle, dense_covariance, dense_log_likelihood, spiked_rows
-from probpca import DataError, Settings, Status, open_source
+from probpca import DataError
+from probpca.learning import Settings, Status
 from probpca.learning.fit import fit_standardized
+from probpca.sources import open_source
 
 Q = 2
 

@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from probpca import Settings, Status, fit_ppca, open_source
+from probpca.learning import Settings, Status, fit_ppca
+from probpca.sources import open_source
 
 N, D, Q = 128, 8, 2
 

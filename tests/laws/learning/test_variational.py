@@ -23,10 +23,12 @@ from oracles import (
     spiked_rows,
     spiked_rows_with_holes,
 )
-from probpca import DataError, LinearGaussian, Settings, ShapeError, Status, fit_ppca, open_source, sample
+from probpca import DataError, ShapeError
 from probpca.blocks import Block, observe
 from probpca.blocks.masked.forms import FORMS
+from probpca.inference import sample
 from probpca.inference.sampling import sample_parameters
+from probpca.learning import Settings, Status, fit_ppca
 from probpca.learning.bayesian.fit import (
     VariationalEM,
     best_basis,
@@ -40,8 +42,8 @@ from probpca.learning.em import e_step as observed_home
 from probpca.learning.em.e_step import expect, expect_believed
 from probpca.learning.em.m_step import latent_moments
 from probpca.linalg.packed import pack, packed_size, unpack
-from probpca.models import ParameterBelief
-from probpca.sources import memory
+from probpca.models import LinearGaussian, ParameterBelief
+from probpca.sources import memory, open_source
 
 N, D, Q = 60, 8, 2
 NAN = np.nan

@@ -7,9 +7,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import dense_covariance, random_covariance, random_model, random_rotation
-from probpca import DataError, LinearGaussian, ShapeError
+from probpca import DataError, ShapeError
 from probpca.linalg.packed import pack, packed_size, unpack
-from probpca.models import ParameterBelief
+from probpca.models import LinearGaussian, ParameterBelief
 from probpca.models.belief import SURE
 
 D, Q = 6, 3

@@ -8,8 +8,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from oracles import random_model
-from probpca import FileFormatError, LinearGaussian, ProbpcaError, load_model, save_model
-from probpca.models import serialization as files
+from probpca import FileFormatError, ProbpcaError
+from probpca.models import LinearGaussian, load_model, save_model, serialization as files
 
 FIELDS = ("mean", "loadings", "noise_variance")
 

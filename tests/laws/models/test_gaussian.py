@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import random_covariance
-from probpca import DataError, Gaussian, ShapeError
-from probpca.models import standard_normal
+from probpca import DataError, ShapeError
+from probpca.models import Gaussian, standard_normal
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,9 @@ from oracles import (
     random_model,
     random_rotation,
 )
-from probpca import DataError, Gaussian, LinearGaussian, ShapeError, log_likelihood
+from probpca import DataError, ShapeError
+from probpca.inference import log_likelihood
+from probpca.models import Gaussian, LinearGaussian
 
 NOISES = [0.3, "diagonal"]
 FIELDS = ("mean", "loadings", "noise_variance")

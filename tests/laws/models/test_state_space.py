@@ -16,19 +16,9 @@ from oracles import (
     random_rotation,
     random_system,
 )
-from probpca import (
-    DataError,
-    Gaussian,
-    LinearGaussian,
-    ShapeError,
-    StateSpace,
-    filter_states,
-    log_likelihood,
-    posterior,
-    reconstruct,
-    series_log_likelihood,
-    smooth,
-)
+from probpca import DataError, ShapeError
+from probpca.inference import filter_states, log_likelihood, posterior, reconstruct, series_log_likelihood, smooth
+from probpca.models import Gaussian, LinearGaussian, StateSpace
 
 NEAR = {"rtol": 1e-9, "atol": 1e-10}
 I2 = np.eye(2)

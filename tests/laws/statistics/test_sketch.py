@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from oracles import closed_form_oracle, dense_covariance, spiked_rows
-from probpca import Settings, Status
 from probpca.blocks import Block
+from probpca.learning import Settings, Status
 from probpca.learning.streaming.exact import Sketched
 from probpca.sources.local import one_blas_thread
 from probpca.statistics import Sketch

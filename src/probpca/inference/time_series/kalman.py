@@ -94,7 +94,8 @@ def smooth(model: StateSpace, y: Any, *, inputs: Any = None) -> Smoothed:
     Examples
     --------
     >>> import numpy as np
-    >>> from probpca import LinearGaussian, StateSpace, smooth
+    >>> from probpca.inference import smooth
+    >>> from probpca.models import LinearGaussian, StateSpace
     >>> model = StateSpace.memoryless(LinearGaussian(np.zeros(2), [[1.0], [0.0]], 1.0))
     >>> smooth(model, [[3.0, 5.0], [np.nan, 0.0]]).mean.round(6)
     array([[1.5],

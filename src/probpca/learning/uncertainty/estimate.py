@@ -89,7 +89,7 @@ class Estimate:
     Examples
     --------
     >>> import numpy as np
-    >>> from probpca import Estimate
+    >>> from probpca.learning import Estimate
     >>> variance = Estimate(np.array(4.0), np.array(0.4), df=99, positive=True)
     >>> low, high = variance.interval(0.95)
     >>> float(low.round(3)), float(high.round(3))

@@ -1,0 +1,47 @@
+from . import datasets, inference, learning, models, sources
+from .displays.biplot_display import BiplotDisplay
+from .displays.convergence_display import ConvergenceDisplay
+from .displays.forecast_display import ForecastDisplay
+from .displays.imputation_display import ImputationDisplay
+from .displays.latent_display import LatentDisplay
+from .displays.loadings_display import LoadingsDisplay
+from .displays.missingness_display import MissingnessDisplay
+from .displays.outliers_display import OutlierDisplay
+from .displays.scree_display import ScreeDisplay
+from .displays.selection_display import SelectionDisplay
+from .errors import DataError, FileFormatError, ProbpcaError, ShapeError, SourceError
+from .estimators import PPCA, BayesianPCA, LinearDynamicalSystem, PPCAImputer, select_n_components
+from .pages.explorer import explorer
+from .pages.report import report
+
+__version__: str
+
+__all__ = [
+    "PPCA",
+    "BayesianPCA",
+    "BiplotDisplay",
+    "ConvergenceDisplay",
+    "DataError",
+    "FileFormatError",
+    "ForecastDisplay",
+    "ImputationDisplay",
+    "LatentDisplay",
+    "LinearDynamicalSystem",
+    "LoadingsDisplay",
+    "MissingnessDisplay",
+    "OutlierDisplay",
+    "PPCAImputer",
+    "ProbpcaError",
+    "ScreeDisplay",
+    "SelectionDisplay",
+    "ShapeError",
+    "SourceError",
+    "datasets",
+    "explorer",
+    "inference",
+    "learning",
+    "models",
+    "report",
+    "select_n_components",
+    "sources",
+]
