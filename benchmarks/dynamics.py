@@ -26,7 +26,7 @@ from probpca.inference import sample_series, series_log_likelihood, smooth
 from probpca.learning.dynamics.em import SeriesEM
 from probpca.learning.dynamics.structure import Structure
 from probpca.models import Gaussian, LinearGaussian, StateSpace
-from probpca.sources.local import one_blas_thread
+from probpca.sources.engines.local import one_blas_thread
 
 jax.config.update("jax_enable_x64", True)
 STORE = OUT / "dynamics.json"

@@ -21,7 +21,8 @@ from probpca.learning import Settings, fit_ppca
 from probpca.learning.missing import fit as missing
 from probpca.models import LinearGaussian
 from probpca.models.serialization import read_record
-from probpca.sources import npy, open_source
+from probpca.sources import open_source
+from probpca.sources.readers import npy
 
 N, D, Q = 3000, 6, 2
 ROWS_READ_AT_ONCE, ROWS_TO_BEGIN_WITH = 500, 60
@@ -33,7 +34,13 @@ CLOSE = 1e-6
 """Nats for each nat by which two fits of the same rows may differ."""
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
-    ["pyarrow.parquet", "scipy.linalg", "probpca.learning.fit", "probpca.sources.arrow", "probpca.sources.arrow_text"]
+    [
+        "pyarrow.parquet",
+        "scipy.linalg",
+        "probpca.learning.fit",
+        "probpca.sources.readers.arrow",
+        "probpca.sources.readers.csv",
+    ]
 )
 
 

@@ -36,16 +36,16 @@ ALLOWED = {
 }
 OUTSIDE = {
     "sklearn": {"estimators"},
-    "threadpoolctl": {"sources/local.py"},
+    "threadpoolctl": {"sources/engines/local.py"},
     "tqdm": {"learning/progress.py"},
     "narwhals": {"sources", "estimators"},
     "matplotlib": {"displays"},
     "altair": {"pages/report_charts.py"},
     "vl_convert": {"pages/report_charts.py"},
-    "pyarrow": {"sources/arrow", "sources/spark.py"},
-    "dask": {"sources/dask.py"},
-    "distributed": {"sources/dask.py"},
-    "pyspark": {"sources/spark", "estimators/spark.py"},
+    "pyarrow": {"sources/arrow", "sources/readers/arrow.py", "sources/readers/csv.py", "sources/engines/spark.py"},
+    "dask": {"sources/engines/dask.py"},
+    "distributed": {"sources/engines/dask.py"},
+    "pyspark": {"sources/engines/spark.py", "estimators/spark.py"},
 }
 BY_NAME = {"import_module", "arrow_module", "files", "find_spec", "lazy"}
 """Functions that take the name of a module as text."""

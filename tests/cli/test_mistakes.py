@@ -55,7 +55,7 @@ def test_a_folder_without_tables_is_refused(folder, run):
 
 
 def test_text_that_comes_late_is_found(folder, run, monkeypatch):
-    monkeypatch.setattr("probpca.sources.arrow_text.CSV_BYTES", 1000)
+    monkeypatch.setattr("probpca.sources.readers.csv.CSV_BYTES", 1000)
     lines = [f"{i},{i % 7},{i % 5}" for i in range(500)]
     lines[400] = "400,two,1"
     (folder / "late.csv").write_text("x,y,z\n" + "\n".join(lines) + "\n")
@@ -194,7 +194,7 @@ def test_an_interrupt_leaves_nothing_half_written(folder, run, monkeypatch, comm
 
     monkeypatch.setattr(ProgressBar, "parts", interrupt)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("probpca.sources.arrow_layout.BLOCK_ROWS", (100, 100))
+    monkeypatch.setattr("probpca.sources.readers.arrow.BLOCK_ROWS", (100, 100))
     args = {"fit": ["large.parquet", "--out", "new.npz"], "impute": ["model.npz", "large.parquet", "--out", "new.csv"]}
     before = sorted(path.name for path in folder.iterdir())
     done = run(command, *args[command])

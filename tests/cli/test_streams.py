@@ -15,9 +15,10 @@ from pyarrow import parquet
 from cli.conftest import FEATURES
 from probpca import PPCA
 from probpca.cli import survey
-from probpca.sources import arrow_tables, arrow_text
-from probpca.sources.batches import Batches
-from probpca.sources.parts import Parts
+from probpca.sources import arrow_tables
+from probpca.sources.readers import csv as arrow_text
+from probpca.sources.readers.batches import Batches
+from probpca.sources.source import Parts
 
 N = 3000
 
@@ -60,8 +61,8 @@ def pieces(monkeypatch):
     def refuse(*_):
         pytest.fail("all rows were read into memory")
 
-    monkeypatch.setattr("probpca.sources.arrow_text.CSV_BYTES", 2**14)
-    monkeypatch.setattr("probpca.sources.arrow_layout.BLOCK_ROWS", (250, 250))
+    monkeypatch.setattr("probpca.sources.readers.csv.CSV_BYTES", 2**14)
+    monkeypatch.setattr("probpca.sources.readers.arrow.BLOCK_ROWS", (250, 250))
     monkeypatch.setattr(arrow_tables.ArrowTable, "values", values)
     monkeypatch.setattr(survey, "HELD_BYTES", 0)
     monkeypatch.setattr(Batches, "map", refuse)

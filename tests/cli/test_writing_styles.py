@@ -14,10 +14,10 @@ from pyarrow import feather, parquet
 
 from probpca.cli.main import told
 from probpca.sources import open_source
-from probpca.sources.arrow import damaged
 from probpca.sources.arrow_columns import columns_of
 from probpca.sources.arrow_tables import with_columns
-from probpca.sources.arrow_text import dialect
+from probpca.sources.readers.arrow import damaged
+from probpca.sources.readers.csv import dialect
 
 FEATURES = list("abcde")
 
@@ -214,7 +214,7 @@ def test_files_of_a_folder_may_differ_in_types(folder, run, x, order, hole):
 
 
 def test_letters_of_old_spreadsheets_may_come_late(folder, run, x, monkeypatch):
-    monkeypatch.setattr("probpca.sources.arrow_text.CSV_BYTES", 500)
+    monkeypatch.setattr("probpca.sources.readers.csv.CSV_BYTES", 500)
     text = frame_of(x).to_csv(index=False)
     (folder / "late.csv").write_bytes(text.encode() + "1,2,3,4,5,M\xfcller\n".encode("latin-1"))
     assert run("fit", "late.csv", "--components", 2).code == 0
@@ -252,7 +252,7 @@ def test_the_index_of_pandas_names_rows(folder, run, x):
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
 def test_a_column_that_is_empty_is_left_out(folder, run, x, name, monkeypatch):
     """Also if its type says numbers, or if it could begin later."""
-    monkeypatch.setattr("probpca.sources.arrow_text.CSV_BYTES", 500)
+    monkeypatch.setattr("probpca.sources.readers.csv.CSV_BYTES", 500)
     table = frame_of(x).assign(empty=np.nan, late=np.where(np.arange(60) < 50, np.nan, np.arange(60)))
     table.to_parquet(folder / name) if name == "t.parquet" else table.to_csv(folder / name, index=False)
     for command in (["fit", name, "--components", 2], ["select", name, "--criteria", "bic"]):

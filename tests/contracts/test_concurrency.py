@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from probpca import PPCA
 from probpca.sources import open_source
-from probpca.sources.local import one_blas_thread, resolve_jobs
+from probpca.sources.engines.local import one_blas_thread, resolve_jobs
 from probpca.statistics import Spread
 
 

@@ -16,7 +16,7 @@ from pyarrow import parquet as pq
 from oracles import spiked_rows
 from probpca import PPCA, DataError, ShapeError, SourceError
 from probpca.sources import open_source
-from probpca.sources.writing import write_rows
+from probpca.sources.write import write_rows
 from probpca.statistics import Moments
 
 N, D = 400, 5
@@ -247,7 +247,7 @@ def test_a_file_stored_by_columns_is_watched_and_noticed_when_it_changes(tmp_pat
 
 
 def test_answers_to_a_large_row_group_are_not_collected(tmp_path, rng, monkeypatch):
-    monkeypatch.setattr("probpca.sources.arrow_layout.BLOCK_ROWS", (1024, 4096))
+    monkeypatch.setattr("probpca.sources.readers.arrow.BLOCK_ROWS", (1024, 4096))
     x = rng.standard_normal((400_000, 8))
     path = tmp_path / "x.parquet"
     pq.write_table(table(x, list("abcdefgh")), path, row_group_size=len(x))
@@ -299,7 +299,7 @@ def test_two_threads_may_write_to_the_same_file(tmp_path, x):
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 def test_a_file_that_was_looked_at_is_closed(tmp_path, x, monkeypatch):
-    monkeypatch.setattr("probpca.sources.arrow_text.CSV_BYTES", 2000)
+    monkeypatch.setattr("probpca.sources.readers.csv.CSV_BYTES", 2000)
     path = write_rows(tmp_path / "x.csv", [x], NAMES)
     sources = [open_source(path) for _ in range(5)]
     links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]

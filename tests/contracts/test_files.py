@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import parquet as pq
 
 from probpca import PPCA, DataError, ShapeError, SourceError
-from probpca.sources import arrow_text, open_source
+from probpca.sources import open_source
+from probpca.sources.readers import csv as arrow_text
 from probpca.statistics import Moments
 
 N, D = 4000, 5
@@ -182,7 +183,7 @@ def test_a_column_of_text_is_named(tmp_path, x):
 
 
 def test_text_far_down_in_a_column_of_numbers_is_named(tmp_path, x, monkeypatch):
-    monkeypatch.setattr("probpca.sources.arrow_text.CSV_BYTES", 20_000)
+    monkeypatch.setattr("probpca.sources.readers.csv.CSV_BYTES", 20_000)
     path = save(tmp_path / "x.csv", x)
     lines = path.read_text().splitlines()
     lines[3000] = "1,2,three,4,5"

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from probpca import DataError, ShapeError, SourceError
 from probpca.sources import open_source
-from probpca.sources.local import resolve_jobs
+from probpca.sources.engines.local import resolve_jobs
 from probpca.statistics import Moments
 
 ROWS = np.random.default_rng(5).standard_normal((20_000, 4)) + 3

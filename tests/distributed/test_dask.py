@@ -17,8 +17,8 @@ from probpca.inference.posteriors import posterior_mean
 from probpca.learning.em.e_step import expect
 from probpca.models import LinearGaussian
 from probpca.sources import open_source, scaled
-from probpca.sources.dask import is_dask, open_dask
-from probpca.sources.local import resolve_jobs
+from probpca.sources.engines.dask import is_dask, open_dask
+from probpca.sources.engines.local import resolve_jobs
 from probpca.statistics import Moments, Root, Spread, Stack
 
 dask = pytest.importorskip("dask")

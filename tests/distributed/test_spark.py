@@ -18,7 +18,7 @@ from probpca.inference.posteriors import posterior_mean
 from probpca.learning.em.e_step import expect
 from probpca.models import LinearGaussian
 from probpca.sources import open_source
-from probpca.sources.spark import is_spark, open_spark
+from probpca.sources.engines.spark import is_spark, open_spark
 from probpca.statistics import Moments
 
 pytest.importorskip("pyspark")

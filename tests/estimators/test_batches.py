@@ -14,7 +14,7 @@ from probpca import PPCA, ShapeError, SourceError
 from probpca.learning.complete.closed_form import from_spectrum
 from probpca.learning.complete.spectrum import Spectrum
 from probpca.sources import open_source
-from probpca.sources.opening import kind_of
+from probpca.sources.open import kind_of
 from probpca.statistics import Moments
 
 NAMES = list("abcde")

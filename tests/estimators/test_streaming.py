@@ -16,7 +16,7 @@ from probpca import PPCA, DataError
 from probpca.learning import Status
 from probpca.learning.streaming import exact as streams
 from probpca.learning.streaming.exact import Sketched, Summed
-from probpca.sources.local import one_blas_thread
+from probpca.sources.engines.local import one_blas_thread
 
 N, D, Q = 200, 8, 2
 

@@ -13,13 +13,13 @@ from probpca.cli.output import note
 from probpca.cli.tables import Table, matched, open_table, row_names
 from probpca.displays.inputs import text_of
 from probpca.errors import DataError
+from probpca.sources.engines.local import map_blocks, resolve_jobs
 from probpca.sources.files import arrow_module
-from probpca.sources.local import map_blocks, resolve_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from probpca.sources.protocol import Watch
+    from probpca.sources.source import Watch
     from probpca.typing import Floats
 
 

@@ -14,10 +14,10 @@ import numpy as np
 from probpca.atomic_write import require_writable
 from probpca.errors import SourceError
 from probpca.sources.files import arrow_module, format_of
-from probpca.sources.writing import write_tables
+from probpca.sources.write import write_tables
 
 if TYPE_CHECKING:
-    from probpca.sources.protocol import Watch
+    from probpca.sources.source import Watch
 
 SCREEN = "-"
 

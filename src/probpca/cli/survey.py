@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from probpca.sources import Source
-    from probpca.sources.protocol import Watch
+    from probpca.sources.source import Watch
     from probpca.typing import Array, Floats, Index
 
 HELD_BYTES = 2**28

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from probpca.cli.output import note
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.sources import open_source
-from probpca.sources.dialects import require_names
 from probpca.sources.files import arrow_module, delimiter_of, format_of, has_names
+from probpca.sources.readers.csv import require_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from probpca.sources import Source
     from probpca.sources.arrow_columns import Column
-    from probpca.sources.protocol import Watch
+    from probpca.sources.source import Watch
 
 
 CODES = "codes"
@@ -110,7 +110,7 @@ def _why_not(column: Column, row_names: str | None, exclude: Sequence[str], numb
 def _tell_dialect(place: Path) -> None:
     """Say so if a text file is not written as its name lets expect."""
     if format_of(place) == "csv":
-        written = arrow_module("probpca.sources.arrow_text").dialect(place)
+        written = arrow_module("probpca.sources.readers.csv").dialect(place)
         if written != (delimiter_of(place), "."):
             note(f"cells of {place} are separated by {written}.")
 

@@ -13,7 +13,7 @@ from probpca.learning.components import RULES
 from probpca.learning.selection.criteria import bic
 from probpca.learning.selection.result import Criterion, Selection
 from probpca.sources import open_source
-from probpca.sources.frames import is_frame
+from probpca.sources.readers.frames import is_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,7 +22,7 @@ from probpca.displays.axes import (
 )
 from probpca.displays.inputs import listed, names_of, require_fitted, table_of
 from probpca.errors import DataError, ShapeError
-from probpca.sources.frames import order_of
+from probpca.sources.readers.frames import order_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from probpca.blocks.block import row_of_cell
 from probpca.errors import DataError, ShapeError, require_shape
 from probpca.estimators.ppca import PPCA
-from probpca.sources.opening import check_weight, open_source
+from probpca.sources.open import check_weight, open_source
 
 if TYPE_CHECKING:
     from probpca.typing import Array, Index

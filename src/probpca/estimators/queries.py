@@ -21,7 +21,7 @@ from probpca.inference.posteriors import posterior, posterior_covariance, poster
 from probpca.learning.seeds import generator
 from probpca.models import Gaussian, LinearGaussian
 from probpca.sources import open_source
-from probpca.sources.opening import check_weight, is_table
+from probpca.sources.open import check_weight, is_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

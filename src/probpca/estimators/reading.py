@@ -12,16 +12,16 @@ from sklearn.utils.validation import validate_data
 from probpca.errors import ShapeError, SourceError
 from probpca.sources import open_source
 from probpca.sources.files import has_names, is_path
-from probpca.sources.frames import as_text, order_of
-from probpca.sources.opening import is_table
-from probpca.sources.prepared import arranged
-from probpca.sources.writing import write_rows
+from probpca.sources.open import is_table
+from probpca.sources.readers.frames import as_text, order_of
+from probpca.sources.source import arranged
+from probpca.sources.write import write_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from probpca.sources import Source
-    from probpca.sources.protocol import Watch
+    from probpca.sources.source import Watch
 
 
 def open_table(estimator: Any, X: Any, sample_weight: Any, cell_weight: Any, watch: Watch | None = None) -> Source:

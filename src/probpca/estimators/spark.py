@@ -18,9 +18,8 @@ from probpca.inference.posteriors import posterior_mean
 from probpca.learning import Settings, Status, fit_ppca
 from probpca.learning.fit import fit_standardized
 from probpca.models import LinearGaussian
-from probpca.sources.local import one_blas_thread, quietly
-from probpca.sources.spark import open_spark
-from probpca.sources.spark_columns import as_list
+from probpca.sources.engines.local import one_blas_thread, quietly
+from probpca.sources.engines.spark import as_list, open_spark
 
 if TYPE_CHECKING:
     from typing import Self

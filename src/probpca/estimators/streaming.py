@@ -16,7 +16,7 @@ from probpca.learning.result import Settings
 from probpca.learning.seeds import generator
 from probpca.learning.streaming.exact import Sketched, Stream, Summed, begin, check_half_life, needed_rows
 from probpca.learning.streaming.online_em import Gathered
-from probpca.sources.opening import check_weight
+from probpca.sources.open import check_weight
 
 if TYPE_CHECKING:
     from probpca.learning.result import FitResult

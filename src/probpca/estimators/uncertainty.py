@@ -13,7 +13,7 @@ from probpca.learning.progress import ProgressBar
 from probpca.learning.uncertainty.asymptotic import COMFORTABLE, asymptotic_uncertainty
 from probpca.learning.uncertainty.bootstrap import Bootstrap, bootstrap_uncertainty
 from probpca.sources import open_source
-from probpca.sources.opening import is_table
+from probpca.sources.open import is_table
 from probpca.statistics import Columns
 
 if TYPE_CHECKING:

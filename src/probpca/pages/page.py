@@ -16,7 +16,7 @@ from probpca.atomic_write import appearing, require_writable
 from probpca.displays.inputs import labels_of, names_of, numbers_of, table_of, text_of
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.models import LinearGaussian
-from probpca.sources.opening import is_table
+from probpca.sources.open import is_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

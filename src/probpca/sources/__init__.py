@@ -1,9 +1,7 @@
 """Where rows live: the one seam between learning and the outside."""
 
-from probpca.sources.batches import Batches
-from probpca.sources.memory import InMemory
-from probpca.sources.opening import open_source
-from probpca.sources.prepared import scaled
-from probpca.sources.protocol import Source
+from probpca.sources.open import open_source
+from probpca.sources.readers.batches import Batches
+from probpca.sources.source import InMemory, Source, scaled
 
 __all__ = ["Batches", "InMemory", "Source", "open_source", "scaled"]

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-from probpca.sources import arrow_text
-from probpca.sources.arrow_layout import index_columns
 from probpca.sources.arrow_tables import first_rows, schema_of
-from probpca.sources.arrow_text import NOTHING, reading
-from probpca.sources.files import is_compressed, is_number, kind_of
+from probpca.sources.files import file_format, is_compressed, is_number
+from probpca.sources.readers import csv as arrow_text
+from probpca.sources.readers.arrow import index_columns
+from probpca.sources.readers.csv import NOTHING, reading
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,9 +67,9 @@ def columns_of(place: Path) -> tuple[Column, ...]:
 def _strange(place: Path, schema: Any, kinds: list[str]) -> dict[str, str]:
     """Columns that look like numbers and are not, or the other way round."""
     known = {name: kind for name, kind in zip(schema.names, kinds, strict=True) if kind in ("numbers", "text")}
-    if not known or kind_of(place) == "npy":
+    if not known or file_format(place) == "npy":
         return {}
-    return _strange_text(place, known) if kind_of(place) == "csv" else _long_integers(place, schema)
+    return _strange_text(place, known) if file_format(place) == "csv" else _long_integers(place, schema)
 
 
 def _kind(found: Any) -> str:
@@ -79,7 +79,7 @@ def _kind(found: Any) -> str:
 
 def _is_long_text(place: Path) -> bool:
     """May there be more rows than those that types are told from?"""
-    return kind_of(place) == "csv" and (is_compressed(place) or place.stat().st_size > arrow_text.CSV_BYTES)
+    return file_format(place) == "csv" and (is_compressed(place) or place.stat().st_size > arrow_text.CSV_BYTES)
 
 
 def _strange_text(place: Path, kinds: dict[str, str]) -> dict[str, str]:

@@ -11,23 +11,22 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from probpca.errors import SourceError
-from probpca.sources import arrow_text
-from probpca.sources.arrow import BUFFERS, damaged, parquet_files
-from probpca.sources.arrow_layout import Layout
-from probpca.sources.files import is_compressed, kind_of
-from probpca.sources.npy import open_npy
+from probpca.sources.files import file_format, is_compressed
+from probpca.sources.readers import csv as arrow_text
+from probpca.sources.readers.arrow import BUFFERS, Layout, damaged, parquet_files
+from probpca.sources.readers.npy import open_npy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from probpca.sources.protocol import Watch
+    from probpca.sources.source import Watch
     from probpca.typing import Floats
 
 
 def schema_of(place: Path) -> Any:
     """Names and types of all columns; of a text file as its first rows let them appear."""
-    kind = kind_of(place)
+    kind = file_format(place)
     try:
         if kind == "npy":
             return pa.schema([(f"x{j}", pa.float64()) for j in range(open_npy(place, None, 1, None).n_features)])
@@ -44,7 +43,7 @@ def schema_of(place: Path) -> Any:
 def first_rows(place: Path, names: Sequence[str], count: int) -> Any:
     """Some columns of the first rows of a Parquet or Feather file, ``count`` of them or less."""
     try:
-        if kind_of(place) == "parquet":
+        if file_format(place) == "parquet":
             with parquet.ParquetFile(parquet_files(place)[0], **BUFFERS) as file:
                 batch = next(file.iter_batches(count, columns=list(names), use_threads=False), None)
         else:
@@ -70,7 +69,7 @@ class ArrowTable:
         """Choose the columns to take for numbers."""
         schema = schema_of(place)
         layout = Layout.of(schema, numbers, place)
-        single = kind_of(place) == "npy" and open_npy(place, None, 1, None).single_precision
+        single = file_format(place) == "npy" and open_npy(place, None, 1, None).single_precision
         return cls(place, schema, Layout(layout.names, np.float32) if single else layout)
 
     @cached_property
@@ -82,12 +81,12 @@ class ArrowTable:
     def batches(self, watch: Watch | None = None) -> Iterator[Any]:
         """Rows as record batches that are not empty, all columns in their order."""
         read = {"npy": self._npy, "csv": self._csv, "parquet": self._parquet, "feather": self._feather}
-        return (batch for batch in read[kind_of(self.place)](watch) if batch.num_rows)
+        return (batch for batch in read[file_format(self.place)](watch) if batch.num_rows)
 
     def complete(self) -> frozenset[str]:
         """Columns for a model, of one type that is not floating point, that lack no cell as far as the file says so."""
         exact = {name for name in self.layout.names if not pa.types.is_floating(self.schema.field(name).type)}
-        kind = kind_of(self.place)
+        kind = file_format(self.place)
         if not exact or kind not in ("parquet", "feather"):
             return frozenset()
         try:

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from probpca.errors import SourceError
-from probpca.sources.arrow_layout import NUMBERS, Layout
 from probpca.sources.files import delimiter_of, is_compressed
+from probpca.sources.readers.arrow import NUMBERS, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

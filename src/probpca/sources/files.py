@@ -1,21 +1,34 @@
-"""Rows in files: .npy, Parquet, Feather and CSV, read block by block."""
+"""Files of rows: their formats, their names, and whether they changed behind our back."""
 
 from __future__ import annotations
 
 import os
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from probpca.errors import SourceError
-from probpca.sources.batches import Batches
-from probpca.sources.local import resolve_jobs
-from probpca.sources.npy import open_npy
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-    from probpca.sources.protocol import Source, Watch
+class Stamp(NamedTuple):
+    """What a file looked like when it was opened."""
+
+    path: Path
+    size: int
+    modified: int
+
+    @classmethod
+    def of(cls, path: Path) -> Stamp:
+        """Look at a file."""
+        found = path.stat()
+        return cls(path, found.st_size, found.st_mtime_ns)
+
+    def check(self) -> None:
+        """Raise ``SourceError`` if the file is not what it was."""
+        if not self.path.exists() or Stamp.of(self.path) != self:
+            msg = f"{self.path} has changed since it was opened.\nHint: open it again, and leave it alone meanwhile."
+            raise SourceError(msg)
+
 
 FORMATS = {
     ".npy": "npy",
@@ -34,27 +47,7 @@ def is_path(rows: Any) -> bool:
     return isinstance(rows, str | os.PathLike)
 
 
-def open_file(
-    path: str | os.PathLike[str], columns: Sequence[str] | None, n_jobs: int | None, watch: Watch | None
-) -> Source:
-    """Open a file of rows, or a folder of Parquet files, and read some columns, or all."""
-    place = Path(path)
-    if not place.exists():
-        msg = f"there is no file {place}."
-        raise SourceError(msg)
-    kind = kind_of(place)
-    jobs = resolve_jobs(n_jobs)
-    if kind == "npy":
-        return open_npy(place, columns, jobs, watch)
-    if kind == "csv":
-        return Batches(arrow_module("probpca.sources.arrow_text").Csv.of(place, columns, watch), n_jobs)
-    arrow = arrow_module("probpca.sources.arrow")
-    open_parts = arrow.open_parquet if kind == "parquet" else arrow.open_feather
-    source: Source = open_parts(place, columns, jobs, watch)
-    return source
-
-
-def kind_of(place: Path) -> str:
+def file_format(place: Path) -> str:
     """The format of a file; a folder holds Parquet files."""
     return "parquet" if place.is_dir() else format_of(place)
 

@@ -14,7 +14,7 @@ from probpca.learning.uncertainty.asymptotic import asymptotic_uncertainty, bias
 from probpca.learning.uncertainty.bootstrap import Bootstrap, aligned, bootstrap_uncertainty, principal_angles
 from probpca.learning.uncertainty.parameter_draws import Table, frequencies
 from probpca.sources import open_source, scaled
-from probpca.sources.memory import Kept
+from probpca.sources.source import Kept
 
 NAMES = ("explained_variance", "noise_variance", "loadings", "components", "mean")
 SEEDS = list(range(20))

@@ -13,8 +13,8 @@ from probpca.learning.fit import fit_standardized
 from probpca.learning.missing import fit as missing
 from probpca.models import LinearGaussian, save_model
 from probpca.models.serialization import read_record
-from probpca.sources import memory, open_source
-from probpca.sources.local import one_blas_thread
+from probpca.sources import open_source, source as memory
+from probpca.sources.engines.local import one_blas_thread
 from probpca.statistics import Columns
 
 N, D, Q = 150, 8, 2

@@ -29,7 +29,7 @@ from probpca.learning.loop import Monitor
 from probpca.linalg.packed import multiply
 from probpca.models import LinearGaussian
 from probpca.sources import open_source
-from probpca.sources.local import one_blas_thread
+from probpca.sources.engines.local import one_blas_thread
 
 N, D, Q, BATCHES = 120, 7, 2, 6
 FLOOR = 1e-300

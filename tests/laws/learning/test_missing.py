@@ -35,7 +35,7 @@ from probpca.learning.missing.fit import fit_missing
 from probpca.learning.result import complete_information
 from probpca.learning.uncertainty.parameter_draws import noise_inflation
 from probpca.models import LinearGaussian
-from probpca.sources import memory, open_source
+from probpca.sources import open_source, source as memory
 
 N, D, Q = 60, 8, 2
 SOLVERS = ["auto", "px_em", "em", "gradient"]

@@ -20,7 +20,7 @@ from probpca.learning.streaming import online_em as online
 from probpca.learning.streaming.online_em import Gathered, Online, _Average
 from probpca.models import Gaussian, LinearGaussian
 from probpca.sources import open_source
-from probpca.sources.local import one_blas_thread
+from probpca.sources.engines.local import one_blas_thread
 
 N, D, Q = 20_000, 10, 2
 NAN = np.nan

@@ -43,7 +43,7 @@ from probpca.learning.em.e_step import expect, expect_believed
 from probpca.learning.em.m_step import latent_moments
 from probpca.linalg.packed import pack, packed_size, unpack
 from probpca.models import LinearGaussian, ParameterBelief
-from probpca.sources import memory, open_source
+from probpca.sources import open_source, source as memory
 
 N, D, Q = 60, 8, 2
 NAN = np.nan

@@ -11,7 +11,7 @@ from oracles import closed_form_oracle, dense_covariance, spiked_rows
 from probpca.blocks import Block
 from probpca.learning import Settings, Status
 from probpca.learning.streaming.exact import Sketched
-from probpca.sources.local import one_blas_thread
+from probpca.sources.engines.local import one_blas_thread
 from probpca.statistics import Sketch
 
 SIZE, N, D = 6, 90, 20

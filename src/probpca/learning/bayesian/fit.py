@@ -22,7 +22,7 @@ from probpca.learning.result import Settings, Status
 from probpca.linalg.packed import identity, inverse, log_determinants, multiply, pack, traces
 from probpca.models import LinearGaussian, ParameterBelief
 from probpca.sources import open_source, scaled
-from probpca.sources.local import one_blas_thread
+from probpca.sources.engines.local import one_blas_thread
 from probpca.statistics import Columns, Sum
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from probpca.learning.complete.spectrum import Certificate, Spectrum, resolution
 from probpca.learning.describe import MissingCellsError, require_usable
 from probpca.linalg.block_krylov import block_krylov
 from probpca.linalg.rotations import fix_signs, orthonormal
-from probpca.sources.local import map_blocks, one_blas_thread
+from probpca.sources.engines.local import map_blocks, one_blas_thread
 from probpca.statistics import Moments, Root, Stack
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from probpca.learning.describe import require_usable
 from probpca.linalg.block_krylov import block_krylov
 from probpca.linalg.rotations import orthonormal
 from probpca.scratch import scratch
-from probpca.sources.local import map_blocks, one_blas_thread
+from probpca.sources.engines.local import map_blocks, one_blas_thread
 from probpca.statistics import Sample, Spread, Stack, Sum
 
 if TYPE_CHECKING:

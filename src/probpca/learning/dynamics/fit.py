@@ -17,7 +17,7 @@ from probpca.learning.dynamics.structure import SeriesCoordinates, Structure
 from probpca.learning.loop import Monitor, accelerate, iterate
 from probpca.learning.result import Status
 from probpca.models import Gaussian, LinearGaussian, StateSpace
-from probpca.sources.local import one_blas_thread
+from probpca.sources.engines.local import one_blas_thread
 
 if TYPE_CHECKING:
     from probpca.blocks import Sequences

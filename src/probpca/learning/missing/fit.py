@@ -23,8 +23,8 @@ from probpca.learning.missing.start import Fitted, first_model, search
 from probpca.learning.result import ZERO_NOISE, FitResult, Regime, Settings, Status, turned_information
 from probpca.models import LinearGaussian
 from probpca.sources import open_source
-from probpca.sources.local import one_blas_thread
-from probpca.sources.memory import as_it_is
+from probpca.sources.engines.local import one_blas_thread
+from probpca.sources.source import as_it_is
 from probpca.statistics import Both, Columns, Distinct
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from probpca.learning.missing.start import PATIENCE, spectral_start
 from probpca.learning.result import Settings
 from probpca.learning.selection.tables import table_of
 from probpca.linalg.packed import doubled_sides, identity, outer_products, packed_size
-from probpca.sources.local import map_blocks, one_blas_thread
-from probpca.sources.memory import InMemory
+from probpca.sources.engines.local import map_blocks, one_blas_thread
+from probpca.sources.source import InMemory
 from probpca.statistics import Columns
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from probpca.learning.complete.spectrum import Spectrum
     from probpca.sources import Source
-    from probpca.sources.memory import InMemory
+    from probpca.sources.source import InMemory
 
 
 SPECTRAL = ("evidence", "gavish_donoho")

@@ -11,7 +11,7 @@ from scipy.linalg import eigvalsh
 from probpca.errors import DataError
 from probpca.learning.selection.criteria import Curve
 from probpca.learning.selection.tables import table_of
-from probpca.sources.local import map_blocks, one_blas_thread
+from probpca.sources.engines.local import map_blocks, one_blas_thread
 
 if TYPE_CHECKING:
     from probpca.blocks import Block

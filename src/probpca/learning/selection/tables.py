@@ -9,7 +9,7 @@ from probpca.blocks import Block
 from probpca.blocks.block import dense_values, joined
 from probpca.errors import DataError
 from probpca.learning.missing.fit import SAMPLE_CELLS, SAMPLE_ROWS
-from probpca.sources.memory import InMemory, held
+from probpca.sources.source import InMemory, held
 from probpca.statistics import Distinct
 
 if TYPE_CHECKING:

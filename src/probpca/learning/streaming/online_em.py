@@ -19,7 +19,7 @@ from probpca.learning.result import FitResult, Status, turned_information
 from probpca.learning.streaming.exact import fade
 from probpca.models import LinearGaussian
 from probpca.sources import open_source
-from probpca.sources.local import merged
+from probpca.sources.engines.local import merged
 
 if TYPE_CHECKING:
     from probpca.blocks import Observed

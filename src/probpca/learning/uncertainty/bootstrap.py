@@ -23,8 +23,8 @@ from probpca.learning.uncertainty.parameter_draws import Table, require_rows_in_
 from probpca.linalg.rotations import orthonormal
 from probpca.models import LinearGaussian
 from probpca.sources import scaled
-from probpca.sources.local import map_blocks, one_blas_thread
-from probpca.sources.memory import InMemory
+from probpca.sources.engines.local import map_blocks, one_blas_thread
+from probpca.sources.source import InMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

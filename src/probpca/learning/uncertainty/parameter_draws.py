@@ -15,8 +15,8 @@ from probpca.learning.em.m_step import EM
 from probpca.learning.loop import Monitor, iterate_accelerated
 from probpca.models import LinearGaussian
 from probpca.sources import scaled
-from probpca.sources.local import map_blocks, one_blas_thread
-from probpca.sources.memory import held
+from probpca.sources.engines.local import map_blocks, one_blas_thread
+from probpca.sources.source import held
 from probpca.statistics import Columns
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 from typing import TYPE_CHECKING, cast
 
 from probpca.errors import SourceError
-from probpca.sources.memory import Kept
+from probpca.sources.source import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

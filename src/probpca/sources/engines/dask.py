@@ -12,12 +12,12 @@ import numpy as np
 
 from probpca.blocks import Block, as_block
 from probpca.errors import DataError, ShapeError, SourceError
-from probpca.sources.local import merged, one_blas_thread, quietly, resolve_jobs
+from probpca.sources.engines.local import merged, one_blas_thread, quietly, resolve_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from probpca.sources.protocol import M
+    from probpca.sources.source import M
 
 FAN_IN = 8  # summaries that one task merges: the scheduler spends about a millisecond on each task
 

@@ -12,14 +12,14 @@ from numpy.lib import format as npy
 from probpca.blocks import Block
 from probpca.blocks.block import PIECE_BYTES
 from probpca.errors import DataError, ShapeError, SourceError
-from probpca.sources.parts import Parts
-from probpca.sources.stamps import Stamp
+from probpca.sources.files import Stamp
+from probpca.sources.source import Parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from probpca.sources.protocol import Watch
+    from probpca.sources.source import Watch
 
 SMALL_BLOCK, LARGE_BLOCK, PART_BLOCKS = PIECE_BYTES // 2, 4 * PIECE_BYTES, 32
 """A block that a cache holds is read twice as fast; where columns are many it takes more rows to pay for its sums."""

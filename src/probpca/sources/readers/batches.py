@@ -10,15 +10,14 @@ import numpy as np
 
 from probpca.blocks import Block, as_block
 from probpca.errors import ShapeError, SourceError
-from probpca.sources.frames import as_text, frame_values, is_frame, order_of
-from probpca.sources.local import fold_blocks, map_blocks, resolve_jobs
-from probpca.sources.memory import join, keep_blocks
-from probpca.sources.prepared import Prepared
+from probpca.sources.engines.local import fold_blocks, map_blocks, resolve_jobs
+from probpca.sources.readers.frames import as_text, frame_values, is_frame, order_of
+from probpca.sources.source import Prepared, join, keep_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from probpca.sources.protocol import M, Source
+    from probpca.sources.source import M, Source
 
 
 @final

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from probpca.blocks import Block
-    from probpca.sources.protocol import M
+    from probpca.sources.source import M
 
 T = TypeVar("T")
 Item = TypeVar("Item")

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from probpca.errors import SourceError
+from probpca.sources.engines.local import resolve_jobs
+from probpca.sources.files import arrow_module, file_format
+from probpca.sources.readers.batches import Batches
+from probpca.sources.readers.npy import open_npy
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from probpca.sources.source import Source, Watch
+
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from probpca.blocks import Block, as_block
 from probpca.blocks.block import row_of_cell
-from probpca.errors import DataError, ShapeError, SourceError
-from probpca.sources.batches import Batches
-from probpca.sources.dask import is_dask, open_dask
-from probpca.sources.files import is_path, open_file
-from probpca.sources.frames import as_text, frame_values, is_frame
-from probpca.sources.memory import in_memory
-from probpca.sources.spark import is_spark, open_spark
+from probpca.errors import DataError, ShapeError
+from probpca.sources.engines.dask import is_dask, open_dask
+from probpca.sources.engines.spark import is_spark, open_spark
+from probpca.sources.files import is_path
+from probpca.sources.readers.frames import as_text, frame_values, is_frame
+from probpca.sources.source import in_memory
 
 if TYPE_CHECKING:
-    from probpca.sources.memory import InMemory
-    from probpca.sources.protocol import Source, Watch
+    from probpca.sources.source import InMemory, Source, Watch
     from probpca.typing import Array
 
 Kind: TypeAlias = Literal["dask", "spark", "source", "file", "frame", "matrix", "batches", "nothing"]
@@ -221,3 +234,23 @@ def _no_weight(weight: Any, cell_weight: Any, what: str) -> None:
     if weight is not None or cell_weight is not None:
         msg = f"weights go with a matrix of rows; {what} has none.\nHint: repeat the rows, or pass one matrix."
         raise SourceError(msg)
+
+
+def open_file(
+    path: str | os.PathLike[str], columns: Sequence[str] | None, n_jobs: int | None, watch: Watch | None
+) -> Source:
+    """Open a file of rows, or a folder of Parquet files, and read some columns, or all."""
+    place = Path(path)
+    if not place.exists():
+        msg = f"there is no file {place}."
+        raise SourceError(msg)
+    kind = file_format(place)
+    jobs = resolve_jobs(n_jobs)
+    if kind == "npy":
+        return open_npy(place, columns, jobs, watch)
+    if kind == "csv":
+        return Batches(arrow_module("probpca.sources.readers.csv").Csv.of(place, columns, watch), n_jobs)
+    arrow = arrow_module("probpca.sources.readers.arrow")
+    open_parts = arrow.open_parquet if kind == "parquet" else arrow.open_feather
+    source: Source = open_parts(place, columns, jobs, watch)
+    return source

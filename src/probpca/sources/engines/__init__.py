@@ -1,0 +1,1 @@
+"""How a function runs on the parts of a source: threads, Dask, Spark."""

@@ -1,0 +1,1 @@
+"""How what a user passes becomes blocks of rows: frames, batches and files."""
