@@ -42,7 +42,7 @@ OUTSIDE = {
     "matplotlib": {"displays"},
     "altair": {"pages/report_charts.py"},
     "vl_convert": {"pages/report_charts.py"},
-    "pyarrow": {"sources/arrow", "sources/readers/arrow.py", "sources/readers/csv.py", "sources/engines/spark.py"},
+    "pyarrow": {"sources/readers/arrow.py", "sources/readers/csv.py", "sources/write.py", "sources/engines/spark.py"},
     "dask": {"sources/engines/dask.py"},
     "distributed": {"sources/engines/dask.py"},
     "pyspark": {"sources/engines/spark.py", "estimators/spark.py"},

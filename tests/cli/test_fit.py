@@ -20,7 +20,7 @@ def by_hand(x, components=2, **options):
 def test_the_model_is_that_of_the_library(run, x):
     done = run("fit", "table.csv", "--components", 2)
     assert done.code == 0
-    assert done.err == "note: price is taken for a label: row 4 holds 'ask'.\n"
+    assert done.err == "note: price is used as a label: row 4 holds 'ask'.\n"
     fitted, expected = PPCA.from_file("model.npz"), by_hand(x)
     assert tuple(fitted.feature_names_in_) == FEATURES
     assert_array_equal(fitted.loadings_, expected.loadings_)
@@ -160,4 +160,4 @@ def test_select_says_what_the_criteria_say(folder, run, x):
 @pytest.mark.usefixtures("folder")
 def test_a_choice_at_the_limit_is_mentioned(run):
     done = run("select", "table.csv", "--criteria", "bic", "--max-components", 1)
-    assert "note: bic took the largest number that was looked at; raise --max-components.\n" in done.err
+    assert "note: bic chose the largest number that was considered; raise --max-components.\n" in done.err

@@ -13,7 +13,7 @@ from probpca.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from probpca.cli.tables import Table
+    from probpca.cli.table import Table
 
 NAMES = re.compile(r"^(time|date|datetime|timestamp|day|week|month|quarter|year|period|t)$", re.IGNORECASE)
 DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%Y%m%d")

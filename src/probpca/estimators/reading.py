@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from probpca.errors import ShapeError, SourceError
+from probpca.errors import ShapeError
 from probpca.sources import open_source
 from probpca.sources.files import has_names, is_path
 from probpca.sources.open import is_table
@@ -74,9 +74,6 @@ def open_rows(estimator: Any, X: Any) -> Source:
 
 def write_answers(source: Source, function: Any, out: Any, names: Any) -> Path:
     """Answer a row-wise question to a file."""
-    if not hasattr(source, "answers"):
-        msg = "out= is for rows that are read here.\nHint: leave it out, and write the answer as its engine does."
-        raise SourceError(msg)
     return write_rows(out, source.answers(function), names)
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from probpca.blocks import Block, Observed
-from probpca.errors import SourceError
 from probpca.inference.likelihood import LOG_2PI
 from probpca.learning.em.m_step import latent_moments, maximise, theta_of, whitening_basis
 from probpca.learning.loop import Iterated
@@ -157,17 +156,15 @@ class _Walk:
 
 def _pieces(rows: Source) -> Iterator[Any]:
     """Rows in the same pieces in every pass."""
-    blocks = getattr(rows, "blocks", None)
-    if blocks is None:
-        msg = (
-            "solver='incremental' reads rows one piece after the other; these live in an engine.\nHint: solver='auto'."
-        )
-        raise SourceError(msg)
-    for block in blocks:
+    for block in rows.answers(_itself):
         if isinstance(block, Observed):
             yield from (replace(block, parts=(part,)) for part in block.parts)
         else:
             yield from _cut(block)
+
+
+def _itself(block: Any) -> Any:
+    return block
 
 
 def _cut(block: Block) -> Iterator[Block]:

@@ -24,7 +24,6 @@ from probpca.learning.result import ZERO_NOISE, FitResult, Regime, Settings, Sta
 from probpca.models import LinearGaussian
 from probpca.sources import open_source
 from probpca.sources.engines.local import one_blas_thread
-from probpca.sources.source import as_it_is
 from probpca.statistics import Both, Columns, Distinct
 
 if TYPE_CHECKING:
@@ -173,7 +172,7 @@ def summarised(source: Source, rng: np.random.Generator) -> tuple[Columns, Sourc
 
 def repeatable(source: Source) -> Source:
     """Rows that can be read again: those of an iterator are kept."""
-    return source if source.repeatable else source.keep(as_it_is)
+    return source if source.repeatable else source.keep()
 
 
 def _resumed(problem: Problem, checkpoint: Checkpoint | None) -> Fitted | None:

@@ -20,8 +20,8 @@ from probpca.learning.missing.start import PATIENCE, spectral_start
 from probpca.learning.result import Settings
 from probpca.learning.selection.tables import table_of
 from probpca.linalg.packed import doubled_sides, identity, outer_products, packed_size
+from probpca.sources import open_source
 from probpca.sources.engines.local import map_blocks, one_blas_thread
-from probpca.sources.source import InMemory
 from probpca.statistics import Columns
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Fold:
         cls, block: Block, cells: Listed, out: Any, largest: int, settings: Settings, rng: np.random.Generator
     ) -> Fold:
         """Hold out those of the observed cells that the mask ``out`` names."""
-        source = InMemory(_without(block, cells, out))
+        source = open_source(_without(block, cells, out), n_jobs=1)
         columns = source.fold(Columns.of)
         problem = Problem.of(source, columns, settings, rng)
         held = cells.take(out)
@@ -162,8 +162,7 @@ class Fold:
         """
         out, first = np.zeros(self.held.shape[0]), 0
         empty = np.ones(out.size, bool)
-        kept: Any = self.problem.rows
-        for observed in kept.blocks:
+        for observed in self.problem.rows.hold():
             tables = Tables.of(model, observed.centre)
             for part in observed.parts:
                 found, rows = latents(tables, part.cells.ready()), first + part.rows

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from probpca.blocks.block import joined
 from probpca.errors import DataError, ShapeError
 from probpca.learning.bayesian.fit import fit_variational
 from probpca.learning.complete.closed_form import LARGEST_BY_BIC, leading_spectrum, most_pairs
@@ -29,9 +30,9 @@ from probpca.statistics import Columns
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from probpca.blocks import Block
     from probpca.learning.complete.spectrum import Spectrum
     from probpca.sources import Source
-    from probpca.sources.source import InMemory
 
 
 SPECTRAL = ("evidence", "gavish_donoho")
@@ -43,16 +44,21 @@ SPECTRAL = ("evidence", "gavish_donoho")
 class Table:
     """Rows at hand, and what several criteria share."""
 
-    source: InMemory
+    source: Source
     seed: int
     largest: int | None = None  # number of components to look at; None: as each criterion sees fit
     all_values: bool = True  # will anybody want every eigenvalue?
     tell: Callable[[str], None] | None = None
 
     @cached_property
+    def block(self) -> Block:
+        """All rows in one block."""
+        return joined(self.source.hold())
+
+    @cached_property
     def complete(self) -> bool:
         """Is every cell observed?"""
-        return self.source.block.is_complete
+        return self.block.is_complete
 
     @cached_property
     def spectrum(self) -> Spectrum:
@@ -66,7 +72,7 @@ class Table:
 
     def most(self, limit: int) -> int:
         """Numbers of components to try, at least one."""
-        d, rows = self.source.n_features, self.source.block.total_weight
+        d, rows = self.source.n_features, self.block.total_weight
         return int(max(min(d - 1, rows - 2, limit if self.largest is None else self.largest), 1))
 
 
@@ -90,14 +96,14 @@ def _by_bic(table: Table) -> Criterion:
 
 def _by_evidence(table: Table) -> Criterion:
     curve = _up_to(evidence(table.spectrum), table.most(table.source.n_features))
-    wide = table.source.block.total_weight <= table.source.n_features
+    wide = table.block.total_weight <= table.source.n_features
     note = "with fewer rows than columns the approximation behind it is poor" if wide else ""
     return Criterion("evidence", curve.best, *curve, note=note)
 
 
 def _by_cv(table: Table) -> Criterion:
     rng, jobs = table.rng("cv"), table.source.n_jobs
-    scores = cross_validate(table.source.block, table.most(LARGEST_BY_FITS), rng, n_jobs=jobs, tell=table.tell)
+    scores = cross_validate(table.block, table.most(LARGEST_BY_FITS), rng, n_jobs=jobs, tell=table.tell)
     counts, best = np.arange(1, len(scores.rows) + 1), int(scores.mean.argmax()) + 1
     note = "" if best == scores.choice else f"{best} predicts best, but not clearly better"
     return Criterion("cv", scores.choice, counts, scores.mean, scores.shortfall()[1], note)
@@ -105,7 +111,7 @@ def _by_cv(table: Table) -> Criterion:
 
 def _by_parallel(table: Table) -> Criterion:
     jobs = table.source.n_jobs
-    curve = parallel_analysis(table.source.block, table.most(LARGEST_BY_BIC), table.rng("parallel"), n_jobs=jobs)
+    curve = parallel_analysis(table.block, table.most(LARGEST_BY_BIC), table.rng("parallel"), n_jobs=jobs)
     note = "" if curve.score[0] > 1 else "no eigenvalue exceeds what shuffled columns give; one is the least there is"
     return Criterion("parallel", n_above(curve), *curve, note=note)
 
@@ -163,7 +169,7 @@ def select(
     return Selection(tuple(criteria), rows.block.total_weight, source.n_features, note)
 
 
-def _require_usable(source: InMemory) -> None:
+def _require_usable(source: Source) -> None:
     columns = source.fold(Columns.of)
     require_observed(source, columns)
     require_counted(columns)

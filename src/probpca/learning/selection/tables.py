@@ -9,7 +9,7 @@ from probpca.blocks import Block
 from probpca.blocks.block import dense_values, joined
 from probpca.errors import DataError
 from probpca.learning.missing.fit import SAMPLE_CELLS, SAMPLE_ROWS
-from probpca.sources.source import InMemory, held
+from probpca.sources import open_source
 from probpca.statistics import Distinct
 
 if TYPE_CHECKING:
@@ -26,13 +26,9 @@ LARGEST_TABLE = 2**28
 class AtHand(NamedTuple):
     """Rows in memory, and what to say of them if they are not all."""
 
-    source: InMemory
+    source: Source
+    block: Block  # all of them in one
     whole: bool
-
-    @property
-    def block(self) -> Block:
-        """All of them in one."""
-        return self.source.block
 
     def told(self, rule: str) -> str:
         """A rule, and on what rows it was tried."""
@@ -41,14 +37,13 @@ class AtHand(NamedTuple):
 
 def at_hand(source: Source, rng: np.random.Generator) -> AtHand:
     """The rows of a source in one block; of rows that are not at hand, and can be read again, a sample."""
-    if isinstance(source, InMemory):
-        return AtHand(source, whole=True)
     if source.in_memory or not source.repeatable:
-        return AtHand(InMemory(joined(held(source)), source.n_jobs), whole=True)
+        block = joined(source.hold())
+        return AtHand(open_source(block, n_jobs=source.n_jobs), block, whole=True)
     size = max(SAMPLE_CELLS // source.n_features, SAMPLE_ROWS)
     drawn = source.fold(partial(Distinct.of, size, int(rng.integers(2**63))))
     block = Block(drawn.rows, drawn.weight)
-    return AtHand(InMemory(block, source.n_jobs), whole=len(drawn.rows) < size)
+    return AtHand(open_source(block, n_jobs=source.n_jobs), block, whole=len(drawn.rows) < size)
 
 
 def table_of(block: Block) -> Array:

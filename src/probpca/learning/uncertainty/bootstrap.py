@@ -22,9 +22,8 @@ from probpca.learning.uncertainty.estimate import Estimate, ParameterUncertainty
 from probpca.learning.uncertainty.parameter_draws import Table, require_rows_in_memory, warm_fit
 from probpca.linalg.rotations import orthonormal
 from probpca.models import LinearGaussian
-from probpca.sources import scaled
+from probpca.sources import open_source, scaled
 from probpca.sources.engines.local import map_blocks, one_blas_thread
-from probpca.sources.source import InMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -218,7 +217,7 @@ def _noise(value: Array, logs: Array, n: float, *, corrected: bool) -> Estimate:
 def _draw(table: Table, model: LinearGaussian, how: Bootstrap, seed: int) -> _Drawn:
     """Fit to resampled rows, and compare with the model of all rows."""
     rng = np.random.default_rng(seed)
-    rows = InMemory(table.resampled(model.n_components, rng))
+    rows = open_source(table.resampled(model.n_components, rng), n_jobs=1)
     if not table.complete:
         drawn, converged = _fit_observed(rows, model, standardize=how.standardize)
     else:
@@ -243,7 +242,7 @@ def _angles(model: LinearGaussian, drawn: LinearGaussian) -> Array:
     return principal_angles(orthonormal(model.loadings / unit), orthonormal(drawn.loadings / unit))
 
 
-def _fit_observed(rows: InMemory, model: LinearGaussian, *, standardize: bool) -> tuple[LinearGaussian, bool]:
+def _fit_observed(rows: Source, model: LinearGaussian, *, standardize: bool) -> tuple[LinearGaussian, bool]:
     """EM from the model of all rows, in the units of these."""
     unit = units(rows)[0] if standardize else np.ones(())
     start = model.rescale(1 / unit)
