@@ -195,7 +195,7 @@ def test_the_maximum_is_that_of_rows_in_memory_where_cells_are_missing(spark):
 def test_what_is_cached_is_given_back(spark):
     source = open_spark(columns(spark, HOLEY))
     PPCA(Q, random_state=0).fit(source)
-    frame = source._cached
+    frame = source.engine._cached
     assert frame.storageLevel.useMemory
     del source
     assert not frame.storageLevel.useMemory
