@@ -12,9 +12,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import feather, parquet
 
+from probpca import DataError
 from probpca.cli.main import error_text as told
 from probpca.cli.table import open_table
 from probpca.sources import open_source
+from probpca.sources.files import is_number
 from probpca.sources.readers.arrow import damaged
 from probpca.sources.readers.csv import TextFile
 from probpca.sources.write import batch_of
@@ -327,3 +329,13 @@ def test_a_matrix_that_breaks_is_a_bug():
 def test_npy_has_no_strange_columns(tmp_path, x):
     np.save(tmp_path / "x.npy", x)
     assert all(column == (f"x{j}", "numbers", "") for j, column in enumerate(open_table(tmp_path / "x.npy").columns))
+
+
+@pytest.mark.parametrize("cell", ["1_000", "\u0661\u0662", "\uff11", "\u00a01"])
+def test_cells_that_only_python_reads_as_numbers_are_text(tmp_path, cell):
+    assert float(cell)
+    assert not is_number(cell)
+    (tmp_path / "t.csv").write_text(f"a,b\n1,2\n{cell},3\n4,5\n5,6\n", encoding="utf-8")
+    with pytest.raises(DataError, match="holds string, not numbers"):
+        open_source(tmp_path / "t.csv")
+    assert repr(cell) in open_table(tmp_path / "t.csv").others["a"]  # the cell that is to be mended

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probpca.cli.run import place_for, print_json, watching
+from probpca.cli.run import place_for, print_json, shown_progress
 from probpca.cli.table import Survey, Surveyed, Table, is_code, open_table, require_columns, survey
 from probpca.cli.text import clip, is_terminal, note, screen_width, several, wrap
 from probpca.errors import SourceError
 from probpca.estimators import PPCA, BayesianPCA, select_n_components
-from probpca.learning.progress import ProgressBar
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,8 +55,8 @@ def _surveyed(args: Any) -> Surveyed:
     """Open the table, choose its columns, and read all rows once."""
     table = open_table(args.table).choose(args.id, args.exclude, args.numbers)
     require_columns(table)
-    with ProgressBar(enabled=is_terminal()) as bar:
-        surveyed = survey(table, args.jobs, watching(bar))
+    with shown_progress() as watch:
+        surveyed = survey(table, args.jobs, watch)
     require_columns(surveyed.table)
     return surveyed
 

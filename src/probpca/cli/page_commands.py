@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.cli.run import Opened, open_both, place_for, print_json, watching
-from probpca.cli.text import is_terminal, note, several
-from probpca.learning.progress import ProgressBar
+from probpca.cli.run import Opened, open_both, place_for, print_json, shown_progress
+from probpca.cli.text import note, several
 from probpca.sources.engines.local import itself
 
 if TYPE_CHECKING:
@@ -33,8 +32,8 @@ def run(args: Any) -> None:
     """Write the page, and print its name."""
     out = place_for(args.out, force=args.force, reads=[args.model, args.table], suffixes=(".html", ".htm"))
     opened = open_both(args)
-    with ProgressBar(enabled=is_terminal()) as bar:
-        rows = _gather(opened, watching(bar))
+    with shown_progress() as watch:
+        rows = _gather(opened, watch)
     title = args.title
     if rows.every > 1:
         note(f"the table is large: the page is made of one row in {rows.every:,}.")

@@ -18,7 +18,7 @@ from probpca.cli.run import (
     open_both,
     open_model,
     place_for_table,
-    watching,
+    shown_progress,
     written,
 )
 from probpca.cli.text import (
@@ -26,7 +26,6 @@ from probpca.cli.text import (
     TextColumn,
     clip,
     counts,
-    is_terminal,
     left_of,
     numbers,
     several,
@@ -35,7 +34,6 @@ from probpca.cli.text import (
     wrap,
 )
 from probpca.inference.imputation import Imputed
-from probpca.learning.progress import ProgressBar
 from probpca.sources.files import arrow_module, file_format
 from probpca.sources.write import batch_of
 
@@ -144,8 +142,8 @@ def _impute(args: Any) -> None:
     opened = open_both(args)
     shown = place is None and args.out != "-" and not args.json
     completion = Completion(opened, args.level, intervals=args.intervals or shown)
-    with ProgressBar(enabled=is_terminal()) as bar:
-        head = finish(args, place, completion.batches(watching(bar), intervals=args.intervals), completion.facts)
+    with shown_progress() as watch:
+        head = finish(args, place, completion.batches(watch, intervals=args.intervals), completion.facts)
     if head is None:
         return
     share = completion.n_cells / (head.n_rows * len(opened.features))
@@ -175,8 +173,8 @@ def _transform(args: Any) -> None:
     opened = open_both(args)
     q = opened.fitted.estimator.n_components_
     ends = [Ends(Least(3), Least(3)) for _ in range(min(q, 3))]
-    with ProgressBar(enabled=is_terminal()) as bar:
-        head = finish(args, place, _latents(opened, watching(bar), ends), lambda: {"n_components": q})
+    with shown_progress() as watch:
+        head = finish(args, place, _latents(opened, watch, ends), lambda: {"n_components": q})
     if head is None:
         return
     if not place:
@@ -227,8 +225,8 @@ def _score(args: Any) -> None:
     """Write the log-likelihood of each row, or show that of the whole table."""
     place = place_for_table(args, args.model, args.table)
     scores = Scores(open_both(args))
-    with ProgressBar(enabled=is_terminal()) as bar:
-        head = finish(args, place, scores.batches(watching(bar)), scores.facts)
+    with shown_progress() as watch:
+        head = finish(args, place, scores.batches(watch), scores.facts)
     if head is None:
         return
     print(f"{'log-likelihood':<18}{scores.total:,.2f}  ({scores.total / scores.n_rows:.4f} a row)")
@@ -321,9 +319,9 @@ def _outliers(args: Any) -> None:
     """Write the outlier scores of each row, or show the worst rows."""
     place = place_for_table(args, args.model, args.table)
     judgement = Judgement(open_both(args), LeastRows(args.top or SHOWN))
-    with ProgressBar(enabled=is_terminal()) as bar:
+    with shown_progress() as watch:
         batches = judgement.batches if args.top is None else judgement.worst_batch
-        head = finish(args, place, batches(watching(bar)), judgement.facts)
+        head = finish(args, place, batches(watch), judgement.facts)
     if head is None:
         return
     rare = f"{judgement.n_rare:,} of {several(judgement.n_rows, 'row')} have a p-value below {RARE}"

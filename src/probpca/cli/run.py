@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,9 @@ import numpy as np
 from probpca.atomic_write import require_writable
 from probpca.cli.table import Table, infinite_cell, matched, open_table, row_names
 from probpca.cli.text import cells, is_terminal, note, several, table as text_table, wrap
-from probpca.displays.inputs import text_of
 from probpca.errors import DataError, FileFormatError, SourceError
 from probpca.estimators import PPCA, BayesianPCA
+from probpca.learning.progress import ProgressBar
 from probpca.models.serialization import read_record
 from probpca.sources.files import FORMATS, format_of
 from probpca.sources.write import stream_batches, take_rows, write_batches
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from probpca.blocks import Block
-    from probpca.learning.progress import ProgressBar
     from probpca.sources.source import Watch
     from probpca.typing import Array, Floats, Index
 
@@ -100,7 +100,7 @@ class Opened(NamedTuple):
     def labels(self, answer: Answer) -> list[Any]:
         """Names of rows, or their numbers, counted from 1, where they have no name."""
         found = enumerate(self.given_labels(answer.block), answer.start + 1)
-        return [label if text_of(label) else f"row {number:,}" for number, label in found]
+        return [f"row {number:,}" if _is_blank(label) else label for number, label in found]
 
     def given_labels(self, block: Block) -> list[Any]:
         """Names of rows as they stand in the table; None for all rows if no column names them."""
@@ -112,6 +112,10 @@ class Opened(NamedTuple):
     def fresh(self, names: Sequence[str]) -> list[str]:
         """Names for new columns that no column of the table has."""
         return fresh(names, self.table.names)
+
+
+def _is_blank(label: Any) -> bool:
+    return label is None or not str(label).strip() or (isinstance(label, float) and math.isnan(label))
 
 
 class _Infinite(NamedTuple):
@@ -206,9 +210,14 @@ def place_for_table(args: Any, *reads: str) -> Path | None:
     return place
 
 
-def watching(bar: ProgressBar) -> Watch | None:
-    """Progress of a pass over a file, shown if there is a terminal."""
-    return bar.parts if is_terminal() else None
+@contextmanager
+def shown_progress() -> Iterator[Watch | None]:
+    """Progress of a pass over a file, to be passed as ``watch``; None if there is no terminal to show it."""
+    if not is_terminal():
+        yield None
+        return
+    with ProgressBar(enabled=True) as bar:
+        yield bar.parts
 
 
 def print_json(found: Mapping[str, Any]) -> None:

@@ -369,7 +369,8 @@ def _matching(batch: Any, names: list[str], pattern: str) -> list[str]:
 
 def _odd_cell(column: Any) -> str:
     """The first cell that is not a number in a column of which most cells are numbers or nearly so."""
-    texts = ["" if cell is None else cell.decode("utf-8", "replace").strip() for cell in column[:1000].to_pylist()]
+    cells = ["" if cell is None else cell.decode("utf-8", "replace") for cell in column[:1000].to_pylist()]
+    texts = [cell.strip(" \t\r\n") for cell in cells]
     odd = [i for i, text in enumerate(texts) if text not in NULLS and not is_number(text)]
     filled = sum(text not in NULLS for text in texts)
     nearly = re.compile(  # a number with a unit, with signs between its thousands, or with a decimal comma
