@@ -165,13 +165,14 @@ def test_a_choice_at_the_limit_is_mentioned(run):
 
 @pytest.mark.usefixtures("folder")
 def test_columns_called_like_parameters_keep_their_names(run, x):
-    names = ["max_iter", "n_components", "tol", "d", "e"]
+    names = ["max_iter", "n_components", "tol", "max_iter.1", "n_components.1"]
     pd.DataFrame(x, columns=names).to_csv("named.csv", index=False)
     done = run("fit", "named.csv", "--components", 2)
     assert done.code == 0
     assert "--max-iter" not in done.out
     assert "--components" not in done.out.split("Next steps")[0]
     assert "max_iter" in done.out
+    assert "n_components" in done.out
     done = run("fit", "named.csv", "--exclude", "max_iters", "--force")
     assert done.err == "probpca: error: named.csv has no column 'max_iters'.\nHint: did you mean 'max_iter'?\n"
     pd.DataFrame(x[:, 1:], columns=names[1:]).to_csv("fewer.csv", index=False)
