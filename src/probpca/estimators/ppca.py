@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from probpca.estimators.parameters import PPCA_CONSTRAINTS
+from probpca.estimators.constraints import PPCA_CONSTRAINTS
 from probpca.estimators.reading import open_table, warn_of_flaws
 from probpca.estimators.streaming import StreamQueries
 from probpca.estimators.table import TableEstimator

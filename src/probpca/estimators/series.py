@@ -15,7 +15,7 @@ from probpca.errors import DataError, ShapeError
 from probpca.estimators.frames import like
 from probpca.estimators.ppca import PPCA
 from probpca.estimators.summary import dynamics_summary
-from probpca.estimators.time import Remembered, SeriesForecast, answer, checked
+from probpca.estimators.time_index import Remembered, SeriesForecast, answer, checked
 from probpca.inference.time_series import kalman, prediction as series
 from probpca.inference.time_series.kalman import FilteredStates, Smoothed
 from probpca.learning.result import FitResult

@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from probpca.blocks import Block
 from probpca.errors import DataError, ProbpcaError
-from probpca.estimators.fitted import FITTED
+from probpca.estimators.base import FITTED
 from probpca.learning.components import check_count, given_count
 from probpca.learning.result import Settings
 from probpca.learning.seeds import generator

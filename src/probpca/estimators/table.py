@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
 from probpca.errors import SourceError
-from probpca.estimators.files import read_estimator, write_estimator
-from probpca.estimators.fitted import FittedFacts
+from probpca.estimators.base import FittedFacts
 from probpca.estimators.imputing import ImputationQueries
 from probpca.estimators.queries import LinearGaussianQueries
+from probpca.estimators.storage import read_estimator, write_estimator
 
 if TYPE_CHECKING:
     from pathlib import Path

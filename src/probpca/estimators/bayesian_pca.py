@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from probpca.estimators.parameters import BAYESIAN_CONSTRAINTS
+from probpca.estimators.constraints import BAYESIAN_CONSTRAINTS
 from probpca.estimators.reading import open_table, warn_of_flaws
 from probpca.estimators.table import TableEstimator
 from probpca.inference.imputation import ParameterDoubt

@@ -12,10 +12,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from probpca.blocks.sequences import Sequences, is_several
 from probpca.errors import ShapeError
-from probpca.estimators.fitted import FitStory
+from probpca.estimators.base import FitStory
 from probpca.estimators.reading import warn_of_flaws
 from probpca.estimators.series import SeriesQueries
-from probpca.estimators.time import Remembered, checked
+from probpca.estimators.time_index import Remembered, checked
 from probpca.inference.time_series.kalman import last_states
 from probpca.learning import Settings
 from probpca.learning.components import given_count
