@@ -220,7 +220,7 @@ def test_what_no_estimator_has_is_still_said_to_be_missing(x):
 
 
 def test_an_unfitted_estimator_speaks_of_no_rows():
-    with pytest.raises(AttributeError, match="no attribute 'noise_variance_'"):
+    with pytest.raises(AttributeError, match="PPCA instance is not fitted yet. Call 'fit'"):
         PPCA(2).noise_variance_  # noqa: B018
 
 
@@ -272,15 +272,15 @@ def test_many_are_merged_in_any_order(x, rng):
 def test_what_cannot_be_merged_is_refused_with_the_reason(x, rng):
     stream = PPCA(Q).partial_fit(x)
     refused = [
-        (PPCA(Q), "learned by partial_fit"),
-        (PPCA(Q).fit(x), "fit keeps no sums(?s:.*)Hint"),
+        (PPCA(Q), "trained with partial_fit"),
+        (PPCA(Q).fit(x), "does not keep the sums(?s:.*)Hint"),
         (PPCA(Q).partial_fit(x[:, :5]), "same columns; got 8 and 5"),
         (PPCA(Q).partial_fit(spiked_rows_with_holes(rng, 50, D, Q)), "missing cells"),
     ]
     for other, why in refused:
         with pytest.raises(DataError, match=why):
             stream.merge(other)
-    with pytest.raises(DataError, match="fit keeps no sums"):
+    with pytest.raises(DataError, match="does not keep the sums"):
         PPCA(Q).fit(x).merge(stream)
     assert_same_model(stream, PPCA(Q).fit(x))
 
@@ -346,7 +346,7 @@ def test_fit_forgets_the_stream(x, rng):
     ppca = PPCA(Q).partial_fit(spiked_rows(rng, 50, 5, 2)).fit(x)
     assert_same_model(ppca, PPCA(Q).fit(x), 1e-14)
     assert not hasattr(ppca, "stream_")
-    with pytest.raises(DataError, match="fit keeps no sums"):
+    with pytest.raises(DataError, match="does not keep the sums"):
         ppca.merge(PPCA(Q).partial_fit(x))
 
 

@@ -1,29 +1,91 @@
-"""BayesianPCA: principal components with a belief about parameters, behind scikit-learn's verbs."""
+"""BayesianPCA: principal components with a posterior distribution of the parameters, as a scikit-learn estimator."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from probpca.estimators.constraints import BAYESIAN_CONSTRAINTS
-from probpca.estimators.reading import open_table, warn_of_flaws
-from probpca.estimators.table import TableEstimator
+from probpca.estimators.base import Fit, check_parameters, generator, open_training, progress_bar
+from probpca.estimators.constraints import nothing, table_constraints, whole
+from probpca.estimators.queries import TableEstimator
+from probpca.estimators.storage import read_story, story_record
 from probpca.inference.imputation import ParameterDoubt
 from probpca.inference.sampling import sample_parameters
-from probpca.learning.bayesian.fit import fit_variational, fit_variational_standardized
-from probpca.learning.progress import ProgressBar
+from probpca.learning.bayesian.fit import BeliefResult, fit_variational, fit_variational_standardized
 from probpca.learning.result import Settings
-from probpca.learning.seeds import generator
 from probpca.models.serialization import belief_arrays, belief_from_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from probpca.learning.bayesian.fit import BeliefResult
     from probpca.models import LinearGaussian, ParameterBelief
-    from probpca.typing import Array
+    from probpca.typing import Array, Index
+
+
+@dataclass(frozen=True, eq=False)
+class BeliefFit(Fit):
+    """What a fit of ``BayesianPCA`` found."""
+
+    result: BeliefResult
+    draw_seed: int
+
+    @property
+    def rule(self) -> str:
+        """How the number of components was found."""
+        return self.result.rule
+
+    @property
+    def objective(self) -> tuple[str, float]:
+        """Name and value of what was maximised."""
+        return "lower bound", self.result.lower_bound
+
+    @property
+    def n_observed(self) -> float:
+        """Number of observed cells."""
+        return self.result.cells
+
+    @property
+    def empty_features(self) -> Index:
+        """Positions of the columns without any observed cell."""
+        return self.result.empty
+
+    @cached_property
+    def doubt(self) -> ParameterDoubt:
+        """Uncertainty of the parameters that imputed cells inherit."""
+        belief = self.result.belief
+        return ParameterDoubt(belief.centre.noise_variance, belief.spread).without(self.result.empty)
+
+    def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the numbers and arrays that go into a file."""
+        numbers, arrays = story_record(self.result)
+        numbers |= {
+            "lower_bound_": self.result.lower_bound,
+            "n_samples_": self.result.weight,
+            "n_observed_": self.result.cells,
+            "rule_": self.result.rule,
+            "draw_seed_": self.draw_seed,
+        }
+        return numbers, {**belief_arrays(self.result.belief), **arrays, "empty_features_": self.result.empty}
+
+    @classmethod
+    def from_record(cls, path: str | Path, numbers: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
+        """Build the fit from the numbers and arrays of a file."""
+        belief = belief_from_arrays(path, arrays)
+        result = BeliefResult(
+            belief=belief,
+            model=belief.predictive(),
+            lower_bound=numbers["lower_bound_"],
+            weight=numbers["n_samples_"],
+            cells=numbers["n_observed_"],
+            rule=numbers["rule_"],
+            empty=arrays["empty_features_"],
+            **read_story(numbers, arrays),
+        )
+        return cls(result, numbers["draw_seed_"])
 
 
 class BayesianPCA(TableEstimator):
@@ -108,18 +170,8 @@ class BayesianPCA(TableEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = BAYESIAN_CONSTRAINTS
-    _stored_numbers: ClassVar[tuple[str, ...]] = (
-        "lower_bound_",
-        "n_iter_",
-        "n_samples_",
-        "n_observed_",
-        "rule_",
-        "n_features_in_",
-        "draw_seed_",
-    )
-    _stored_arrays: ClassVar[tuple[str, ...]] = ("trace_", "empty_features_")
-    belief_: ParameterBelief
+    _constraints: ClassVar[dict[str, Any]] = {"n_components": whole(1) | nothing(), **table_constraints()}
+    _fit_type = BeliefFit
 
     def __init__(
         self,
@@ -145,18 +197,25 @@ class BayesianPCA(TableEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, cell_weight: Any = None) -> Self:
         """Fit the model to rows, of which cells may be missing; ``X`` and the weights are as ``PPCA`` takes them."""
-        self._validate_params()
-        for name in ("model_", "belief_", "lower_bound_", "n_components_", "trace_", "status_"):
-            self.__dict__.pop(name, None)  # a fit that fails leaves nothing half fitted behind
+        check_parameters(self, self._constraints)
+        self._fitted = None  # a fit that fails leaves no fit behind
         rng = generator(self.random_state)
-        fit = fit_variational_standardized if self.standardize else fit_variational
-        with ProgressBar(enabled=bool(self.verbose), objective="bound") as bar:
-            source = open_table(self, X, sample_weight, cell_weight, bar.parts)
+        with progress_bar(self.verbose, "bound") as bar:
+            source = open_training(self, X, sample_weight, cell_weight, None if bar is None else bar.parts)
             settings = Settings(tol=self.tol, max_iter=self.max_iter, watch=bar)
-            self._keep_belief(fit(source, self.n_components, settings, rng))
-        self.draw_seed_ = int(rng.integers(2**63))
-        warn_of_flaws(self)
-        return self
+            learn = fit_variational_standardized if self.standardize else fit_variational
+            result = learn(source, self.n_components, settings, rng)
+        return self._finish(BeliefFit(result, int(rng.integers(2**63))))
+
+    @property
+    def belief_(self) -> ParameterBelief:
+        """Mean and covariance of the parameters of each feature."""
+        return self._state.result.belief
+
+    @property
+    def lower_bound_(self) -> float:
+        """Lower bound of the log evidence."""
+        return self._state.result.lower_bound
 
     @property
     def relevance_(self) -> Array:
@@ -165,27 +224,11 @@ class BayesianPCA(TableEstimator):
 
     @property
     def noise_variance_(self) -> Any:
-        """Noise variance without what doubt about parameters adds: a number, or one per feature."""
+        """Noise variance without what uncertain parameters add: a number, or one per feature."""
         noise = self.belief_.centre.noise_variance
         return float(noise) if noise.ndim == 0 else noise
 
-    def _keep_belief(self, result: BeliefResult) -> None:
-        self._keep_story(result)
-        self.belief_ = result.belief
-        self.n_samples_, self.n_observed_ = result.weight, result.cells
-        self.rule_, self.empty_features_ = result.rule, result.empty
-
-    def _parts(self) -> dict[str, Any]:
-        return belief_arrays(self.belief_)
-
-    def _take_parts(self, path: str | Path, arrays: Mapping[str, Any]) -> None:
-        self.belief_ = belief_from_arrays(path, arrays)
-        self.model_ = self.belief_.predictive()
-
-    def _doubt(self) -> ParameterDoubt:
-        doubt = ParameterDoubt(self.belief_.centre.noise_variance, self.belief_.spread)
-        return doubt.without(self.empty_features_)
-
     def _parameters(self, n_draws: int) -> list[LinearGaussian]:
-        seeds = np.random.default_rng(self.draw_seed_).integers(2**63, size=n_draws)
-        return [sample_parameters(self.belief_, rng=np.random.default_rng(int(seed))) for seed in seeds]
+        fit: BeliefFit = self._state
+        rngs = np.random.default_rng(fit.draw_seed).spawn(n_draws)
+        return [sample_parameters(fit.result.belief, rng=rng) for rng in rngs]

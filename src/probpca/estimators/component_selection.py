@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from probpca.learning.seeds import generator
+from probpca.estimators.base import generator
 from probpca.learning.selection.judge import ask, open_rows
 
 if TYPE_CHECKING:

@@ -1,35 +1,119 @@
-"""LinearDynamicalSystem: a hidden state that moves in time, learned by EM."""
+"""LinearDynamicalSystem: a hidden state that moves in time, as a scikit-learn estimator."""
 
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._set_output import _get_output_config
 
-from probpca.blocks.sequences import Sequences, is_several
-from probpca.errors import ShapeError
-from probpca.estimators.base import FitStory
-from probpca.estimators.reading import warn_of_flaws
-from probpca.estimators.series import SeriesQueries
-from probpca.estimators.time_index import Remembered, checked
-from probpca.inference.time_series.kalman import last_states
+from probpca.blocks.sequences import is_several
+from probpca.errors import DataError, ShapeError
+from probpca.estimators.base import Estimator, Fit, check_parameters, generator, like, progress_bar
+from probpca.estimators.constraints import array_like, at_least, instance, nothing, number, one_of, search, whole
+from probpca.estimators.ppca import PPCA, PPCAFit
+from probpca.estimators.storage import read_story, story_record
+from probpca.estimators.summary import dynamics_summary
+from probpca.estimators.time_index import Remembered, SeriesForecast, answer, checked
+from probpca.inference.time_series import kalman, prediction
+from probpca.inference.time_series.kalman import FilteredStates, Smoothed, last_states
 from probpca.learning import Settings
 from probpca.learning.components import given_count
-from probpca.learning.dynamics import Chosen, Structure, choose_states, fit_series, n_parameters
-from probpca.learning.progress import ProgressBar
-from probpca.learning.seeds import generator
+from probpca.learning.dynamics import Chosen, SeriesResult, Structure, choose_states, fit_series, n_parameters
+from probpca.learning.result import FitResult, complete_information
+from probpca.models import Gaussian
+from probpca.models.serialization import state_space_arrays, state_space_from_arrays
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from probpca.blocks.sequences import Sequences
+    from probpca.inference.imputation import Imputed
+    from probpca.inference.time_series.prediction import Innovations
+    from probpca.models import StateSpace
+    from probpca.typing import Array, Index
 
 
-class LinearDynamicalSystem(
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    FitStory,
-    SeriesQueries,
-    BaseEstimator,  # type: ignore[misc]
-):
+@dataclass(frozen=True, eq=False)
+class SeriesFit(Fit):
+    """What a fit of ``LinearDynamicalSystem`` found, and what a forecast needs to know of the training sequences."""
+
+    result: SeriesResult
+    rule: str
+    scores: dict[int, float]  # of each number of states that was tried
+    n_steps: int
+    counts: Array  # observed cells of each feature: (d,)
+    last_states: list[Gaussian]  # of each sequence, given all of its steps
+    last_inputs: Array | None
+    tables: list[Remembered]
+    several: bool
+
+    @property
+    def objective(self) -> tuple[str, float]:
+        """Name and value of what was maximised."""
+        return "log-likelihood", self.result.log_likelihood
+
+    @property
+    def n_observed(self) -> int:
+        """Number of observed cells."""
+        return self.result.n_observed
+
+    @property
+    def empty_features(self) -> Index:
+        """Positions of the features without any observed cell."""
+        return self.result.empty
+
+    def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the numbers and arrays that go into a file."""
+        numbers, arrays = story_record(self.result)
+        numbers |= {
+            "log_likelihood_": self.result.log_likelihood,
+            "n_observed_": self.result.n_observed,
+            "rule_": self.rule,
+            "selection_scores_": list(self.scores.items()),
+            "n_steps_": self.n_steps,
+            "tables": [table.record() for table in self.tables],
+            "several": self.several,
+        }
+        arrays |= {
+            "empty_features_": self.result.empty,
+            "counts": self.counts,
+            "last_mean": np.stack([state.mean for state in self.last_states]),
+            "last_covariance": np.stack([state.covariance for state in self.last_states]),
+        }
+        if self.last_inputs is not None:
+            arrays["last_inputs"] = self.last_inputs
+        return numbers, {**state_space_arrays(self.result.model), **arrays}
+
+    @classmethod
+    def from_record(cls, path: str | Path, numbers: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
+        """Build the fit from the numbers and arrays of a file."""
+        result = SeriesResult(
+            model=state_space_from_arrays(path, arrays),
+            log_likelihood=numbers["log_likelihood_"],
+            n_observed=numbers["n_observed_"],
+            empty=arrays["empty_features_"],
+            **read_story(numbers, arrays),
+        )
+        return cls(
+            result,
+            rule=numbers["rule_"],
+            scores=dict(numbers["selection_scores_"]),
+            n_steps=numbers["n_steps_"],
+            counts=arrays["counts"],
+            last_states=list(map(Gaussian, arrays["last_mean"], arrays["last_covariance"])),
+            last_inputs=arrays.get("last_inputs"),
+            tables=[Remembered.from_record(table) for table in numbers["tables"]],
+            several=numbers["several"],
+        )
+
+
+class LinearDynamicalSystem(Estimator):
     r"""A linear-Gaussian state-space model, learned by EM from series with missing cells.
 
     .. math::
@@ -95,23 +179,19 @@ class LinearDynamicalSystem(
     (3, 3)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"bic", "cv"}), None],
-        "transition": [str, "array-like"],
-        "process_noise": [str, "array-like"],
-        "noise": [str, Real, "array-like"],
-        "loadings": [str, "array-like"],
-        "offset": [str, "array-like"],
-        "initial_mean": [str, "array-like"],
-        "initial_covariance": [str, "array-like"],
-        "ridge": [Interval(Real, 0, None, closed="left")],
-        "solver": [StrOptions({"auto", "em"})],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "verbose": ["verbose"],
-        "random_state": ["random_state", np.random.Generator],
+    _constraints: ClassVar[dict[str, Any]] = {
+        "n_components": whole(1) | one_of("bic", "cv") | nothing(),
+        **{
+            name: instance("a str", str) | array_like()
+            for name in ("transition", "process_noise", "loadings", "offset", "initial_mean", "initial_covariance")
+        },
+        "noise": instance("a str", str) | number() | array_like(),
+        "ridge": at_least(0),
+        "solver": one_of("auto", "em"),
+        **search(),
     }
+    _fit_type = SeriesFit
+    model_: StateSpace
 
     def __init__(
         self,
@@ -154,29 +234,34 @@ class LinearDynamicalSystem(
 
         ``inputs``, of as many rows, drive the state: those of step t enter what comes after it.
         """
-        self._validate_params()
+        check_parameters(self, self._constraints)
         if isinstance(self.n_components, bool):
             msg = f"n_components must be a number, 'bic', 'cv' or None; got {self.n_components}."
             raise ShapeError(msg)
-        self.__dict__.pop("model_", None)  # a fit that fails leaves nothing half fitted behind
+        self._fitted = None  # a fit that fails leaves no fit behind
         rows = checked(self, X, inputs, reset=True)
+        with progress_bar(self.verbose) as bar:
+            chosen = self._learn(rows, Settings(self.solver, self.tol, self.max_iter, bar, self.n_init))
+        fit = SeriesFit(
+            chosen.result,
+            chosen.rule,
+            chosen.scores,
+            rows.n_steps,
+            rows.counts,
+            last_states(chosen.result.model, rows),
+            None if rows.inputs is None else rows.inputs[rows.starts + rows.lengths - 1],
+            [Remembered.of(x) for x in (X if is_several(X) else [X])],
+            is_several(X),
+        )
+        return self._finish(fit)
+
+    def _learn(self, rows: Sequences, settings: Settings) -> Chosen:
         rng, structure = generator(self.random_state), self._structure()
         count = given_count(self.n_components)
-        with ProgressBar(enabled=bool(self.verbose)) as bar:
-            settings = Settings(self.solver, self.tol, self.max_iter, bar, self.n_init)
-            if count is not None:
-                _warn_of_too_many(rows, structure, count)
-                chosen = Chosen(fit_series(rows, count, settings, rng, structure), "given", {})
-            else:
-                chosen = choose_states(rows, self.n_components or "bic", settings, rng, structure)
-        self._keep(chosen)
-        self.n_steps_ = rows.n_steps
-        self.last_states_ = last_states(self.model_, rows)
-        self.last_inputs_ = None if rows.inputs is None else rows.inputs[rows.starts + rows.lengths - 1]
-        self.tables_ = [Remembered.of(x) for x in (X if is_several(X) else [X])]
-        self.several_ = is_several(X)
-        warn_of_flaws(self)
-        return self
+        if count is None:
+            return choose_states(rows, self.n_components or "bic", settings, rng, structure)
+        _warn_of_too_many(rows, structure, count)
+        return Chosen(fit_series(rows, count, settings, rng, structure), "given", {})
 
     def _structure(self) -> Structure:
         return Structure(
@@ -190,18 +275,218 @@ class LinearDynamicalSystem(
             float(self.ridge),
         )
 
-    def _keep(self, chosen: Chosen) -> None:
-        result = chosen.result
-        self._keep_story(result)
-        self.n_observed_ = result.n_observed
-        self.empty_features_ = result.empty
-        self.rule_ = chosen.rule
-        self.selection_scores_ = chosen.scores
+    @property
+    def transition_(self) -> Array:
+        """A: (q, q)."""
+        return self.model_.transition
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
+    @property
+    def process_noise_(self) -> Array:
+        """Q: (q, q)."""
+        return self.model_.process_noise
+
+    @property
+    def loadings_(self) -> Array:
+        """C: (n_features, q)."""
+        return self.model_.emission.loadings
+
+    @property
+    def offset_(self) -> Array:
+        """Offset c of the observations: (n_features,)."""
+        return self.model_.emission.mean
+
+    @property
+    def noise_variance_(self) -> Any:
+        """R: a number, or one for each feature."""
+        noise = self.model_.emission.noise_variance
+        return float(noise) if noise.ndim == 0 else noise
+
+    @property
+    def input_loadings_(self) -> Array | None:
+        """B: (q, n_inputs); None without inputs."""
+        return self.model_.input_loadings
+
+    @property
+    def initial_mean_(self) -> Array:
+        """Mean of the first state: (q,)."""
+        return self.model_.initial.mean
+
+    @property
+    def initial_covariance_(self) -> Array:
+        """Covariance of the first state: (q, q)."""
+        return self.model_.initial.covariance
+
+    @property
+    def eigenvalues_(self) -> npt.NDArray[np.complex128]:
+        """Of A, the slowest first."""
+        return self.model_.eigenvalues
+
+    @property
+    def time_constants_(self) -> Array:
+        """Steps in which each mode decays to 1/e."""
+        return self.model_.time_constants
+
+    @property
+    def log_likelihood_(self) -> float:
+        """Log-likelihood of the training sequences."""
+        return self._state.result.log_likelihood
+
+    @property
+    def n_steps_(self) -> int:
+        """Number of steps of the training sequences."""
+        return self._state.n_steps
+
+    @property
+    def selection_scores_(self) -> dict[int, float]:
+        """Criterion for each number of states that was tried; empty if the number was given."""
+        return self._state.scores
+
+    def summary(self, feature_names: Any = None) -> str:
+        """A table for people: the modes, what they move, and how the fit ended."""
+        return dynamics_summary(self, self._state.objective, feature_names)
+
+    def score(self, X: Any, y: Any = None, *, inputs: Any = None) -> float:
+        """Mean log-likelihood of a step of time."""
+        rows = self._rows(X, inputs)
+        return kalman.series_log_likelihood(self.model_, rows) / rows.n_steps
+
+    def log_likelihood(self, X: Any, *, inputs: Any = None) -> float:
+        """Total log-likelihood of the sequences."""
+        rows = self._rows(X, inputs)
+        return kalman.series_log_likelihood(self.model_, rows)
+
+    def score_samples(self, X: Any, *, inputs: Any = None) -> Any:
+        """Log-likelihood of each step given those before it: (n,)."""
+        rows = self._rows(X, inputs)
+        return answer(X, kalman.filter_states(self.model_, rows).log_likelihood)
+
+    def transform(self, X: Any, *, inputs: Any = None) -> Any:
+        """Smoothed means of the states, given all steps of their sequence: (n, q)."""
+        rows = self._rows(X, inputs)
+        if is_several(X) and _get_output_config("transform", self)["dense"] != "default":
+            msg = "set_output goes with one sequence; several were given.\nHint: transform them one by one."
+            raise DataError(msg)
+        return answer(X, kalman.believe(self.model_, rows).mean)
+
+    def fit_transform(self, X: Any, y: Any = None, *, inputs: Any = None) -> Any:
+        """Fit, then the smoothed means of the states: (n, q)."""
+        return self.fit(X, inputs=inputs).transform(X, inputs=inputs)
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Rows that states would show without noise, C x + c: (n, n_features)."""
+        _ = self._state
+        states = np.asarray(X, dtype=np.float64)
+        if states.ndim != 2 or states.shape[1] != self.model_.n_components:
+            msg = f"states must form a matrix (n, {self.model_.n_components}); got shape {states.shape}."
+            raise ShapeError(msg)
+        return states @ self.loadings_.T + self.offset_
+
+    def smooth(self, X: Any, *, inputs: Any = None) -> Any:
+        """States given all steps of their sequence: means, covariances, and lag-one covariances."""
+        rows = self._rows(X, inputs)
+        found = kalman.smooth(self.model_, rows)
+        parts = [Smoothed(*part) for part in zip(*map(rows.split, found), strict=True)]
+        return parts if is_several(X) else parts[0]
+
+    def filter(self, X: Any, *, inputs: Any = None) -> Any:
+        """States given the steps before them, and given their own too."""
+        rows = self._rows(X, inputs)
+        found = kalman.filter_states(self.model_, rows)
+        if not is_several(X):
+            return found
+        cut = [rows.split(value) for value in (*_fields(found.predicted), *_fields(found.filtered))]
+        rest = zip(rows.split(found.log_likelihood), rows.split(found.distance), strict=True)
+        return [
+            FilteredStates(Gaussian(a, b), Gaussian(c, d), *pair) for a, b, c, d, pair in zip(*cut, rest, strict=True)
+        ]
+
+    def forecast(self, horizon: int, X: Any = None, *, inputs: Any = None, future: Any = None) -> Any:
+        """The next ``horizon`` rows of ``X``, or of what was fitted, with their uncertainty.
+
+        ``future`` are the inputs after the last one, ``horizon - 1`` rows. A dataframe is followed by one, its time
+        index continued.
+        """
+        fit: SeriesFit = self._state
+        if X is None:
+            found = prediction.forecast_from(self.model_, fit.last_states, horizon, fit.last_inputs, future)
+            tables, several = fit.tables, fit.several
+        else:
+            found = prediction.forecast(self.model_, self._rows(X, inputs), horizon, future=future)
+            tables, several = [Remembered.of(x) for x in (X if is_several(X) else [X])], is_several(X)
+        known = [replace(one, unknown=self.empty_features_) for one in found]
+        forecasts = [SeriesForecast(one, table) for one, table in zip(known, tables, strict=True)]
+        return forecasts if several else forecasts[0]
+
+    def impute(self, X: Any, *, inputs: Any = None, return_std: bool = False) -> Any:
+        """Fill in missing cells from all of their sequence; with ``return_std`` also their standard deviations."""
+        found = self._imputed(X, inputs)
+        values = answer(X, found.values, like)
+        return (values, answer(X, found.std, like)) if return_std else values
+
+    def impute_interval(self, X: Any, level: float = 0.95, *, inputs: Any = None) -> tuple[Any, Any]:
+        """Lower and upper ends that hold each missing cell with probability ``level``; observed cells as they are."""
+        low, high = self._imputed(X, inputs).interval(level)
+        return answer(X, low, like), answer(X, high, like)
+
+    def _imputed(self, X: Any, inputs: Any = None) -> Imputed:
+        """Completed steps of all sequences with the standard deviation of each cell: infinite in empty features."""
+        found = prediction.impute_series(self.model_, self._rows(X, inputs))
+        empty = np.isin(np.arange(self.model_.n_features), self.empty_features_)
+        return found._replace(std=np.where(empty & (found.std > 0), np.inf, found.std))
+
+    def anomalies(self, X: Any, *, inputs: Any = None) -> Any:
+        """How far each step is from what the steps before it let expect, with p-values by step and by cell."""
+        rows = self._rows(X, inputs)
+        found = prediction.innovations(self.model_, rows)
+        parts: list[Innovations] = [type(found)(*part) for part in zip(*map(rows.split, found), strict=True)]
+        return parts if is_several(X) else parts[0]
+
+    def sample(self, n_steps: int = 1, *, inputs: Any = None, random_state: Any = None) -> Array:
+        """Draw a series: (n_steps, n_features)."""
+        _ = self._state
+        return prediction.sample_series(self.model_, n_steps, rng=self._generator(random_state), inputs=inputs).rows
+
+    def sample_states(self, X: Any, n_draws: int = 1, *, inputs: Any = None, random_state: Any = None) -> Any:
+        """Draw whole trajectories of the state given all that was observed: (n_draws, n, q)."""
+        rows = self._rows(X, inputs)
+        rng = self._generator(random_state)
+        drawn = kalman.sample_trajectories(self.model_, rows, n_draws, rng=rng)
+        parts = np.split(drawn, rows.starts[1:], axis=1)
+        return parts if is_several(X) else parts[0]
+
+    def to_ppca(self) -> PPCA:
+        """The distribution of a single row, its past unknown, as PPCA (or factor analysis, if noises differ).
+
+        Exact if A = 0; otherwise what is left of the system when time is forgotten.
+        """
+        fit: SeriesFit = self._state
+        model = self.model_
+        if model.n_components >= model.n_features:
+            msg = f"PPCA needs fewer components than features; got {model.n_components} and {model.n_features}."
+            raise DataError(msg)
+        ppca = PPCA(n_components=model.n_components, random_state=self.random_state)
+        # The states of a row alone have moments 0 and I, so that each observed cell adds I to the information.
+        information = complete_information(1.0, model.n_components) * fit.counts
+        result = FitResult(
+            model.marginal().principal(),
+            fit.result.status,
+            np.nan,
+            (),
+            0,
+            float(fit.n_steps),
+            "from a dynamical system",
+            float(fit.n_observed),
+            information[:, :1] if (fit.counts == fit.n_steps).all() else information,
+            fit.empty_features,
+        )
+        ppca._fitted = PPCAFit(result)  # noqa: SLF001
+        ppca.n_features_in_ = model.n_features
+        if hasattr(self, "feature_names_in_"):
+            ppca.feature_names_in_ = self.feature_names_in_
+        return ppca
+
+    def _rows(self, X: Any, inputs: Any) -> Sequences:
+        return kalman.rows_of(self.model_, checked(self, X, inputs))
 
 
 def _warn_of_too_many(rows: Sequences, structure: Structure, count: int) -> None:
@@ -212,4 +497,8 @@ def _warn_of_too_many(rows: Sequences, structure: Structure, count: int) -> None
             f"{count} states have {free:,} parameters to learn from {observed:,} observed cells: the fit follows the "
             "noise, and its intervals are too narrow. Take fewer n_components."
         )
-        warnings.warn(msg, UserWarning, stacklevel=3)
+        warnings.warn(msg, UserWarning, stacklevel=4)
+
+
+def _fields(belief: Gaussian) -> tuple[Array, Array]:
+    return belief.mean, belief.covariance

@@ -1,4 +1,4 @@
-"""An estimator in one file."""
+"""Estimators in files: parameters, names of columns and the fitted state in one npz file that contains no code."""
 
 from __future__ import annotations
 
@@ -6,21 +6,42 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from probpca.errors import FileFormatError
 from probpca.learning.result import Status
-from probpca.models.serialization import MODEL_FIELDS, model_arrays, model_from_arrays, read_record, write_record
+from probpca.models.serialization import read_record, write_record
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-DRAWS = "draws_"
+PARAMETER = "parameter_"
+"""Prefix of the arrays that are parameters of an estimator."""
 
 
 def write_estimator(estimator: Any, path: str | Path) -> None:
-    """Write parameters, fitted numbers and the model."""
-    check_is_fitted(estimator)
+    """Write the parameters of an estimator and its fitted state."""
+    numbers, arrays = fit_record(estimator)
+    parameters = plain_parameters(estimator)
+    given = {name: value for name, value in parameters.items() if isinstance(value, np.ndarray)}
+    names = getattr(estimator, "feature_names_in_", None)
+    header = {
+        "kind": type(estimator).__name__,
+        "parameters": {name: value for name, value in parameters.items() if name not in given},
+        "fitted": {**numbers, "n_features_in_": estimator.n_features_in_},
+        "feature_names": None if names is None else [str(name) for name in names],
+    }
+    write_record(path, header, {**arrays, **{PARAMETER + name: value for name, value in given.items()}})
+
+
+def fit_record(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the numbers and arrays that make up the fitted state of an estimator."""
+    record: tuple[dict[str, Any], dict[str, Any]] = estimator._state.record()
+    return record
+
+
+def plain_parameters(estimator: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator as files can hold them, or say which of them no file can hold."""
     parameters = {name: _plain(value) for name, value in estimator.get_params(deep=False).items()}
     if not isinstance(parameters["random_state"], int | None):
         msg = (
@@ -28,55 +49,51 @@ def write_estimator(estimator: Any, path: str | Path) -> None:
             "Hint: estimator.set_params(random_state=0)."
         )
         raise FileFormatError(msg)
-    names = getattr(estimator, "feature_names_in_", None)
-    header = {
-        "kind": type(estimator).__name__,
-        "parameters": parameters,
-        "fitted": {name: getattr(estimator, name) for name in estimator._stored_numbers},
-        "sketch_error": getattr(estimator, "sketch_error_", 0.0),
-        "status": estimator.status_.name,
-        "feature_names": None if names is None else [str(name) for name in names],
-    }
-    arrays = {name: np.asarray(getattr(estimator, name)) for name in estimator._stored_arrays}
-    write_record(path, header, {**estimator._parts(), **arrays, **_draw_arrays(estimator)})
-
-
-def _draw_arrays(estimator: Any) -> dict[str, Any]:
-    """Draws of the parameters, stacked; nothing if none were made."""
-    draws = [model_arrays(drawn) for drawn in getattr(estimator, "parameter_draws_", [])]
-    return {DRAWS + name: np.stack([drawn[name] for drawn in draws]) for name in MODEL_FIELDS} if draws else {}
+    return parameters
 
 
 def _plain(value: Any) -> Any:
-    """A numpy number as Python has it, for a search over np.arange leaves such parameters; a path as text."""
+    """Return a parameter as JSON or npz can hold it: paths as text, numpy numbers as Python's, lists as arrays."""
     if isinstance(value, PathLike):
         return fspath(value)
+    if isinstance(value, list | tuple | np.ndarray):
+        return np.asarray(value, dtype=np.float64)
     return value.item() if isinstance(value, np.generic) else value
 
 
 def read_estimator(kind: Any, path: str | Path) -> Any:
-    """Read what ``write_estimator`` wrote for this kind of estimator."""
+    """Read a fitted estimator of some kind."""
     header, arrays = read_record(path)
     if header.get("kind") != kind.__name__:
         msg = f"{path} holds a {header.get('kind')}, not a {kind.__name__}."
         raise FileFormatError(msg)
+    given = {name.removeprefix(PARAMETER): array for name, array in arrays.items() if name.startswith(PARAMETER)}
     try:
-        estimator: Any = kind(**header["parameters"])
-        for name in kind._stored_numbers:
-            setattr(estimator, name, header["fitted"][name])
-        estimator.status_ = Status[header["status"]]
-        estimator.kept_sketch_error_ = header.get("sketch_error", 0.0)
-        for name in kind._stored_arrays:
-            setattr(estimator, name, arrays[name])
+        estimator = with_fit(kind(**header["parameters"], **given), path, header["fitted"], arrays)
+        estimator.n_features_in_ = header["fitted"]["n_features_in_"]
         if header["feature_names"] is not None:
             estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
     except (KeyError, TypeError) as error:
         msg = f"{path} lacks a part of a {kind.__name__}: {error}."
         raise FileFormatError(msg) from error
-    estimator._take_parts(path, arrays)
-    estimator.n_components_ = estimator.model_.n_components
-    drawn = [arrays[DRAWS + name] for name in MODEL_FIELDS if DRAWS + name in arrays]
-    if drawn:
-        one_by_one = [dict(zip(MODEL_FIELDS, parts, strict=True)) for parts in zip(*drawn, strict=True)]
-        estimator.parameter_draws_ = [model_from_arrays(path, parts) for parts in one_by_one]
     return estimator
+
+
+def with_fit(estimator: Any, path: str | Path, numbers: Mapping[str, Any], arrays: Mapping[str, Any]) -> Any:
+    """Give an estimator the fitted state that a file holds."""
+    estimator._fitted = estimator._fit_type.from_record(path, numbers, arrays)
+    return estimator
+
+
+def story_record(result: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what all results of fits have in common, beside the model: numbers for the header, and arrays."""
+    return {"n_iter_": result.n_iter, "status": result.status.name}, {"trace_": np.array(result.trace)}
+
+
+def read_story(numbers: Any, arrays: Any) -> dict[str, Any]:
+    """Return the same as fields of a result."""
+    return {
+        "status": Status[numbers["status"]],
+        "trace": tuple(arrays["trace_"].tolist()),
+        "n_iter": numbers["n_iter_"],
+    }

@@ -91,7 +91,7 @@ class Bootstrap:
 def bootstrap_uncertainty(
     source: Source,
     model: LinearGaussian,
-    seeds: Sequence[int],
+    seeds: Sequence[int | np.random.Generator],
     how: Bootstrap | None = None,
     watch: Callable[[int, int], None] | None = None,
 ) -> ParameterUncertainty:
@@ -215,7 +215,7 @@ def _noise(value: Array, logs: Array, n: float, *, corrected: bool) -> Estimate:
     return Estimate(value, error, n - 1, value - centre, positive=True)
 
 
-def _draw(table: Table, model: LinearGaussian, how: Bootstrap, seed: int) -> _Drawn:
+def _draw(table: Table, model: LinearGaussian, how: Bootstrap, seed: int | np.random.Generator) -> _Drawn:
     """Fit to resampled rows, and compare with the model of all rows."""
     rng = np.random.default_rng(seed)
     rows = InMemory(table.resampled(model.n_components, rng))

@@ -63,7 +63,7 @@ def require_rows_in_memory(source: Source) -> None:
 
 
 def draw_parameters(
-    source: Source, model: LinearGaussian, inflation: float, seeds: Sequence[int]
+    source: Source, model: LinearGaussian, inflation: float, seeds: Sequence[int | np.random.Generator]
 ) -> list[LinearGaussian]:
     """Draw models that the rows could have led to as well: fits to resampled rows, begun at ``model``.
 
@@ -81,7 +81,7 @@ def draw_parameters(
     return [drawn.rescale(unit) for drawn in models]
 
 
-def _resampled_fit(blocks: list[Observed], start: LinearGaussian, seed: int) -> LinearGaussian:
+def _resampled_fit(blocks: list[Observed], start: LinearGaussian, seed: int | np.random.Generator) -> LinearGaussian:
     """Fit to rows drawn with replacement: frequencies as weights."""
     weights = [_weight_of_rows(block) for block in blocks]
     counts = frequencies(np.concatenate(weights), np.random.default_rng(seed))
