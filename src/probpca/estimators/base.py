@@ -5,14 +5,14 @@ from __future__ import annotations
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils import check_random_state
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.validation import validate_data
 
 from probpca.errors import DataError, ShapeError
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from probpca.estimators.constraints import Constraint, Option
     from probpca.learning import Status
     from probpca.sources import Source
     from probpca.sources.source import Watch
@@ -60,6 +61,8 @@ class Estimator(
 
     _fitted: Any = None  # a Fit, or the state of a stream whose model is computed at the first question
     _fit_type: Any  # the subclass of Fit that files are read into
+    _constraints: ClassVar[dict[str, Constraint]]
+    _accepts_sparse: ClassVar[bool] = False
     random_state: Any
 
     @property
@@ -161,17 +164,29 @@ class Estimator(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = self._accepts_sparse
         return tags
 
 
-def check_parameters(estimator: BaseEstimator, constraints: Mapping[str, Any]) -> None:
+def check_parameters(estimator: BaseEstimator, constraints: Mapping[str, Constraint]) -> None:
     """Raise ``DataError`` if a parameter of the estimator has a value that its constraint does not allow."""
-    for name, constraint in constraints.items():
+    for name, options in constraints.items():
         value = getattr(estimator, name)
-        if not constraint.allows(value):
-            kind = type(estimator).__name__
-            msg = f"The {name!r} parameter of {kind} must be {constraint.words}. Got {value!r} instead."
+        if not any(_allows(option, value) for option in options):
+            words, kind = " or ".join(option.words for option in options), type(estimator).__name__
+            msg = f"The {name!r} parameter of {kind} must be {words}. Got {value!r} instead."
             raise DataError(msg)
+
+
+def _allows(option: Option, value: Any) -> bool:
+    if not isinstance(value, option.types):
+        return False
+    if option.interval is None:
+        return option.names is None or value in option.names
+    left, low, high, right = option.interval
+    number: Any = value
+    above = number >= low if left == "[" else number > low
+    return bool(above and (number <= high if right == "]" else number < high))
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -223,9 +238,16 @@ def open_training(estimator: Any, X: Any, sample_weight: Any, cell_weight: Any, 
 def checked_matrix(estimator: Any, X: Any, **options: Any) -> Any:
     """Rows in memory as an array of floats or a CSR matrix, after scikit-learn's checks of shape and names."""
     kinds = [np.float64, np.float32]
-    return validate_data(
-        estimator, X, **{"accept_sparse": "csr", "dtype": kinds, "ensure_all_finite": False, **options}
-    )
+    return validate_data(estimator, X, accept_sparse="csr", dtype=kinds, ensure_all_finite=False, **options)
+
+
+def require_no_infinity(estimator: Any, rows: Any) -> None:
+    """Raise scikit-learn's error if a cell is infinite; NaN is a missing cell."""
+    cells = rows.data if sparse.issparse(rows) else rows
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(cells.sum())  # one quick pass that nearly always suffices
+    if not finite:
+        assert_all_finite(cells, allow_nan=True, estimator_name=type(estimator).__name__, input_name="X")
 
 
 def open_rows(estimator: Any, X: Any) -> Source:

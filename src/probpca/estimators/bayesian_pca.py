@@ -170,7 +170,7 @@ class BayesianPCA(TableEstimator):
     True
     """
 
-    _constraints: ClassVar[dict[str, Any]] = {"n_components": whole(1) | nothing(), **table_constraints()}
+    _constraints: ClassVar[dict[str, Any]] = {"n_components": (whole(1), nothing()), **table_constraints()}
     _fit_type = BeliefFit
 
     def __init__(

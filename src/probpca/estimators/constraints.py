@@ -1,118 +1,101 @@
-"""Constraints on the parameters of estimators: a test, and its words for the error message."""
+"""Constraints on the parameters of estimators: types, bounds and names, which are checked when a fit begins."""
 
 from __future__ import annotations
 
 import math
 from numbers import Integral, Real
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from probpca.learning import SOLVERS
 from probpca.learning.components import RULES
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+
+@runtime_checkable
+class SupportsArray(Protocol):
+    """Whatever numpy can turn into an array: arrays, and the columns and tables of dataframe libraries."""
+
+    def __array__(self) -> Any:
+        """Return the values as an array."""
+        ...
 
 
-class Constraint(NamedTuple):
-    """The values that a parameter may have."""
+class Option(NamedTuple):
+    """Values that a parameter may have: instances of some types, within an interval or among some names."""
 
     words: str
-    allows: Callable[[Any], bool]
-
-    def __or__(self, other: Constraint) -> Constraint:
-        """Allow the values of both."""
-        return Constraint(f"{self.words} or {other.words}", lambda value: self.allows(value) or other.allows(value))
+    types: tuple[type, ...]
+    interval: tuple[str, float, float, str] | None = None  # brackets around two bounds, as mathematics has them
+    names: tuple[str, ...] | None = None
 
 
-def whole(least: float = -math.inf) -> Constraint:
+Constraint: TypeAlias = tuple[Option, ...]
+"""The value must be one of these options."""
+
+
+def whole(least: float = -math.inf) -> Option:
     """Allow whole numbers, Python's or numpy's, from ``least`` on."""
-    words = "an int" if least == -math.inf else f"an int in the range [{least}, inf)"
-    return Constraint(words, lambda value: isinstance(value, Integral) and int(value) >= least)
+    return Option(f"an int in the range [{least}, inf)", (Integral,), ("[", least, math.inf, ")"))
 
 
-def at_least(low: float) -> Constraint:
-    """Allow finite real numbers from ``low`` on."""
-    words = f"a float in the range [{low}, inf)"
-    return Constraint(words, lambda value: isinstance(value, Real) and low <= float(value) < math.inf)
+def number(left: str, low: float, high: float, right: str) -> Option:
+    """Allow the real numbers of an interval, such as ``number("[", 0, 1, ")")``; NaN is in none."""
+    return Option(f"a float in the range {left}{low}, {high}{right}", (Real,), (left, low, high, right))
 
 
-def between(low: float, high: float = math.inf) -> Constraint:
-    """Allow real numbers between two bounds that are not allowed themselves."""
-    words = f"a float in the range ({low}, {high})"
-    return Constraint(words, lambda value: isinstance(value, Real) and low < float(value) < high)
+def one_of(*names: str) -> Option:
+    """Allow some names."""
+    return Option(f"a str among {{{', '.join(map(repr, sorted(names)))}}}", (str,), names=names)
 
 
-def number() -> Constraint:
-    """Allow real numbers, infinity included."""
-    return Constraint("a float", lambda value: isinstance(value, Real) and not math.isnan(value))
-
-
-def one_of(*names: str) -> Constraint:
-    """Allow some strings."""
-    words = f"a str among {{{', '.join(map(repr, sorted(names)))}}}"
-    return Constraint(words, lambda value: isinstance(value, str) and value in names)
-
-
-def instance(words: str, *kinds: type) -> Constraint:
-    """Allow instances of some classes."""
-    return Constraint(words, lambda value: isinstance(value, kinds))
-
-
-def array_like() -> Constraint:
-    """Allow whatever numpy reads as an array with at least one axis."""
-    return Constraint(
-        "array-like",
-        lambda value: not np.isscalar(value) and (hasattr(value, "__len__") or hasattr(value, "__array__")),
-    )
-
-
-def nothing() -> Constraint:
+def nothing() -> Option:
     """Allow None."""
-    return Constraint("None", lambda value: value is None)
+    return Option("None", (type(None),))
 
 
-def boolean() -> Constraint:
+def boolean() -> Option:
     """Allow True and False, Python's or numpy's."""
-    return instance("a bool", bool, np.bool_)
+    return Option("a bool", (bool, np.bool_))
 
 
-def search(*names: str) -> dict[str, Constraint]:
-    """Return the constraints of the parameters that steer an iterative fit: ``names`` of them, or all."""
-    constraints = {
-        "tol": at_least(0),
-        "max_iter": whole(1),
-        "n_init": whole(1),
-        "verbose": whole(0) | boolean(),
-        "random_state": whole(0)
-        | instance("a RandomState, a Generator", np.random.RandomState, np.random.Generator)
-        | nothing(),
+def array() -> Option:
+    """Allow arrays, nested lists, and dataframes."""
+    return Option("an array-like", (list, tuple, SupportsArray))
+
+
+def iteration_constraints() -> dict[str, Constraint]:
+    """Return the constraints of the parameters that every estimator has."""
+    random = Option("a RandomState or a Generator", (np.random.RandomState, np.random.Generator))
+    return {
+        "tol": (number("[", 0, math.inf, ")"),),
+        "max_iter": (whole(1),),
+        "verbose": (whole(0), boolean()),
+        "random_state": (whole(0), random, nothing()),
     }
-    return {name: constraints[name] for name in names or constraints}
 
 
 def table_constraints() -> dict[str, Constraint]:
     """Return the constraints of the parameters that every estimator of tables has."""
     return {
-        "standardize": boolean(),
-        "missing": one_of("nan", "unstored"),
-        "n_jobs": whole() | nothing(),
-        **search("tol", "max_iter", "verbose", "random_state"),
+        "standardize": (boolean(),),
+        "missing": (one_of("nan", "unstored"),),
+        "n_jobs": (whole(), nothing()),
+        **iteration_constraints(),
     }
 
 
 def ppca_constraints() -> dict[str, Constraint]:
     """Return the constraints of the parameters of ``PPCA``."""
     return {
-        "n_components": whole(1) | between(0, 1) | one_of(*RULES) | nothing(),
-        "solver": one_of(*SOLVERS),
-        "keep_source": boolean(),
-        "n_parameter_draws": whole(0),
-        "checkpoint": instance("a path", str, PathLike) | nothing(),
-        "bias_correction": boolean(),
-        "half_life": between(0) | nothing(),
+        "n_components": (whole(1), number("(", 0, 1, ")"), one_of(*RULES), nothing()),
+        "solver": (one_of(*SOLVERS),),
+        "n_init": (whole(1),),
+        "keep_source": (boolean(),),
+        "n_parameter_draws": (whole(0),),
+        "checkpoint": (Option("a path", (str, PathLike)), nothing()),
+        "bias_correction": (boolean(),),
+        "half_life": (number("(", 0, math.inf, ")"), nothing()),
         **table_constraints(),
-        **search("n_init"),
     }

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from probpca.blocks.block import row_of_cell
 from probpca.errors import DataError, ShapeError, require_shape
-from probpca.estimators.base import check_parameters, checked_matrix
-from probpca.estimators.constraints import array_like, boolean, number, ppca_constraints
+from probpca.estimators.base import check_parameters, checked_matrix, require_no_infinity
+from probpca.estimators.constraints import array, boolean, number, ppca_constraints
 from probpca.estimators.ppca import PPCA
 from probpca.estimators.storage import fit_record, plain_parameters, read_estimator, with_fit, write_estimator
 from probpca.sources.open import check_weight, open_source
@@ -121,10 +121,10 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
 
     _constraints: ClassVar[dict[str, Any]] = {
         **{name: constraint for name, constraint in ppca_constraints().items() if name in PASSED_ON},
-        "add_indicator": boolean(),
-        "keep_empty_features": boolean(),
-        "min_value": number() | array_like(),
-        "max_value": number() | array_like(),
+        "add_indicator": (boolean(),),
+        "keep_empty_features": (boolean(),),
+        "min_value": (number("[", -np.inf, np.inf, "]"), array()),
+        "max_value": (number("[", -np.inf, np.inf, "]"), array()),
     }
     _cells_at_a_time: ClassVar[int] = 2**24  # the prediction of sparse rows is dense
     _fitted: ImputerFit | None = None
@@ -251,7 +251,8 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         return np.concatenate([kept, added])
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
-        rows = checked_matrix(self, X, reset=reset, ensure_all_finite="allow-nan")
+        rows = checked_matrix(self, X, reset=reset)
+        require_no_infinity(self, rows)
         if sparse.issparse(rows) and not rows.has_canonical_format:
             rows = rows.copy()
             rows.sum_duplicates()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils._set_output import _get_output_config
 from probpca.blocks.sequences import is_several
 from probpca.errors import DataError, ShapeError
 from probpca.estimators.base import Estimator, Fit, check_parameters, generator, like, progress_bar
-from probpca.estimators.constraints import array_like, at_least, instance, nothing, number, one_of, search, whole
+from probpca.estimators.constraints import Option, array, iteration_constraints, nothing, number, one_of, whole
 from probpca.estimators.ppca import PPCA, PPCAFit
 from probpca.estimators.storage import read_story, story_record
 from probpca.estimators.summary import dynamics_summary
@@ -180,15 +181,18 @@ class LinearDynamicalSystem(Estimator):
     """
 
     _constraints: ClassVar[dict[str, Any]] = {
-        "n_components": whole(1) | one_of("bic", "cv") | nothing(),
-        **{
-            name: instance("a str", str) | array_like()
-            for name in ("transition", "process_noise", "loadings", "offset", "initial_mean", "initial_covariance")
-        },
-        "noise": instance("a str", str) | number() | array_like(),
-        "ridge": at_least(0),
-        "solver": one_of("auto", "em"),
-        **search(),
+        "n_components": (whole(1), one_of("bic", "cv"), nothing()),
+        "transition": (Option("a str", (str,)), array()),
+        "process_noise": (Option("a str", (str,)), array()),
+        "noise": (Option("a str or a float", (str, Real)), array()),
+        "loadings": (Option("a str", (str,)), array()),
+        "offset": (Option("a str", (str,)), array()),
+        "initial_mean": (Option("a str", (str,)), array()),
+        "initial_covariance": (Option("a str", (str,)), array()),
+        "ridge": (number("[", 0, np.inf, ")"),),
+        "solver": (one_of("auto", "em"),),
+        "n_init": (whole(1),),
+        **iteration_constraints(),
     }
     _fit_type = SeriesFit
     model_: StateSpace

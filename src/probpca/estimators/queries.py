@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 
 from probpca.blocks import Block, as_block
 from probpca.errors import DataError, ShapeError, SourceError
-from probpca.estimators.base import Estimator, checked_matrix, is_matrix, like, open_rows
+from probpca.estimators.base import Estimator, checked_matrix, is_matrix, like, open_rows, require_no_infinity
 from probpca.estimators.summary import table_summary
 from probpca.inference import conditioning, projection, sampling
 from probpca.inference.imputation import Imputed, ParameterDoubt, draw_missing, impute, impute_with_doubt
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 class TableEstimator(Estimator):
     """An estimator with a linear-Gaussian model of the rows of a table: the questions to that model."""
 
+    _accepts_sparse = True
     model_: LinearGaussian
     missing: str
     n_jobs: int | None
@@ -247,7 +248,8 @@ class TableEstimator(Estimator):
         if not is_matrix(X):
             msg = "this method takes a matrix of rows, not a source.\nHint: pass some of its rows as an array."
             raise SourceError(msg)
-        rows = as_block(checked_matrix(self, X, reset=False, ensure_all_finite="allow-nan")).values
+        rows = as_block(checked_matrix(self, X, reset=False)).values
+        require_no_infinity(self, rows)
         return Block(rows, unstored_missing=self.missing == "unstored" and sparse.issparse(rows))
 
     def _answer(
@@ -263,7 +265,7 @@ class TableEstimator(Estimator):
         question = partial(function, model)
         if is_matrix(X):
             block = self._block(X)
-            if out is None and len(list(block.pieces())) == 1:
+            if out is None and next(block.pieces()).stop == block.n_rows:  # small enough for one piece
                 with np.errstate(all="ignore"):
                     return question(block)
             source = open_source(block.values, unstored_missing=block.unstored_missing, n_jobs=self.n_jobs)
@@ -275,11 +277,6 @@ class TableEstimator(Estimator):
             msg = "out= needs rows that are read here.\nHint: leave it out, and write the answer with your engine."
             raise SourceError(msg)
         return write_rows(out, source.answers(question), [*map(str, names())])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 class _Posterior(NamedTuple):

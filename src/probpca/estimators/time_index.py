@@ -115,7 +115,7 @@ def _index_record(index: Any) -> dict[str, Any] | None:
         msg = f"a time index of type {index.dtype} cannot be written to a file.\nHint: use dates, periods or numbers."
         raise FileFormatError(msg)
     step = _step(index)
-    freq = getattr(step, "freqstr", None)
+    freq = index.freqstr if isinstance(index, pandas.PeriodIndex) else getattr(step, "freqstr", None)
     last = index[-1:] if freq or isinstance(index, pandas.RangeIndex) else index[-2:]
     numbers = pandas.api.types.is_numeric_dtype(index.dtype)
     return {
