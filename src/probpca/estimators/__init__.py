@@ -1,4 +1,4 @@
-"""scikit-learn's verbs around the library; no formula lives here."""
+"""scikit-learn estimators around the learning and inference functions."""
 
 from probpca.estimators.bayesian_pca import BayesianPCA
 from probpca.estimators.component_selection import select_n_components

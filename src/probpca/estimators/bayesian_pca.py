@@ -89,23 +89,23 @@ class BeliefFit(Fit):
 
 
 class BayesianPCA(TableEstimator):
-    r"""Principal component analysis that believes instead of fitting, and finds how many components there are.
+    r"""Bayesian principal component analysis, which also finds the number of components.
 
     .. math::
         x = W z + \mu + \varepsilon, \qquad z \sim N(0, I_q), \quad \varepsilon \sim N(0, \sigma^2 I_d), \quad
         w_{jk} \sim N(0, 1 / \alpha_k)
 
     Loadings and mean have a posterior distribution, approximated as independent of that of the latent variables
-    (variational Bayes). The precision :math:`\alpha_k` of each component is learned: where the rows do not support
-    a component, its loadings are drawn to zero and it is removed (automatic relevance determination). Where cells
-    are few for each parameter this predicts missing cells better than maximum likelihood, with intervals that hold,
-    and more components than there are do no harm.
+    (variational Bayes). The precision :math:`\alpha_k` of each component is learned: if the rows do not support a
+    component, its loadings shrink to zero and it is removed (automatic relevance determination). If there are few
+    cells for each parameter this predicts missing cells better than maximum likelihood, with intervals that have
+    their nominal coverage, and superfluous components do no harm.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        Number of components to begin with, less than the number of columns; those that are not supported are
-        removed. None: min(d - 1, n - 2, 50), where cells are missing min(d - 1, n - 2, 20).
+        Number of components to start with, less than the number of columns; those that the rows do not support are
+        removed. None: min(d - 1, n - 2, 50), or min(d - 1, n - 2, 20) if cells are missing.
     standardize : bool, default=False
         Fit to columns scaled to unit variance, and express the model in the units of the data.
     tol : float, default=1e-3
@@ -113,42 +113,43 @@ class BayesianPCA(TableEstimator):
     max_iter : int, default=1000
         Largest number of steps.
     missing : "nan" or "unstored", default="nan"
-        NaN is a missing cell always. "unstored": so is what a sparse matrix does not store.
+        NaN always marks a missing cell. With "unstored" the cells that a sparse matrix does not store are missing too.
     n_jobs : int or None, default=None
-        Threads over blocks of rows. None: as many as BLAS may use. -1: all cores.
+        Number of threads, which share the rows. None: as many as BLAS may use. -1: all cores.
     verbose : bool, default=False
         Show a progress bar.
     random_state : int, RandomState, Generator or None, default=None
-        Decides the starting vectors and what ``sample``, ``explore`` and ``impute_draws`` draw.
+        Determines the starting vectors, and the draws of ``sample``, ``explore`` and ``impute_draws``.
 
     Attributes
     ----------
     n_components_ : int
-        Number of components that are left.
+        Number of components that the rows support.
     relevance_ : ndarray (n_components,)
         Expected squared loading of each component, :math:`1 / \alpha_k = E\|w_k\|^2 / d`: small for components
-        that matter little. d counts the columns of which something was observed.
+        that matter little. d is the number of columns with observed cells.
     mean_, loadings_, components_
         Posterior means of the mean and of the loadings along their principal axes, and these axes.
     noise_variance_ : float, or ndarray (n_features,) when ``standardize=True``
     explained_variance_, explained_variance_ratio_ : ndarray (n_components,)
-        Of a new row along each axis: doubt about loadings is part of its variance.
+        Variance of a new row along each axis, which includes the uncertainty of the loadings.
     lower_bound_ : float
-        Of the log evidence, up to a constant that does not depend on the number of components.
+        Lower bound of the log evidence, up to a constant that does not depend on the number of components.
     belief_ : ParameterBelief
         Mean and covariance of the parameters of each feature.
     model_ : LinearGaussian
-        The Gaussian of a new row with doubt about parameters counted as noise: what all questions are put to.
+        Predictive distribution of a new row, approximated by a Gaussian in which the uncertainty of the parameters
+        counts as noise. All methods use it.
     n_observed_, empty_features_, n_iter_, converged_, status_, trace_
-        As ``PPCA`` has them; ``trace_`` is the bound before each step.
+        As for ``PPCA``; ``trace_`` is the lower bound before each step.
 
     Notes
     -----
-    All methods are those of ``PPCA``, but for streams (``partial_fit``, ``merge``) and ``uncertainty``. Answers count
-    doubt about parameters: ``score`` is the log density of new rows, intervals of missing cells are those of a row
-    whose parameters are not known exactly, and ``impute_draws`` draws parameters from the belief, so that no training
-    rows are needed. The belief takes latents and parameters for independent, and is somewhat too sure of each
-    parameter.
+    The methods are those of ``PPCA`` without streams (``partial_fit``, ``merge``) and ``uncertainty``. Results include
+    the uncertainty of the parameters: ``score`` is the log density of new rows, intervals of missing cells allow for
+    uncertain parameters, and ``impute_draws`` draws parameters from their posterior, so that it needs no training
+    rows. Because latent variables and parameters are approximated as independent, the posterior variance of each
+    parameter is somewhat too small.
 
     References
     ----------
@@ -185,7 +186,7 @@ class BayesianPCA(TableEstimator):
         verbose: bool = False,
         random_state: Any = None,
     ) -> None:
-        """Store the parameters; ``fit`` looks at them."""
+        """Store the parameters; ``fit`` checks them."""
         self.n_components = n_components
         self.standardize = standardize
         self.tol = tol
@@ -196,7 +197,7 @@ class BayesianPCA(TableEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, cell_weight: Any = None) -> Self:
-        """Fit the model to rows, of which cells may be missing; ``X`` and the weights are as ``PPCA`` takes them."""
+        """Fit the model to rows with or without missing cells; ``X`` and the weights are those of ``PPCA.fit``."""
         check_parameters(self, self._constraints)
         self._fitted = None  # a fit that fails leaves no fit behind
         rng = generator(self.random_state)
@@ -224,7 +225,7 @@ class BayesianPCA(TableEstimator):
 
     @property
     def noise_variance_(self) -> Any:
-        """Noise variance without what uncertain parameters add: a number, or one per feature."""
+        """Noise variance without the uncertainty of the parameters: a number, or one per feature."""
         noise = self.belief_.centre.noise_variance
         return float(noise) if noise.ndim == 0 else noise
 

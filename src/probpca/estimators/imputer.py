@@ -63,51 +63,52 @@ class ImputerFit:
 class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Fill in missing cells with their conditional means under probabilistic PCA.
 
-    The other cells of a row say where it lies along the principal components, and those say what the
-    missing cells should be. The components are learned from all cells that were observed, by maximum
-    likelihood. Observed cells are returned bit for bit.
+    The observed cells of a row determine its position along the principal components, and these predict its
+    missing cells. The components are learned from all observed cells, by maximum likelihood. Observed cells are
+    returned bit for bit.
 
     Parameters
     ----------
     n_components : int, float, "bic" or None, default=None
-        Number of components, less than the number of columns; or the share of variance that they must
-        hold; None and "bic" choose by BIC.
+        Number of components, less than the number of columns; or the share of the variance that they must
+        explain; None and "bic" choose by BIC.
     standardize : bool, default=True
-        Learn from columns scaled to unit variance, so that the units of the columns do not matter: a
-        column in millimetres is filled in with a thousand times what it would be in metres. False
-        weighs columns by their variance, which is right for columns that share a unit.
+        Learn from columns scaled to unit variance, so that the result does not depend on the units of the columns.
+        False gives columns weights by their variance, which is right for columns that share a unit.
     add_indicator : bool, default=False
         Append a column of 0 and 1 for each column that had missing cells at the fit, as
         ``SimpleImputer`` does.
     keep_empty_features : bool, default=False
-        What becomes of a column of which nothing was observed at the fit. False: it is left out, and a
-        warning says so. True: it is kept, and its missing cells are filled with 0.
+        Whether to keep columns without any observed cell at the fit. False: they are left out, with a warning.
+        True: they are kept, and their missing cells are filled with 0.
     min_value, max_value : float or array-like of shape (n_features,), default=-inf and inf
-        Bounds of what is filled in, for all columns or for each one. Observed cells are not touched.
+        Bounds of the imputed values, for all columns or for each one. Observed cells are not changed.
     tol, max_iter, n_init, n_jobs, verbose, random_state
-        As ``PPCA`` has them.
+        As for ``PPCA``.
 
     Attributes
     ----------
     ppca_ : PPCA
-        What was learned, about the columns of which something was observed. Ask it how sure the
-        values are: ``ppca_.impute_interval(X)``, ``ppca_.impute(X, return_std=True)``.
+        The fitted PPCA of the columns with observed cells. It has the uncertainty of imputed values:
+        ``ppca_.impute_interval(X)``, ``ppca_.impute(X, return_std=True)``.
+    model_ : LinearGaussian
+        The fitted model of the same columns, for the functions of ``probpca.inference``.
     empty_features_ : ndarray
-        Positions of the columns of which nothing was observed.
+        Positions of the columns without any observed cell.
     indicator_ : MissingIndicator or None
     n_features_in_, feature_names_in_, n_iter_
-        As scikit-learn has them.
+        As in scikit-learn.
 
     Notes
     -----
-    NaN is a missing cell; so is a null of a dataframe. A row of which nothing is known becomes the mean.
-    A column that is empty only in ``transform`` is filled in from the others. At least two columns need
-    observed values: with one there is nothing to learn from, and ``SimpleImputer`` does what can be done.
+    NaN is a missing cell, as is a null of a dataframe. A row without observed cells becomes the mean. A column that is
+    empty only in ``transform`` is filled in from the others. At least two columns need observed values; for one
+    column use ``SimpleImputer``.
 
-    Output is what ``SimpleImputer`` gives: an array, float32 for float32, or the dataframe that
-    ``set_output`` asks for; a sparse matrix, whose NaN are missing and whose unstored cells are zeros,
-    stays sparse. Conditional means vary less than data do; what rests on variances or correlations of
-    the completed table is better served by ``PPCA.impute_draws`` and ``pool``.
+    The output has the form that ``SimpleImputer`` returns: an array, float32 for float32, or the dataframe that
+    ``set_output`` requests; a sparse matrix, whose NaN are missing and whose unstored cells are zeros, stays sparse.
+    Conditional means vary less than data: for analyses of variances or correlations of the completed table use
+    ``PPCA.impute_draws`` and ``pool``.
 
     Examples
     --------
@@ -146,7 +147,7 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         verbose: bool = False,
         random_state: Any = None,
     ) -> None:
-        """Store the parameters; ``fit`` looks at them."""
+        """Store the parameters; ``fit`` checks them."""
         self.n_components = n_components
         self.standardize = standardize
         self.add_indicator = add_indicator
@@ -163,7 +164,7 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from the observed cells of an array, a sparse matrix or a dataframe.
 
-        ``sample_weight`` are frequencies: 2 is the row twice, 0 a row that is not there.
+        ``sample_weight`` are frequencies: a row of weight 2 counts twice, one of weight 0 not at all.
         """
         check_parameters(self, self._constraints)
         self._fitted = None  # a fit that fails leaves no fit behind

@@ -120,32 +120,33 @@ class LinearDynamicalSystem(Estimator):
     .. math::
         x_{t+1} = A x_t + B u_t + w_t, \quad w_t \sim N(0, Q), \qquad y_t = C x_t + c + v_t, \quad v_t \sim N(0, R)
 
-    PPCA and factor analysis are its memoryless case, A = 0 and Q = I. Rows are steps of time; NaN is a cell that was
-    not observed, and every other cell of its row still counts. Several sequences come as a list.
+    PPCA and factor analysis are the case without memory, A = 0 and Q = I. Rows are time steps. NaN is a missing cell;
+    the other cells of its row are still used. Several sequences are passed as a list.
 
     Parameters
     ----------
     n_components : int, "bic", "cv" or None, default=None
-        Number of states q. "bic" (and None) or "cv" (cells held out at random) choose it.
+        Number of states q, or the criterion that chooses it: "bic" (also None), or "cv", which predicts cells that
+        are held out at random.
     transition : "free", "diagonal", "stable" or array (q, q), default="free"
-        Form of A. "stable" keeps its eigenvalues within the unit circle; an array is kept as it is.
+        Form of A. "stable" keeps its eigenvalues within the unit circle; an array is used as it is.
     process_noise : "free", "diagonal", "identity" or array (q, q), default="free"
-        Form of Q. Where A, C and Q are all free the fitted system is told in canonical form, with Q = I.
+        Form of Q. If A, C and Q are all free the fitted system is in canonical form, with Q = I.
     noise : "diagonal", "isotropic", float or array (d,), default="diagonal"
         Form of R: a variance for each feature, or one for all.
     loadings, offset : "free" or array, default="free"
-        C (d, q) and c (d,), learned or kept.
+        C (d, q) and c (d,), learned or fixed.
     initial_mean : "free" or array (q,), default="free"
     initial_covariance : "auto", "free", "stationary", "identity" or array (q, q), default="auto"
-        Covariance of the first state. "auto" learns it from ten sequences or more for each state; where they are
-        fewer it is "stationary": as many times the process noise as in the stationary state of the first guess, for
-        its own estimate would shrink for ever. "identity": as large as the process noise.
+        Covariance of the first state. "auto" learns it if there are at least ten sequences for each state, and
+        otherwise is "stationary": the process noise times the ratio that it has in the stationary state of the
+        initialisation, because an estimate from few sequences would shrink to zero. "identity": the process noise.
     ridge : float, default=0
-        Weight of a prior that holds A back: so many additional transitions from each unit vector to zero.
+        Weight of a prior that shrinks A: a number of additional transitions from each unit vector to zero.
     solver : "auto" or "em", default="auto"
-        EM with extrapolation where it is slow, or plain EM. Neither ever lowers the likelihood.
+        EM with extrapolation if it is slow, or plain EM. Neither ever decreases the likelihood.
     n_init : int, default=1
-        The best of so many starts is kept.
+        Number of starts, of which the best is kept.
     tol : float, default=1e-3
         Stop when the log-likelihood, over all sequences, is estimated to rise by less than this.
     max_iter : int, default=1000
@@ -156,11 +157,11 @@ class LinearDynamicalSystem(Estimator):
     Attributes
     ----------
     model_ : StateSpace
-        The system itself, for the functions of this library.
+        The fitted system, for the functions of ``probpca.inference``.
     transition_, process_noise_, loadings_, offset_, noise_variance_, initial_mean_, initial_covariance_
-        Its parameters; ``input_loadings_`` if it has inputs.
+        Parameters of the system; also ``input_loadings_`` if it has inputs.
     eigenvalues_, time_constants_
-        Of A, the slowest first; a time constant is in steps.
+        Eigenvalues of A, the slowest first, and the number of steps in which each mode decays to 1/e.
     log_likelihood_ : float
         Total over the training sequences.
     n_components_, n_iter_, converged_, status_, trace_, rule_, n_steps_, n_observed_, empty_features_
@@ -216,7 +217,7 @@ class LinearDynamicalSystem(Estimator):
         verbose: bool = False,
         random_state: Any = None,
     ) -> None:
-        """Store the parameters; ``fit`` looks at them."""
+        """Store the parameters; ``fit`` checks them."""
         self.n_components = n_components
         self.transition = transition
         self.process_noise = process_noise
@@ -236,7 +237,7 @@ class LinearDynamicalSystem(Estimator):
     def fit(self, X: Any, y: Any = None, *, inputs: Any = None) -> Self:
         """Learn the system from one sequence (T, d), a dataframe, or a list of them.
 
-        ``inputs``, of as many rows, drive the state: those of step t enter what comes after it.
+        ``inputs``, with as many rows, drive the state: those of step t affect the state of step t + 1.
         """
         check_parameters(self, self._constraints)
         if isinstance(self.n_components, bool):
@@ -281,17 +282,17 @@ class LinearDynamicalSystem(Estimator):
 
     @property
     def transition_(self) -> Array:
-        """A: (q, q)."""
+        """Transition matrix A: (q, q)."""
         return self.model_.transition
 
     @property
     def process_noise_(self) -> Array:
-        """Q: (q, q)."""
+        """Covariance Q of the process noise: (q, q)."""
         return self.model_.process_noise
 
     @property
     def loadings_(self) -> Array:
-        """C: (n_features, q)."""
+        """Loadings C of the observations: (n_features, q)."""
         return self.model_.emission.loadings
 
     @property
@@ -301,13 +302,13 @@ class LinearDynamicalSystem(Estimator):
 
     @property
     def noise_variance_(self) -> Any:
-        """R: a number, or one for each feature."""
+        """Noise variance R of the observations: a number, or one for each feature."""
         noise = self.model_.emission.noise_variance
         return float(noise) if noise.ndim == 0 else noise
 
     @property
     def input_loadings_(self) -> Array | None:
-        """B: (q, n_inputs); None without inputs."""
+        """Effect B of the inputs on the next state: (q, n_inputs); None without inputs."""
         return self.model_.input_loadings
 
     @property
@@ -322,12 +323,12 @@ class LinearDynamicalSystem(Estimator):
 
     @property
     def eigenvalues_(self) -> npt.NDArray[np.complex128]:
-        """Of A, the slowest first."""
+        """Eigenvalues of the transition matrix, the slowest mode first: (q,)."""
         return self.model_.eigenvalues
 
     @property
     def time_constants_(self) -> Array:
-        """Steps in which each mode decays to 1/e."""
+        """Number of steps in which each mode decays to 1/e: (q,)."""
         return self.model_.time_constants
 
     @property
@@ -346,11 +347,11 @@ class LinearDynamicalSystem(Estimator):
         return self._state.scores
 
     def summary(self, feature_names: Any = None) -> str:
-        """A table for people: the modes, what they move, and how the fit ended."""
+        """Describe the fit as text: the modes, the loadings of each state, and how the fit ended."""
         return dynamics_summary(self, self._state.objective, feature_names)
 
     def score(self, X: Any, y: Any = None, *, inputs: Any = None) -> float:
-        """Mean log-likelihood of a step of time."""
+        """Mean log-likelihood of a time step."""
         rows = self._rows(X, inputs)
         return kalman.series_log_likelihood(self.model_, rows) / rows.n_steps
 
@@ -373,27 +374,26 @@ class LinearDynamicalSystem(Estimator):
         return answer(X, kalman.believe(self.model_, rows).mean)
 
     def fit_transform(self, X: Any, y: Any = None, *, inputs: Any = None) -> Any:
-        """Fit, then the smoothed means of the states: (n, q)."""
+        """Fit, then return the smoothed means of the states: (n, q)."""
         return self.fit(X, inputs=inputs).transform(X, inputs=inputs)
 
     def inverse_transform(self, X: Any) -> Array:
-        """Rows that states would show without noise, C x + c: (n, n_features)."""
-        _ = self._state
-        states = np.asarray(X, dtype=np.float64)
-        if states.ndim != 2 or states.shape[1] != self.model_.n_components:
-            msg = f"states must form a matrix (n, {self.model_.n_components}); got shape {states.shape}."
+        """Rows predicted from states, C x + c: (n, n_features)."""
+        q, states = self.n_components_, np.asarray(X, dtype=np.float64)
+        if states.ndim != 2 or states.shape[1] != q:
+            msg = f"states must form a matrix (n, {q}); got shape {states.shape}."
             raise ShapeError(msg)
         return states @ self.loadings_.T + self.offset_
 
     def smooth(self, X: Any, *, inputs: Any = None) -> Any:
-        """States given all steps of their sequence: means, covariances, and lag-one covariances."""
+        """Smoothed states, given all steps of their sequence: means, covariances, and lag-one covariances."""
         rows = self._rows(X, inputs)
         found = kalman.smooth(self.model_, rows)
         parts = [Smoothed(*part) for part in zip(*map(rows.split, found), strict=True)]
         return parts if is_several(X) else parts[0]
 
     def filter(self, X: Any, *, inputs: Any = None) -> Any:
-        """States given the steps before them, and given their own too."""
+        """Predicted states, given the steps before them, and filtered states, given their own step too."""
         rows = self._rows(X, inputs)
         found = kalman.filter_states(self.model_, rows)
         if not is_several(X):
@@ -405,10 +405,10 @@ class LinearDynamicalSystem(Estimator):
         ]
 
     def forecast(self, horizon: int, X: Any = None, *, inputs: Any = None, future: Any = None) -> Any:
-        """The next ``horizon`` rows of ``X``, or of what was fitted, with their uncertainty.
+        """Forecast the next ``horizon`` rows of ``X``, or of the training data, with their uncertainty.
 
-        ``future`` are the inputs after the last one, ``horizon - 1`` rows. A dataframe is followed by one, its time
-        index continued.
+        ``future`` are the inputs after the last one, ``horizon - 1`` rows. The forecast of a dataframe is a dataframe
+        that continues its time index.
         """
         fit: SeriesFit = self._state
         if X is None:
@@ -428,7 +428,10 @@ class LinearDynamicalSystem(Estimator):
         return (values, answer(X, found.std, like)) if return_std else values
 
     def impute_interval(self, X: Any, level: float = 0.95, *, inputs: Any = None) -> tuple[Any, Any]:
-        """Lower and upper ends that hold each missing cell with probability ``level``; observed cells as they are."""
+        """Lower and upper ends of intervals that contain each missing cell with probability ``level``.
+
+        Both ends of an observed cell are its value.
+        """
         low, high = self._imputed(X, inputs).interval(level)
         return answer(X, low, like), answer(X, high, like)
 
@@ -439,7 +442,7 @@ class LinearDynamicalSystem(Estimator):
         return found._replace(std=np.where(empty & (found.std > 0), np.inf, found.std))
 
     def anomalies(self, X: Any, *, inputs: Any = None) -> Any:
-        """How far each step is from what the steps before it let expect, with p-values by step and by cell."""
+        """Distance of each step from its prediction by the steps before it, with p-values by step and by cell."""
         rows = self._rows(X, inputs)
         found = prediction.innovations(self.model_, rows)
         parts: list[Innovations] = [type(found)(*part) for part in zip(*map(rows.split, found), strict=True)]
@@ -447,11 +450,11 @@ class LinearDynamicalSystem(Estimator):
 
     def sample(self, n_steps: int = 1, *, inputs: Any = None, random_state: Any = None) -> Array:
         """Draw a series: (n_steps, n_features)."""
-        _ = self._state
-        return prediction.sample_series(self.model_, n_steps, rng=self._generator(random_state), inputs=inputs).rows
+        model = self.model_
+        return prediction.sample_series(model, n_steps, rng=self._generator(random_state), inputs=inputs).rows
 
     def sample_states(self, X: Any, n_draws: int = 1, *, inputs: Any = None, random_state: Any = None) -> Any:
-        """Draw whole trajectories of the state given all that was observed: (n_draws, n, q)."""
+        """Draw trajectories of the state given all observed cells: (n_draws, n, q)."""
         rows = self._rows(X, inputs)
         rng = self._generator(random_state)
         drawn = kalman.sample_trajectories(self.model_, rows, n_draws, rng=rng)
@@ -459,9 +462,10 @@ class LinearDynamicalSystem(Estimator):
         return parts if is_several(X) else parts[0]
 
     def to_ppca(self) -> PPCA:
-        """The distribution of a single row, its past unknown, as PPCA (or factor analysis, if noises differ).
+        """Return the stationary distribution of a single row as a fitted PPCA.
 
-        Exact if A = 0; otherwise what is left of the system when time is forgotten.
+        Exact if A = 0; otherwise it ignores that rows depend on those before them. If features have noise variances
+        of their own the model is that of factor analysis.
         """
         fit: SeriesFit = self._state
         model = self.model_

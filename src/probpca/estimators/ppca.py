@@ -196,22 +196,22 @@ class PPCA(TableEstimator):
     Parameters
     ----------
     n_components : int, float, str or None, default=None
-        Number of components q < d; or the share of variance that they must hold; or the criterion
+        Number of components q < d; or the share of the variance that they must explain; or the criterion
         that chooses them: "bic", "cv" and "ard", and for complete rows "evidence", "parallel" and
-        "gavish_donoho"; see ``select_n_components``. None is BIC over 1 .. min(d - 1, n - 2, 50);
-        where cells are missing over 1 .. min(d - 1, n - 2, 20), up to where it has fallen twice.
+        "gavish_donoho"; see ``select_n_components``. None chooses by BIC from 1 .. min(d - 1, n - 2, 50); if cells
+        are missing from 1 .. min(d - 1, n - 2, 20), and stops when BIC has decreased twice.
     solver : str, default="auto"
-        For complete rows "auto" and "closed_form" compute the exact maximum with the eigensolver that
-        fits the shape; "covariance", "gram", "krylov" and "svd" name that eigensolver. "em", "px_em"
+        For complete rows "auto" and "closed_form" compute the exact maximum, with an eigensolver that
+        suits the shape; "covariance", "gram", "krylov" and "svd" select the eigensolver. "em", "px_em"
         (parameter expanded), "em_zero_noise" (Roweis) and "gradient" (L-BFGS) iterate to the same model.
-        Where cells are missing "auto" and "px_em" are parameter-expanded EM, accelerated; "em" and
-        "gradient" reach the same maximum.
+        If cells are missing, "auto" and "px_em" are accelerated parameter-expanded EM; "em" and "gradient" reach
+        the same maximum.
     missing : "nan" or "unstored", default="nan"
-        NaN is a missing cell always. "unstored": so is what a sparse matrix does not store, as in a
-        table of ratings; otherwise it is zero.
+        NaN always marks a missing cell. With "unstored" the cells that a sparse matrix does not store are missing
+        too, as in a table of ratings; otherwise they are zero.
     n_init : int, default=1
-        Where cells are missing the likelihood may have several maxima: the best of so many starts is
-        kept. It matters when few cells are observed for each parameter.
+        Number of starts, of which the best is kept: if cells are missing the likelihood may have several maxima.
+        It matters when few cells are observed for each parameter.
     standardize : bool, default=False
         Fit to columns scaled to unit variance, and express the model in the units of the data: the
         noise variance then differs between features.
@@ -220,25 +220,25 @@ class PPCA(TableEstimator):
     max_iter : int, default=1000
         Largest number of steps of an iterative solver.
     checkpoint : path or None, default=None
-        A file to which a fit to rows with missing cells writes what it has after each step; a fit that finds
-        it goes on from there, and removes it when it is done. With ``n_components`` given, or rows in a file.
+        A file to which a fit to rows with missing cells writes its state after each step. A fit that finds the file
+        continues from there, and removes it at the end. Needs a given ``n_components``, or rows in a file.
     bias_correction : bool, default=False
-        Free the noise variance and the variances of the components of the bias that they have where columns
-        are many for the rows. Complete rows only; the model is then not that of largest likelihood.
+        Correct the bias that the noise variance and the variances of the components have if there are many columns
+        for the number of rows. Complete rows only; the model then no longer maximises the likelihood.
     half_life : float or None, default=None
-        For ``partial_fit``: number of rows after which a row counts for half of what it did, so that the
-        model follows a stream that drifts. None: all rows count the same.
+        For ``partial_fit``: number of rows after which the weight of a row has halved, so that the model
+        follows a stream that drifts. None: all rows have the same weight.
     n_jobs : int or None, default=None
-        Threads over blocks of rows. None: as many as BLAS may use. -1: all cores.
+        Number of threads, which share the rows. None: as many as BLAS may use. -1: all cores.
     verbose : bool, default=False
         Show a progress bar.
     keep_source : bool, default=False
-        Keep the training rows at hand, so that ``impute_draws`` can learn how sure the parameters are.
+        Keep the training rows, so that ``impute_draws`` and ``uncertainty`` can resample them.
     n_parameter_draws : int, default=0
-        Make so many draws of the parameters at the end of the fit, for ``impute_draws``: an
-        alternative to ``keep_source`` that holds models instead of rows.
+        Number of draws of the parameters to make at the end of the fit, for ``impute_draws``: an alternative to
+        ``keep_source`` that keeps models instead of rows.
     random_state : int, RandomState, Generator or None, default=None
-        Decides the starting vectors of iterative solvers and what ``sample`` and ``explore`` draw.
+        Determines the starting vectors of iterative solvers, and the draws of ``sample`` and ``explore``.
 
     Attributes
     ----------
@@ -253,23 +253,23 @@ class PPCA(TableEstimator):
         Total over the training rows.
     n_components_ : int
     n_observed_ : float
-        Number of observed cells, as rows count.
+        Number of observed cells, rows weighted by ``sample_weight``.
     empty_features_ : ndarray
-        Positions of columns of which nothing was observed; their loadings and mean are 0.
+        Positions of the columns without any observed cell; their loadings and mean are 0.
     n_iter_, converged_, status_, trace_
-        How the fit went; ``status_.value`` says what to do about it. ``n_iter_`` counts steps, and for
-        the closed form passes over the rows.
+        How the fit ended; ``status_.value`` explains it. ``n_iter_`` counts steps, and for the closed form
+        passes over the rows.
     model_ : LinearGaussian
-        The model itself, for the functions of this library.
+        The fitted model, for the functions of ``probpca.inference``.
     information_ : ndarray
-        Sums of E[t t'], t = [z; 1], over the rows in which each feature was observed, packed: what
-        intervals know of the doubt about loadings and mean. One column if all features share it.
+        Sums of E[t t'], t = [z; 1], over the rows in which each feature was observed, packed: they determine the
+        uncertainty of loadings and mean in intervals. One column if it is the same for all features.
     draw_seed_ : int
-        From which ``impute_draws`` draws parameters.
+        Seed from which ``impute_draws`` draws parameters.
 
     Notes
     -----
-    ``transform`` is the posterior mean of z: unit prior scale, shrunk towards 0 as the noise demands.
+    ``transform`` is the posterior mean of z, which has unit prior variance and is shrunk towards 0 by the noise.
     ``inverse_transform`` is W z + mu. For the orthogonal projection of classical PCA use ``project``
     and ``reconstruct``.
 
@@ -310,7 +310,7 @@ class PPCA(TableEstimator):
         verbose: bool = False,
         random_state: Any = None,
     ) -> None:
-        """Store the parameters; ``fit`` looks at them."""
+        """Store the parameters; ``fit`` checks them."""
         self.n_components = n_components
         self.solver = solver
         self.standardize = standardize
@@ -328,13 +328,12 @@ class PPCA(TableEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, cell_weight: Any = None) -> Self:
-        """Fit the model to rows, of which cells may be missing (NaN).
+        """Fit the model to rows, whose missing cells are NaN.
 
-        ``X`` is an array, a sparse matrix, a dataframe, the name of a file, rows in Dask or Spark, or batches:
-        a list of matrices or dataframes, an object whose ``__iter__`` starts afresh, or an iterator.
-        ``sample_weight`` are frequencies: 2 is the row twice, 0 a row that is not there.
-        ``cell_weight`` are relative precisions, shaped like ``X``: a cell has noise variance s2 / weight,
-        and one of weight 0 is missing.
+        ``X`` is an array, a sparse matrix, a dataframe, the name of a file, rows in Dask or Spark, or batches: a list
+        of matrices or dataframes, an iterator, or an object that can be iterated over again. ``sample_weight`` are
+        frequencies: a row of weight 2 counts twice, one of weight 0 not at all. ``cell_weight`` are relative
+        precisions, of the shape of ``X``: a cell has noise variance s2 / weight, and a cell of weight 0 is missing.
         """
         check_parameters(self, self._constraints)
         self._fitted = None  # a fit that fails leaves no fit behind
@@ -499,22 +498,22 @@ class PPCA(TableEstimator):
         Parameters
         ----------
         X : table or None, default=None
-            The rows of the fit, to be resampled, with the ``sample_weight`` and ``cell_weight`` that it had. Not
-            needed by "asymptotic", nor if the fit had ``keep_source=True``.
+            The training rows, which the bootstrap resamples, with the ``sample_weight`` and ``cell_weight`` of the
+            fit. Not needed by "asymptotic", nor after a fit with ``keep_source=True``.
         method : "auto", "asymptotic" or "bootstrap", default="auto"
-            "asymptotic": formulas for many complete rows that follow the model, Gaussian with one noise variance.
-            "bootstrap": fits to rows drawn with replacement, whatever their distribution, with missing cells
-            or without. "auto": the bootstrap if ``X`` is given; else the formulas if they apply and there are five
-            rows or more for each feature; else the bootstrap.
+            "asymptotic": large-sample formulas for complete rows that follow the model, Gaussian with one noise
+            variance. "bootstrap": fits to rows drawn with replacement; any distribution, with or without missing
+            cells. "auto": the bootstrap if ``X`` is given; else the formulas if they apply and there are at least
+            five rows for each feature; else the bootstrap.
         n_draws : int, default=200
             Number of resampled fits.
         align : "signs" or "procrustes", default="signs"
-            How resampled loadings and axes are made comparable. "signs": in order of variance, as
-            ``loadings_`` are; intervals are wide where two components have nearly the same variance, for then the
-            data do not tell their axes apart. "procrustes": turned towards those of the fit; intervals are those of
-            loadings up to a rotation.
+            How resampled loadings and axes are made comparable. "signs": in order of variance, as ``loadings_``
+            are; intervals are wide if two components have nearly the same variance, because the data then do not
+            determine their axes. "procrustes": rotated towards those of the fit; intervals are those of loadings up
+            to a rotation.
         random_state : int, RandomState, Generator or None, default=None
-            Decides which rows are drawn. None: that of the estimator.
+            Determines which rows are drawn. None: the ``random_state`` of the estimator.
 
         Examples
         --------
@@ -548,7 +547,7 @@ class PPCA(TableEstimator):
     def _obstacle_to_formulas(self) -> str:
         """Why the large-sample formulas cannot be used; empty if they can."""
         if self.model_.noise_variance.ndim:
-            return "columns were standardised by what the rows themselves say"
+            return "the columns were scaled by standard deviations that are estimates themselves"
         if self.information_.shape[1] > 1:
             return "cells were missing, or weighted"
         return ""
@@ -567,7 +566,7 @@ class PPCA(TableEstimator):
 
     def _training_rows(self, X: Any, sample_weight: Any, cell_weight: Any) -> Source:
         if X is None and (sample_weight is not None or cell_weight is not None):
-            msg = "weights go with the rows that they weigh.\nHint: pass X too."
+            msg = "weights go with the rows that they belong to.\nHint: pass X too."
             raise DataError(msg)
         if X is None:
             kept: Source | None = self._state.source
@@ -576,7 +575,7 @@ class PPCA(TableEstimator):
                 raise DataError(msg)
             return kept
         if not is_matrix(X):
-            msg = "resampling takes rows held in memory; these are read in batches.\nHint: pass one matrix."
+            msg = "resampling needs rows in memory; these are read in batches.\nHint: pass one matrix."
             raise SourceError(msg)
         block = self._block(X)
         rows = open_source(

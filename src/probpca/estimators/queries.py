@@ -89,7 +89,7 @@ class TableEstimator(Estimator):
         return fitted.fit(X, y, sample_weight=sample_weight, cell_weight=cell_weight).transform(X)
 
     def summary(self, feature_names: Any = None) -> str:
-        """A table as text: how many components, the variance of each, and how the fit ended."""
+        """Describe the fit as text: the number of components, the variance of each, and how the fit ended."""
         return table_summary(self, self._state.objective, feature_names)
 
     def transform(self, X: Any, *, out: Any = None) -> Any:
@@ -130,7 +130,7 @@ class TableEstimator(Estimator):
         return self._answer(projection.reconstruct, X)
 
     def score_samples(self, X: Any, *, out: Any = None) -> Any:
-        """Log-likelihood of each row: (n,); written to the file ``out`` if that is given."""
+        """Log-likelihood of each row: (n,). With ``out``, the name of a file, it is written there block by block."""
         return self._answer(log_likelihood, X, out, lambda: ["log_likelihood"])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -145,7 +145,7 @@ class TableEstimator(Estimator):
         return float(self.score_samples(X).sum())
 
     def outliers(self, X: Any) -> Outliers:
-        """Distances of rows from the model, with p-values and the share of each cell."""
+        """Squared Mahalanobis distance of each row from the model, with p-values and the contribution of each cell."""
         found: Outliers = self._answer(outliers, X)
         return found
 
@@ -158,7 +158,7 @@ class TableEstimator(Estimator):
         return sampling.sample(self.model_, n_samples, rng=self._generator(random_state))
 
     def explore(self, X: Any, n_draws: int = 10, *, random_state: Any = None) -> Array:
-        """Draw plausible neighbours of each row: (n_draws, n, n_features)."""
+        """Draw plausible neighbours of each row, from the posterior of its latents: (n_draws, n, n_features)."""
         rows = self._block(X)
         return sampling.explore(self.model_, rows, n_draws, rng=self._generator(random_state))
 
@@ -167,7 +167,7 @@ class TableEstimator(Estimator):
         return conditioning.joint(self.model_)
 
     def condition(self, features: Any, values: Any) -> Predictive:
-        """Predict all other columns from ``features`` (names or positions), whose values are given."""
+        """Predict all other columns from the ``values`` of some ``features`` (names or positions)."""
         _ = self._state
         known = check_array(values, dtype=np.float64, ensure_min_features=0)
         return conditioning.condition(self.model_, self._positions(features), known)
@@ -198,17 +198,20 @@ class TableEstimator(Estimator):
         return like(X, imputed.values), like(X, imputed.std)
 
     def impute_interval(self, X: Any, level: float = 0.95) -> tuple[Any, Any]:
-        """Lower and upper ends that hold each missing cell with probability ``level``; observed cells as they are."""
+        """Lower and upper ends of intervals that contain each missing cell with probability ``level``.
+
+        Both ends of an observed cell are its value.
+        """
         low, high = self._imputed(X).interval(level)
         return like(X, low), like(X, high)
 
     def impute_draws(self, X: Any, n_draws: int = 20, *, random_state: Any = None) -> Array:
-        """Completed tables that differ as much as what is known allows: (n_draws, n, n_features).
+        """Draw completed tables for multiple imputation: (n_draws, n, n_features).
 
-        Proper multiple imputation: for each table parameters are drawn, by refitting resampled training rows
-        (``BayesianPCA``: from the posterior); then latent variables, then cells. Analyse each table, and ``pool`` the
-        results. The draws of parameters follow from the ``random_state`` of the fit, those of cells from this one.
-        ``PPCA`` needs ``keep_source=True``, or ``n_parameter_draws`` of at least ``n_draws``, at the fit.
+        For each table parameters are drawn, by a fit to resampled training rows (``BayesianPCA``: from their
+        posterior); then latent variables, then cells. Analyse each table, and combine the results by ``pool``. The
+        draws of parameters depend on the ``random_state`` of the fit, those of cells on this one. ``PPCA`` must be
+        fitted with ``keep_source=True``, or with ``n_parameter_draws`` of at least ``n_draws``.
         """
         _ = self._state
         if not (hasattr(n_draws, "__index__") and n_draws >= 1):
@@ -261,7 +264,6 @@ class TableEstimator(Estimator):
     ) -> Any:
         """Answer a row-wise question about rows wherever they are, large tables block by block in parallel."""
         model = self.model_
-        _ = model.covariance.whitened  # computed here once, before each worker would
         question = partial(function, model)
         if is_matrix(X):
             block = self._block(X)
@@ -271,6 +273,7 @@ class TableEstimator(Estimator):
             source = open_source(block.values, unstored_missing=block.unstored_missing, n_jobs=self.n_jobs)
         else:
             source = open_rows(self, X)
+        _ = model.covariance.whitened  # computed here once, before each worker would
         if out is None:
             return source.map(question)
         if not hasattr(source, "answers"):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def checked(estimator: Any, X: Any, inputs: Any = None, *, reset: bool = False) -> Sequences:
-    """Sequences that scikit-learn's checks have looked at; NaN is a cell that was not observed."""
+    """Return sequences after scikit-learn's checks of shape and names; NaN is a missing cell."""
     options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
     if not is_several(X):
         least = 3 if reset else 1
@@ -32,7 +32,7 @@ def checked(estimator: Any, X: Any, inputs: Any = None, *, reset: bool = False) 
 
 
 def answer(X: Any, found: Any, wrap: Callable[[Any, Any], Any] | None = None) -> Any:
-    """Cut something with an entry per step into sequences if ``X`` is a list of them, each in the form of its own."""
+    """Return an array with a row per step, cut into a list if ``X`` is a list of sequences; ``wrap`` gives the form."""
     if not is_several(X):
         return found if wrap is None else wrap(X, found)
     parts = np.split(found, np.cumsum([len(x) for x in X])[:-1])
@@ -69,7 +69,7 @@ class Remembered(NamedTuple):
         return cls(**record)
 
     def frame(self, values: Array) -> Any:
-        """The rows that follow, as the table that they follow."""
+        """Return the rows of a forecast in the form of the table that they continue."""
         if self.backend is None:
             return values
         if self.backend == "pandas":
@@ -80,7 +80,7 @@ class Remembered(NamedTuple):
 
 
 def _following(index: Any, length: int, n: int) -> Any:
-    """The n labels after an index: at its frequency, or as far apart as its last two; else counted on."""
+    """Return the n labels after an index, by its frequency or the difference of its last two; else row numbers."""
     pandas = import_module("pandas")
     step = None if index is None else _step(index)
     if step is None:
@@ -147,7 +147,7 @@ def _index(record: dict[str, Any]) -> Any:
 
 
 class SeriesForecast:
-    """The next rows of a sequence, as a dataframe with a time index if it came as one.
+    """Forecast of the next rows of a sequence; of a dataframe, a dataframe with a time index.
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ class SeriesForecast:
     """
 
     def __init__(self, found: Forecast, table: Remembered) -> None:
-        """Remember what was found, and how to tell it."""
+        """Store the forecast and the form of the table that it continues."""
         self._found, self._table = found, table
         self.state_mean, self.state_covariance = found.state_mean, found.state_covariance
 
@@ -177,6 +177,6 @@ class SeriesForecast:
         return self._found.covariance
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Lower and upper ends that hold each cell with probability ``level``."""
+        """Lower and upper ends of intervals that contain each cell with probability ``level``."""
         low, high = self._found.interval(level)
         return self._table.frame(low), self._table.frame(high)
