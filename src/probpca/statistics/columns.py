@@ -37,7 +37,7 @@ class ColumnSummary:
     squares: Array  # sum of w omega (x - mean)^2: (d,)
     missing: Array  # number of cells not observed in each feature, each counted once: (d,)
     infinite: Array  # number of infinite cells in each feature, each counted once: (d,)
-    complete: bool  # whether every cell was observed, all with the same precision
+    complete: bool  # whether rows were stored as complete: every cell observed, all with the same precision
 
     @property
     def variance(self) -> Array:
@@ -150,7 +150,7 @@ class ColumnSummary:
         stored = np.bincount(row_of_cell(values), seen, n)
         present = stored > 0 if block.unstored_missing else np.diff(values.indptr) - stored < d
         count, weight = int(np.count_nonzero(w[present])), float(w @ present)
-        complete = block.precision is None and not missing.any()
+        complete = block.precision is None and not (block.unstored_missing or missing.any())
         return cls(count, weight, observed, precision, mean, squares, missing, infinite, complete)
 
     def merge(self, other: Self) -> Self:

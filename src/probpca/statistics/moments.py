@@ -76,6 +76,11 @@ class Moments:
         return replace(self, weight=share * self.weight, scatter=share * self.scatter)
 
     @property
+    def total_variance(self) -> float:
+        """Sum of the variances of all features; 0 without rows."""
+        return float(np.trace(self.scatter)) / self.weight if self.weight else 0.0
+
+    @property
     def covariance(self) -> Array:
         """Covariance of the rows, scatter / weight: (d, d)."""
         # Divide by n, not n - 1: the closed form maximises the likelihood only with the biased covariance.

@@ -32,9 +32,10 @@ class Root:
         """Summarise a block, piece by piece, up to the first piece with a cell that is missing or infinite."""
         d = block.n_features
         total = Root(0.0, np.zeros(d), np.empty((0, d)), 0)
+        plain = block.precision is None and not block.unstored_missing
         for rows in block.pieces(min_rows=2 * d):
             x, w = block.raw(rows).astype(np.float64), block.weight_of(rows)
-            if not (np.isfinite((w @ x).sum()) or np.isfinite(x).all()):
+            if not (plain and (np.isfinite((w @ x).sum()) or np.isfinite(x).all())):
                 return cls(block.total_weight, np.full(d, np.nan), np.full((1, d), np.nan), block.count, complete=False)
             if w.sum() > 0:
                 total = total.merge(cls._of_rows(x, w))
@@ -65,6 +66,11 @@ class Root:
         """Trace of the scatter; infinite, without a warning, when the squares are out of range."""
         with np.errstate(over="ignore"):
             return float(np.square(self.factor).sum())
+
+    @property
+    def total_variance(self) -> float:
+        """Sum of the variances of all features; 0 without rows."""
+        return self.energy / self.weight if self.weight else 0.0
 
     def as_rows(self) -> tuple[Array, Array]:
         """Rows (2r, d) and weights (2r,) with this weight, mean and scatter.
