@@ -36,7 +36,7 @@ class SelectionDisplay:
     >>> from probpca import SelectionDisplay
     >>> display = SelectionDisplay.from_data(load_iris().data, ["bic", "cv"], random_state=0)
     >>> [ax.get_title(loc="left") for ax in display.axes_]
-    ['bic: 3', 'cv: 2', 'choices']
+    ['bic: 3', 'cv: 3', 'choices']
     """
 
     def __init__(self, selection: Selection) -> None:

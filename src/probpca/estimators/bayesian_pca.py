@@ -14,8 +14,8 @@ from probpca.estimators.queries import TableEstimator
 from probpca.estimators.storage import read_story, story_record
 from probpca.inference.imputation import ParameterDoubt
 from probpca.inference.sampling import sample_parameters
-from probpca.learning.bayesian.fit import BeliefResult, fit_variational, fit_variational_standardized
-from probpca.learning.result import Settings
+from probpca.learning.bayesian.fit import BeliefResult, fit_variational
+from probpca.learning.settings import Settings
 from probpca.models.serialization import belief_arrays, belief_from_arrays
 
 if TYPE_CHECKING:
@@ -204,8 +204,7 @@ class BayesianPCA(TableEstimator):
         with progress_bar(self.verbose, "bound") as bar:
             source = open_training(self, X, sample_weight, cell_weight, None if bar is None else bar.parts)
             settings = Settings(tol=self.tol, max_iter=self.max_iter, watch=bar)
-            learn = fit_variational_standardized if self.standardize else fit_variational
-            result = learn(source, self.n_components, settings, rng)
+            result = fit_variational(source, self.n_components, settings, rng, standardize=bool(self.standardize))
         return self._finish(BeliefFit(result, int(rng.integers(2**63))))
 
     @property

@@ -28,7 +28,6 @@ from probpca.estimators.storage import read_story, story_record
 from probpca.inference.imputation import ParameterDoubt
 from probpca.learning import Settings, fit_ppca
 from probpca.learning.components import check_count, given_count
-from probpca.learning.fit import fit_standardized
 from probpca.learning.result import FitResult, complete_information
 from probpca.learning.streaming.exact import Sketched, Summed, begin, check_half_life, needed_rows
 from probpca.learning.streaming.online_em import Gathered
@@ -342,8 +341,8 @@ class PPCA(TableEstimator):
             source = open_training(self, X, sample_weight, cell_weight, None if bar is None else bar.parts)
             if self.keep_source or self.n_parameter_draws:
                 require_rows_in_memory(source)
-            learn = fit_standardized if self.standardize else fit_ppca
-            result = learn(source, self.n_components, self._settings(bar), rng)
+            settings, standardize = self._settings(bar), bool(self.standardize)
+            result = fit_ppca(source, self.n_components, settings, rng, standardize=standardize)
         fit = PPCAFit(result, int(rng.integers(2**63)), source=source if self.keep_source else None)
         if self.n_parameter_draws:
             fit = fit.with_draws(source, self.n_parameter_draws)
@@ -547,7 +546,7 @@ class PPCA(TableEstimator):
     def _obstacle_to_formulas(self) -> str:
         """Why the large-sample formulas cannot be used; empty if they can."""
         if self.model_.noise_variance.ndim:
-            return "the columns were scaled by standard deviations that are estimates themselves"
+            return "columns were standardised by standard deviations that are estimates themselves"
         if self.information_.shape[1] > 1:
             return "cells were missing, or weighted"
         return ""
@@ -575,7 +574,7 @@ class PPCA(TableEstimator):
                 raise DataError(msg)
             return kept
         if not is_matrix(X):
-            msg = "resampling needs rows in memory; these are read in batches.\nHint: pass one matrix."
+            msg = "resampling needs rows held in memory; these are read in batches.\nHint: pass one matrix."
             raise SourceError(msg)
         block = self._block(X)
         rows = open_source(
