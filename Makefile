@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLUSTER := .venv-distributed
 CHROMIUM ?= chromium
+NEW ?= .
 ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-distributed test-browser screenshots test-killed lint types format docs bench benchmissing benchstreams coverage choosing benchbayes standard-errors clean
+.PHONY: help demo test test-distributed test-browser screenshots test-killed lint types format docs bench benchmissing benchstreams coverage choosing benchbayes standard-errors compare clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -69,6 +70,9 @@ benchbayes: $(VENV)/bench  ## measure Bayesian PCA: intervals, errors, time; tak
 
 standard-errors: $(VENV)/bench  ## count how often intervals of the model itself hold the truth; takes ten minutes
 	$(BIN)/python benchmarks/standard_errors.py
+
+compare: $(VENV)/bench  ## speed of two checkouts in turn: make compare OLD=/path/to/one NEW=/path/to/another
+	$(BIN)/python benchmarks/compare.py $(OLD) $(NEW)
 
 clean:  ## forget the environment and everything that was built
 	rm -rf $(VENV) $(CLUSTER) docs/_build docs/_figures docs/examples docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -16,7 +16,7 @@ from probpca.inference import outliers
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.posteriors import posterior_mean
 from probpca.learning.em.e_step import expect
-from probpca.sources import open_source, scaled
+from probpca.sources import open_source
 from probpca.statistics import Moments, Root, Spread, Stack
 
 N, D, Q = 20_000, 6, 2  # several blocks a source
@@ -83,7 +83,7 @@ SOURCES = {
     ".npy": npy,
     ".npy by columns": lambda path: npy(path, np.asfortranarray(ROWS)),
     ".npy float32": lambda path: npy(path, ROWS.astype(np.float32)),
-    ".npy integers": lambda path: scaled(npy(path, (64 * ROWS).astype(np.int16)), np.full(D, 1 / 64)),
+    ".npy integers": lambda path: npy(path, (64 * ROWS).astype(np.int16)).scaled(np.full(D, 1 / 64)),
     ".npy big-endian": lambda path: npy(path, ROWS.astype(">f8")),
     "Parquet": parquet,
     "Parquet float32": lambda path: parquet(path, ROWS.astype(np.float32)),
@@ -101,7 +101,7 @@ SOURCES = {
     "Fortran order": lambda _: open_source(np.asfortranarray(ROWS)),
     "every other row": lambda _: open_source(np.repeat(ROWS, 2, axis=0)[::2]),
     "float32": lambda _: open_source(ROWS.astype(np.float32)),
-    "integers": lambda _: scaled(open_source((64 * ROWS).astype(int)), np.full(D, 1 / 64)),
+    "integers": lambda _: open_source((64 * ROWS).astype(int)).scaled(np.full(D, 1 / 64)),
     "memory map": memory_map,
     "csr": lambda _: open_source(sparse.csr_array(ROWS)),
     "csc": lambda _: open_source(sparse.csc_matrix(ROWS)),
@@ -116,10 +116,10 @@ SOURCES = {
     "all jobs": lambda _: open_source(ROWS, n_jobs=-1),
     "sparse in two jobs": lambda _: open_source(sparse.csr_array(ROWS), n_jobs=2),
     "batches in two jobs": lambda _: open_source(np.array_split(ROWS, 50), n_jobs=2),
-    "scaled": lambda _: scaled(open_source(ROWS / UNITS), UNITS),
-    "scaled sparse": lambda _: scaled(open_source(sparse.csr_array(ROWS / UNITS)), UNITS),
-    "scaled float32": lambda _: scaled(open_source((ROWS / UNITS).astype(np.float32)), UNITS),
-    "scaled batches": lambda _: scaled(open_source(np.array_split(ROWS / UNITS, 5)), UNITS),
+    "scaled": lambda _: open_source(ROWS / UNITS).scaled(UNITS),
+    "scaled sparse": lambda _: open_source(sparse.csr_array(ROWS / UNITS)).scaled(UNITS),
+    "scaled float32": lambda _: open_source((ROWS / UNITS).astype(np.float32)).scaled(UNITS),
+    "scaled batches": lambda _: open_source(np.array_split(ROWS / UNITS, 5)).scaled(UNITS),
 }
 
 

@@ -17,7 +17,7 @@ from probpca.inference.likelihood import log_likelihood
 from probpca.inference.posteriors import posterior_mean
 from probpca.learning.em.e_step import expect
 from probpca.models import LinearGaussian
-from probpca.sources import open_source, scaled
+from probpca.sources import open_source
 from probpca.sources.engines.dask import open_dask
 from probpca.sources.engines.local import resolve_jobs
 from probpca.sources.open import is_dask
@@ -173,7 +173,7 @@ def test_lengths_are_known_where_dask_knows_them(source):
     by_part = source.map(lambda block: np.array([block.is_complete]))  # not an answer for each row
     assert np.isnan(by_part.shape[0])
     assert by_part.compute().tolist() == [True] * len(source.engine.parts)
-    assert scaled(source, np.full(D, 2.0)).map(partial(log_likelihood, MODEL)).compute().shape == (N,)
+    assert source.scaled(np.full(D, 2.0)).map(partial(log_likelihood, MODEL)).compute().shape == (N,)
 
 
 def test_a_source_says_what_it_is(source, collection, request):

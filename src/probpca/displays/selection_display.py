@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probpca.displays.axes import FAINT, RING, draw_curve, frame, panels, whole_numbers
-from probpca.learning.seeds import generator
-from probpca.learning.selection.judge import ask, open_rows
+from probpca.estimators import select_n_components
 
 if TYPE_CHECKING:
     from probpca.learning.selection.result import Selection
@@ -37,7 +36,7 @@ class SelectionDisplay:
     >>> from probpca import SelectionDisplay
     >>> display = SelectionDisplay.from_data(load_iris().data, ["bic", "cv"], random_state=0)
     >>> [ax.get_title(loc="left") for ax in display.axes_]
-    ['bic: 3', 'cv: 2', 'choices']
+    ['bic: 3', 'cv: 3', 'choices']
     """
 
     def __init__(self, selection: Selection) -> None:
@@ -64,9 +63,16 @@ class SelectionDisplay:
         ax: Any = None,
     ) -> SelectionDisplay:
         """Ask the criteria about a table, as ``select_n_components`` does, and draw what they say."""
-        source = open_rows(X, sample_weight, missing, n_jobs)
-        rng = generator(random_state)
-        found = ask(source, criteria, rng, largest=max_components, standardize=standardize, verbose=False)
+        found = select_n_components(
+            X,
+            criteria,
+            max_components=max_components,
+            sample_weight=sample_weight,
+            missing=missing,
+            standardize=standardize,
+            n_jobs=n_jobs,
+            random_state=random_state,
+        )
         return cls.from_selection(found, ax=ax)
 
     def plot(self, ax: Any = None) -> SelectionDisplay:

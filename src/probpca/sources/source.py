@@ -247,13 +247,3 @@ def _cut(block: Block, stored: int, n_jobs: int) -> tuple[Block, ...]:
     if step >= n:
         return (block,)
     return tuple(block.take(slice(start, min(start + step, n))) for start in range(0, n, step))
-
-
-def scaled(source: Source, scale: Array) -> Source:
-    """Source of the same rows with each column multiplied by a constant: (d,)."""
-    return source.scaled(scale)
-
-
-def arranged(source: Source, order: Sequence[int]) -> Source:
-    """Source of the same rows with their columns in another order."""
-    return source.arranged(order)

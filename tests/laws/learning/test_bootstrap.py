@@ -13,7 +13,7 @@ from probpca.learning.uncertainty import bootstrap
 from probpca.learning.uncertainty.asymptotic import asymptotic_uncertainty, bias_of_variances
 from probpca.learning.uncertainty.bootstrap import Bootstrap, aligned, bootstrap_uncertainty, principal_angles
 from probpca.learning.uncertainty.parameter_draws import Table, frequencies
-from probpca.sources import Source, open_source, scaled
+from probpca.sources import Source, open_source
 
 NAMES = ("explained_variance", "noise_variance", "loadings", "components", "mean")
 SEEDS = list(range(20))
@@ -186,7 +186,7 @@ def test_rows_may_come_sparse_in_float32_or_in_several_blocks(rng):
     for source, rtol in (
         (open_source(sparse.csr_array(x)), 1e-6),
         (open_source(x.astype(np.float32)), 1e-2),
-        (scaled(open_source(x), np.ones(6)), 1e-6),
+        (open_source(x).scaled(np.ones(6)), 1e-6),
         (Source.of_blocks([Block(x[:25]), Block(x[25:])], 6), 1e-6),
         (Source.of_blocks([Block(sparse.csr_array(x[:9])), Block(sparse.csr_array(x[9:]))], 6), 1e-6),
     ):
@@ -241,11 +241,10 @@ def test_weights_are_frequencies(rng):
     assert_allclose(sure.mean.standard_error, spread, rtol=6 / np.sqrt(2 * 300))
 
 
-def test_draws_that_do_not_converge_are_counted(rng, monkeypatch):
-    monkeypatch.setattr(bootstrap, "STEPS", 1)
+def test_draws_that_do_not_converge_are_counted(rng):
     x = spiked_rows(rng, 40, 6, 2)
     x[rng.random(x.shape) < 0.3] = np.nan
-    sure, _ = resample(x, 2)
+    sure, _ = resample(x, 2, max_iter=1)
     assert sure.n_unconverged == 20
     assert "20 of 20 resampled fits stopped before they had converged" in str(sure)
 
