@@ -88,6 +88,12 @@ def test_imports_point_downwards(path):
     assert rooms <= ALLOWED[room] | {room}
 
 
+@pytest.mark.parametrize("path", [path for path in MODULES if name(path).startswith("learning/")], ids=name)
+def test_learning_knows_no_engine_but_threads_and_no_reader(path):
+    rooms = {module for module in imported(path) if module.startswith("probpca.sources")}
+    assert rooms <= {"probpca.sources", "probpca.sources.engines.local"}
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_outside_libraries_are_met_where_they_belong(path):
     for module in imported(path):

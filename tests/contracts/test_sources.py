@@ -12,6 +12,7 @@ from scipy import sparse
 
 from oracles import dense_log_likelihood, dense_posterior, random_model
 from probpca.blocks import Block
+from probpca.blocks.block import dense_values
 from probpca.inference import outliers
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.posteriors import posterior_mean
@@ -166,6 +167,36 @@ def test_a_map_joins_answers_of_several_arrays(fresh):
     assert_allclose(found.distance, distance, rtol=1e-9)
     assert found.contributions.shape == (N, D)
     assert_allclose(found.contributions.sum(axis=1), distance, rtol=1e-9)
+
+
+def test_rows_can_be_held_in_memory(fresh):
+    blocks = fresh().hold()
+    assert_array_equal(np.vstack([dense_values(block) for block in blocks]), ROWS)
+
+
+def test_answers_come_block_by_block_and_in_order(fresh):
+    assert_array_equal(np.concatenate(list(fresh().answers(dense_values))), ROWS)
+
+
+def test_rows_that_are_kept_can_be_read_again(fresh):
+    kept = fresh().keep()
+    assert kept.repeatable
+    for _ in range(2):
+        assert_array_equal(kept.map(dense_values), ROWS)
+
+
+def test_prepared_blocks_are_what_everybody_sees(fresh):
+    turned = fresh().keep(lambda block: Block(-dense_values(block)))
+    assert_array_equal(turned.map(dense_values), -ROWS)
+    assert_array_equal(np.vstack([block.values for block in turned.hold()]), -ROWS)
+    assert_allclose(turned.fold(Moments.of).mean, -ROWS.mean(axis=0), atol=1e-7)
+
+
+def test_columns_can_be_arranged_anew(fresh):
+    source, order = fresh(), [3, 0, 5, 1, 4, 2]
+    assert_array_equal(source.arranged(order).map(dense_values), ROWS[:, order])
+    if source.columns is not None:
+        assert source.arranged(order).columns == tuple(source.columns[j] for j in order)
 
 
 def test_a_source_knows_its_size_or_says_that_it_does_not(fresh):

@@ -186,6 +186,13 @@ def test_a_source_says_what_it_is(source, collection, request):
     assert source.columns in (None, tuple(NAMES), tuple(map(str, range(D))))
 
 
+def test_rows_in_a_cluster_are_not_read_here():
+    source = open_dask(da.from_array(ROWS, chunks=(700, D)))
+    for read in (source.hold, partial(source.answers, Moments.of), partial(source.scaled(np.ones(D)).answers, np.mean)):
+        with pytest.raises(SourceError, match="rows that Dask holds cannot be read here"):
+            read()
+
+
 def test_what_dask_does_not_hold_is_left_to_others():
     for rows in (ROWS, [ROWS], [], iter([ROWS]), pd.DataFrame(ROWS), "rows.npy", None):
         assert not is_dask(rows)

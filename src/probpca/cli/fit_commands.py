@@ -92,7 +92,7 @@ def _model_facts(estimator: Any, table: Table) -> dict[str, Any]:
 
 
 def _remarks(table: Table, found: Survey) -> list[str]:
-    """What a person may have overlooked about a table."""
+    """Remarks on columns that may have been overlooked."""
     remarks = [
         f"{name} looks like an identifier; --id {shlex.quote(name)} leaves it out."
         for name in found.identifiers(table.numbers)
@@ -202,7 +202,7 @@ def _select(args: Any) -> None:
 
 
 def _best(choices: dict[str, int]) -> int | None:
-    """What to try first: the choice of cross-validation, of parallel analysis, or of most criteria."""
+    """Number to try first: the choice of cross-validation, of parallel analysis, or of most criteria."""
     if "cv" in choices or "parallel" in choices:
         return choices.get("cv", choices.get("parallel"))
     return Counter(choices.values()).most_common(1)[0][0] if choices else None

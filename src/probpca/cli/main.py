@@ -71,7 +71,7 @@ def _run(args: Any) -> None:
 
 
 def error_text(error: Exception) -> str:
-    """What went wrong in one line, and the hint, if there is one, in another."""
+    """Describe an error in one line, and its hint, if it has one, in another."""
     match error:
         case FileNotFoundError(filename=str(name)):
             text = f"there is no file {name}."

@@ -143,7 +143,7 @@ def _program() -> tuple[Program, dict[str, Program]]:
 
 
 def _usage(command: Program) -> str:
-    """What must be given stands first: options that take several names would swallow it."""
+    """Usage with positional arguments first, because options that take several names would swallow them."""
     given = [str(action.metavar) for action in command._get_positional_actions()]  # noqa: SLF001
     return " ".join([command.prog, *given, "[options]"])
 
@@ -330,7 +330,7 @@ def _as_seed(text: str) -> int:
 
 
 def _as_jobs(text: str) -> int:
-    """A number of threads; -1 stands for all cores."""
+    """A number of threads, or -1 for all cores."""
     if text.startswith("-") and text[1:].isdecimal() and int(text):
         return int(text)
     return _as_count(text)

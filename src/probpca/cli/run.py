@@ -1,4 +1,4 @@
-"""What commands share: the model and the table, answers block by block, and where they go."""
+"""Parts that commands share: model and table, answers block by block, and the output."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ class Head:
     columns: dict[str, list[Any]] = field(default_factory=dict)
 
     def watch(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Remember the first rows of record batches on their way to somebody else."""
+        """Pass record batches on, and remember their first rows."""
         for batch in batches:
             room = batch.num_rows if self.limit is None else max(self.limit - self.n_rows, 0)
             for name, values in batch.slice(0, room).to_pydict().items():

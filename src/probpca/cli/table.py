@@ -30,7 +30,7 @@ HELD_BYTES = 2**28
 
 
 class Table(NamedTuple):
-    """A file of rows of which the columns are known, and no rows have been read yet."""
+    """A file of rows with known columns; no rows have been read yet."""
 
     file: str | os.PathLike[str]  # the name of the file, or a text file that has been looked at
     columns: tuple[Column, ...]
@@ -103,7 +103,7 @@ def open_table(path: str) -> Table:
 
 
 def _look(place: Path) -> tuple[str | os.PathLike[str], tuple[Column, ...]]:
-    """The columns of a file; a text file with what was seen of it, so that nobody need look again."""
+    """The file and its columns; a text file remembers its first look, so that it is not looked at again."""
     kind = file_format(place)
     if kind == "npy":
         return place, tuple(Column(f"x{j}", "numbers") for j in range(open_source(place, n_jobs=1).n_features))
@@ -290,7 +290,7 @@ class Survey:
 
 
 class Surveyed(NamedTuple):
-    """A table of which all rows were read once."""
+    """A table after one pass over all its rows."""
 
     table: Table  # without empty columns
     found: Survey

@@ -88,7 +88,7 @@ def open_source(  # noqa: PLR0913
 
 
 def kind_of(rows: Any) -> Kind:
-    """What holds these rows; found without importing the libraries that might."""
+    """Kind of container of the rows, found without importing the libraries that define such containers."""
     if isinstance(rows, np.ndarray):
         return "matrix"
     tests: dict[Kind, Callable[[Any], bool]] = {

@@ -41,7 +41,7 @@ M = TypeVar("M", bound=Mergeable)
 @final
 @dataclass(frozen=True, kw_only=True)
 class Info:
-    """What is known about the rows of a source without reading them."""
+    """Facts about the rows of a source, known without reading them."""
 
     n_features: int
     n_rows: int | None = None

@@ -86,7 +86,7 @@ def take_rows(above: Any, below: Any, order: Index) -> Any:
 
 
 def _record_batches(tables: Iterable[Floats], names: Sequence[str]) -> Iterator[Any]:
-    """Record batches of tables with named columns; an empty one if there is none."""
+    """Record batches of arrays with named columns; one empty batch if there are no arrays."""
     pa = arrow_module("pyarrow")
     schema = pa.schema([(name, pa.float64()) for name in names])
     tables = iter(tables)

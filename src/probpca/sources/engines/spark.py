@@ -57,7 +57,7 @@ def read_block(d: int, batch: Any) -> Block:
 
 
 def _item(kind: str) -> str | None:
-    """Of what an array is; None if it is no array."""
+    """Type of the items of an array type; None for other types."""
     return kind[6:-1].partition("(")[0] if kind.startswith("array<") else None
 
 

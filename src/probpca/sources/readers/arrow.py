@@ -230,7 +230,7 @@ def columns_of(place: Path) -> tuple[Column, ...]:
 
 
 def kind_of_column(kind: Any) -> str:
-    """What a column of an Arrow type holds: a key of ``KINDS``, else the name of the type without its parameters."""
+    """Kind of a column with an Arrow type: a key of ``KINDS``, else the name of the type without its parameters."""
     name = str(kind).partition("<")[0].partition("[")[0]
     return next((known for known, tests in KINDS.items() if any(test(kind) for test in tests)), name)
 
@@ -250,7 +250,7 @@ def too_long() -> str:
 
 
 def complete_columns(place: Path, names: Iterable[str]) -> frozenset[str]:
-    """Those of the columns that have one type, which is not floating point, and that are known to have no nulls."""
+    """Columns that are known to have no nulls, and the same type in all files, which is not floating point."""
     with damage_named(str(place)):
         fragments = [_fragment(path) for path in arrow_files(place)]
         schema = fragments[0].physical_schema
@@ -263,7 +263,7 @@ def complete_columns(place: Path, names: Iterable[str]) -> frozenset[str]:
 
 
 def _with_nulls(fragment: Any, names: set[str]) -> set[str]:
-    """Those of the columns that have nulls, or may have some."""
+    """Columns that have nulls, or may have some."""
     if not isinstance(fragment, dataset.ParquetFileFragment):
         batches = fragment.to_batches(columns=list(names), use_threads=False)
         return {name for batch in batches for name in names if batch.column(name).null_count}
@@ -273,7 +273,7 @@ def _with_nulls(fragment: Any, names: set[str]) -> set[str]:
 
 
 def floating_types(place: Path, names: Iterable[str]) -> dict[str, Any]:
-    """Arrow types of those of the columns that hold floating-point numbers."""
+    """Arrow types of the columns that hold floating-point numbers."""
     with damage_named(str(place)):
         schema = _fragment(arrow_files(place)[0]).physical_schema
     return {name: schema.field(name).type for name in names if pa.types.is_floating(schema.field(name).type)}

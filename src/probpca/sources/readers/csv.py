@@ -118,7 +118,7 @@ def _is_scale(numbers: Sequence[float]) -> bool:
 @final
 @dataclass(frozen=True, eq=False)
 class TextFile(PathLike[str]):
-    """A text file of which the first rows have been looked at; it can be opened like its name."""
+    """A text file after a look at its first rows; it can be opened in place of its name."""
 
     stamp: Stamp
     dialect: Dialect
@@ -282,7 +282,7 @@ def _unreadable(file: TextFile, error: Exception) -> ProbpcaError:
 
 
 def _row_of(file: TextFile, name: str, text: str) -> int:
-    """Number of the first row, counted from 1, in which a cell is this text; 0 if there is none."""
+    """Number of the first row, counted from 1, with this text in a column; 0 if no row has it."""
     before = 0
     with file.reading({name: pa.string()}) as reader:
         for batch in reader:
@@ -368,7 +368,7 @@ def _matching(batch: Any, names: list[str], pattern: str) -> list[str]:
 
 
 def _odd_cell(column: Any) -> str:
-    """The first cell that is not a number in a column of which most cells are numbers or nearly so."""
+    """The first cell that is not a number, if most cells of the column are numbers or nearly so."""
     cells = ["" if cell is None else cell.decode("utf-8", "replace") for cell in column[:1000].to_pylist()]
     texts = [cell.strip(" \t\r\n") for cell in cells]
     odd = [i for i, text in enumerate(texts) if text not in NULLS and not is_number(text)]
