@@ -18,7 +18,7 @@ import numpy as np
 
 from probpca.inference import sample
 from probpca.learning import Settings, fit_ppca
-from probpca.learning.missing import fit as missing
+from probpca.learning.settings import SampleSize
 from probpca.models import LinearGaussian
 from probpca.models.serialization import read_record
 from probpca.sources import open_source
@@ -84,10 +84,11 @@ def write_rows(folder, kind):
 def fit_file(path, checkpoint=None, pause=0.0):
     """Plain EM, part by part, with a little rest after each."""
     small = patch.multiple(npy, SMALL_BLOCK=ROWS_READ_AT_ONCE * 8 * D, PART_BLOCKS=1)
-    poor = patch.multiple(missing, SAMPLE_CELLS=0, SAMPLE_ROWS=ROWS_TO_BEGIN_WITH)  # from here there is far to go
-    with small, poor:
+    poor = SampleSize(cells=0, rows=ROWS_TO_BEGIN_WITH)  # from here there is far to go
+    settings = Settings("em", 1e-6, 5000, None, 1, checkpoint, sample=poor)
+    with small:
         source = open_source(path, n_jobs=1, watch=lambda *_: time.sleep(pause))
-        return fit_ppca(source, Q, Settings("em", 1e-6, 5000, None, 1, checkpoint), np.random.default_rng(0))
+        return fit_ppca(source, Q, settings, np.random.default_rng(0))
 
 
 def child(path, checkpoint, out, line):

@@ -7,16 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import multivariate_normal
 
 from probpca.blocks import Block
 from probpca.learning.complete.krylov import scatter_product, squared_residuals
-from probpca.learning.describe import Flaws
 from probpca.learning.em.e_step import expect, expect_zero_noise
 from probpca.models import LinearGaussian
-from probpca.statistics import Moments, Root, Spread, Stack
+from probpca.statistics import ColumnSummary, Moments, Root, Spread, Stack
 
 N, D, Q = 40, 5, 2
 FAR = 1e4  # from zero: raw second moments would have lost half of their digits there
@@ -209,5 +208,9 @@ def test_products_of_sparse_rows_about_their_mean_are_those_of_dense_ones(weight
 def test_flawed_cells_are_counted_whatever_the_cut(cut):
     x = ROWS.copy()
     x[3, 4], x[10, 2], x[11, 3], x[39, 1] = np.nan, np.inf, -np.inf, np.nan
-    found = Flaws.of(Block(x[:cut])).merge(Flaws.of(Block(x[cut:])))
-    assert found == Flaws(n_nan=2, n_infinite=2, column=1)
+    with np.errstate(invalid="ignore"):
+        found = ColumnSummary.of(Block(x[:cut])).merge(ColumnSummary.of(Block(x[cut:])))
+    assert_array_equal(found.missing, np.bincount([4, 1], minlength=x.shape[1]))
+    assert_array_equal(found.infinite, np.bincount([2, 3], minlength=x.shape[1]))
+    assert not found.complete
+    assert not found.is_finite

@@ -7,6 +7,7 @@ from scipy import sparse
 from sklearn.utils._param_validation import InvalidParameterError
 
 from probpca import PPCA, BayesianPCA, DataError, ProbpcaError, ShapeError, SourceError
+from probpca.sources import open_source
 
 ROWS = np.random.default_rng(0).standard_normal((20, 5))
 
@@ -20,10 +21,10 @@ def with_cell(value):
 @pytest.mark.parametrize(
     ("rows", "error", "message"),
     [
-        (with_cell(np.inf), DataError, r"1 infinity; first in column 2(.|\n)*Hint: infinity is no value"),
-        (sparse.csr_array(with_cell(np.inf)), DataError, "1 infinity"),
-        (pd.DataFrame(with_cell(-np.inf)), DataError, "1 infinity"),
-        (np.where(np.eye(20, 5) > 0, np.nan, with_cell(np.inf)), DataError, r"infinity \(1 cells\)"),
+        (with_cell(np.inf), DataError, r"infinity \(1 cell\), first in column 2(.|\n)*Hint: NaN is a missing cell"),
+        (sparse.csr_array(with_cell(np.inf)), DataError, r"infinity \(1 cell\)"),
+        (pd.DataFrame(with_cell(-np.inf)), DataError, r"infinity \(1 cell\)"),
+        (np.where(np.eye(20, 5) > 0, np.nan, with_cell(np.inf)), DataError, r"infinity \(1 cell\)"),
         (iter([ROWS, with_cell(np.nan)]), DataError, r"NaN or infinity(.|\n)*Hint"),
         (np.full((6, 4), np.nan), DataError, "at least 2 rows with observed cells are needed"),
         (with_cell(1e200), DataError, "too large"),
@@ -96,9 +97,17 @@ def test_a_stream_takes_no_weights():
         PPCA(2).fit(iter([ROWS]), sample_weight=np.ones(20))
 
 
-def test_a_stream_cannot_be_read_twice():
+def test_an_iterator_is_held_where_it_has_to_be_read_twice():
+    found, wanted = (PPCA(2, standardize=True).fit(rows) for rows in (iter([ROWS[:7], ROWS[7:]]), ROWS))
+    np.testing.assert_allclose(found.loadings_, wanted.loadings_, atol=1e-10)
+    np.testing.assert_allclose(found.log_likelihood_, wanted.log_likelihood_, rtol=1e-12)
+
+
+def test_a_source_cannot_be_read_twice():
+    source = open_source(iter([ROWS]))
+    PPCA(2).fit(source)
     with pytest.raises(SourceError, match=r"read already(.|\n)*Hint"):
-        PPCA(2, standardize=True).fit(iter([ROWS]))
+        PPCA(2).fit(source)
 
 
 @pytest.mark.parametrize("ask", ["transform", "score_samples", "score", "project", "outliers", "posterior"])

@@ -1,6 +1,7 @@
 """Rows that come in batches: what counts as one, names of columns, cells that are not stored."""
 
 from collections import deque
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,10 @@ from scipy import sparse
 
 from oracles import spiked_rows
 from probpca import PPCA, ShapeError, SourceError
-from probpca.learning.complete.closed_form import from_spectrum
+from probpca.learning.complete.closed_form import choose_by_spectrum
 from probpca.learning.complete.spectrum import Spectrum
+from probpca.learning.components import Share
+from probpca.learning.settings import SampleSize, Settings
 from probpca.sources import open_source
 from probpca.sources.open import kind_of
 from probpca.statistics import Moments
@@ -181,8 +184,8 @@ def test_a_source_that_takes_them_for_zeros_is_refused():
 
 @pytest.fixture
 def small_samples(monkeypatch):
-    monkeypatch.setattr("probpca.learning.missing.fit.SAMPLE_CELLS", 2400)
-    monkeypatch.setattr("probpca.learning.missing.fit.SAMPLE_ROWS", 300)
+    small = partial(Settings, sample=SampleSize(cells=2400, rows=300))
+    monkeypatch.setattr("probpca.estimators.ppca.Settings", small)
 
 
 @pytest.mark.usefixtures("small_samples")
@@ -213,8 +216,9 @@ def test_a_sample_of_few_kinds_of_rows_varies(tmp_path):
 def test_a_share_that_cannot_be_held_is_not_claimed(rng):
     axes = np.linalg.qr(rng.standard_normal((40, 3)))[0]
     sketch = Spectrum(600.0, 600, np.zeros(40), np.array([3.0, 2.0, 1.0]), axes, 4.0, 1e-12)
-    assert from_spectrum(sketch, 0.95).rule == "0.6 of the variance, not 0.95: the sketch has no more"
-    assert from_spectrum(sketch, 0.5).rule == "0.5 of the variance"
+    few, enough = (choose_by_spectrum(sketch, Share(share), 3, "the sketch has no more").rule for share in (0.95, 0.5))
+    assert few == "0.6 of the variance, not 0.95: the sketch has no more"
+    assert enough == "0.5 of the variance"
     narrow = PPCA(0.95).fit(rng.standard_normal((50, 2)))
     assert narrow.n_components_ == 1
     assert "of the variance, not 0.95" in narrow.rule_

@@ -1,5 +1,7 @@
 """select_n_components and PPCA(n_components=<criterion>): the same answers, told to people."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -10,6 +12,8 @@ from probpca import PPCA, DataError, PPCAImputer, ShapeError, select_n_component
 from probpca.learning import Selection
 from probpca.learning.components import RULES
 from probpca.learning.selection.result import agreement_of
+from probpca.learning.selection.tables import at_hand
+from probpca.learning.settings import SampleSize, Settings
 
 COMPLETE = ["bic", "evidence", "cv", "parallel", "gavish_donoho"]
 Q = 3
@@ -140,8 +144,9 @@ def test_rows_that_are_not_at_hand_are_judged_by_a_sample(x, name, tmp_path):
 
 
 def test_a_sample_is_said_to_be_one(x, tmp_path, monkeypatch):
-    monkeypatch.setattr("probpca.learning.selection.tables.SAMPLE_ROWS", 100)
-    monkeypatch.setattr("probpca.learning.selection.tables.SAMPLE_CELLS", 800)
+    size = SampleSize(cells=800, rows=100)
+    monkeypatch.setattr("probpca.estimators.ppca.Settings", partial(Settings, sample=size))
+    monkeypatch.setattr("probpca.learning.selection.choose.at_hand", lambda source, rng, *_: at_hand(source, rng, size))
     np.save(tmp_path / "x.npy", x)
     ppca = PPCA("parallel", random_state=0).fit(tmp_path / "x.npy")
     assert ppca.rule_ == "parallel analysis, in a sample of 100 rows"

@@ -126,8 +126,8 @@ def test_many_empty_rows_never_raise():
 
 
 def test_log_likelihood_is_that_of_the_model_when_max_iter_is_used_up(x, path):
-    interrupted(x, path, solver="em")
-    found = run(x, path, solver="auto", max_iter=3)
+    interrupted(x, path)
+    found = run(x, path, max_iter=3)
     assert_allclose(found.log_likelihood, dense_observed_log_likelihood(found.model, x).sum(), rtol=1e-10)
 
 

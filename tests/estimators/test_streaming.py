@@ -1,6 +1,7 @@
 """Batches, one after the other: the model of all rows so far, whatever the batches."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,9 +14,9 @@ from sklearn.exceptions import NotFittedError
 
 from oracles import closed_form_oracle, dense_covariance, dense_log_likelihood, spiked_rows, spiked_rows_with_holes
 from probpca import PPCA, DataError
-from probpca.learning import Status
-from probpca.learning.streaming import exact as streams
-from probpca.learning.streaming.exact import Sketched, Summed
+from probpca.learning import Settings, Status
+from probpca.learning.settings import StreamLimits
+from probpca.learning.streaming.exact import Sketched, Summed, begin
 from probpca.sources.engines.local import one_blas_thread
 
 N, D, Q = 200, 8, 2
@@ -481,7 +482,8 @@ def test_weights_age_rows_as_repeated_rows_would(x):
 
 @pytest.fixture
 def few_columns_are_many(monkeypatch):
-    monkeypatch.setattr(streams, "LARGEST_SCATTER", 40)
+    few = partial(begin, settings=Settings(stream=StreamLimits(scatter=40)))
+    monkeypatch.setattr("probpca.estimators.streaming.begin", few)
 
 
 @pytest.mark.parametrize("batch", [1, 16, 60])

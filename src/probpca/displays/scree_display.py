@@ -52,7 +52,7 @@ class ScreeDisplay:
     >>> found = select_n_components(X, ["bic", "cv", "parallel"], random_state=0)
     >>> display = ScreeDisplay.from_estimator(PPCA(n_components=3).fit(X), selection=found)
     >>> [curve.get_label() for curve in display.curves_], display.choices
-    (['bic', 'cv', 'parallel'], {'bic': 3, 'cv': 2, 'parallel': 1})
+    (['bic', 'cv', 'parallel'], {'bic': 3, 'cv': 3, 'parallel': 1})
     """
 
     def __init__(

@@ -9,7 +9,7 @@ import numpy as np
 
 from probpca.displays.axes import THEME, draw_curve, draw_rings, frame, name_lines, panels, whole_numbers
 from probpca.learning.seeds import generator
-from probpca.learning.selection.judge import ask, open_rows
+from probpca.learning.selection.choose import ask, open_rows
 
 if TYPE_CHECKING:
     from probpca.learning.selection.result import Selection
@@ -35,7 +35,7 @@ class SelectionDisplay:
     >>> from probpca import SelectionDisplay
     >>> display = SelectionDisplay.from_data(load_iris().data, ["bic", "cv"], random_state=0)
     >>> [ax.get_title(loc="left") for ax in display.axes_]
-    ['bic: 3', 'cv: 2', 'choices']
+    ['bic: 3', 'cv: 3', 'choices']
     """
 
     def __init__(self, selection: Selection) -> None:

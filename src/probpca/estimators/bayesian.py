@@ -11,10 +11,10 @@ from probpca.estimators.reading import open_table, warn_of_flaws
 from probpca.estimators.table import TableEstimator
 from probpca.inference.imputation import ParameterDoubt
 from probpca.inference.sampling import sample_parameters
-from probpca.learning.bayesian.fit import fit_variational, fit_variational_standardized
+from probpca.learning.bayesian.fit import fit_variational
 from probpca.learning.progress import ProgressBar
-from probpca.learning.result import Settings
 from probpca.learning.seeds import generator
+from probpca.learning.settings import Settings
 from probpca.models.serialization import belief_arrays, belief_from_arrays
 
 if TYPE_CHECKING:
@@ -149,11 +149,11 @@ class BayesianPCA(TableEstimator):
         for name in ("model_", "belief_", "lower_bound_", "n_components_", "trace_", "status_"):
             self.__dict__.pop(name, None)  # a fit that fails leaves nothing half fitted behind
         rng = generator(self.random_state)
-        fit = fit_variational_standardized if self.standardize else fit_variational
         with ProgressBar(enabled=bool(self.verbose), objective="bound") as bar:
             source = open_table(self, X, sample_weight, cell_weight, bar.parts)
             settings = Settings(tol=self.tol, max_iter=self.max_iter, watch=bar)
-            self._keep_belief(fit(source, self.n_components, settings, rng))
+            result = fit_variational(source, self.n_components, settings, rng, standardize=bool(self.standardize))
+            self._keep_belief(result)
         self.draw_seed_ = int(rng.integers(2**63))
         warn_of_flaws(self)
         return self

@@ -11,7 +11,6 @@ from probpca.estimators.streaming import StreamQueries
 from probpca.estimators.table import TableEstimator
 from probpca.estimators.uncertainty import UncertaintyQueries
 from probpca.learning import Settings, fit_ppca
-from probpca.learning.fit import fit_standardized
 from probpca.learning.progress import ProgressBar
 from probpca.learning.seeds import generator
 from probpca.learning.uncertainty.parameter_draws import require_rows_in_memory
@@ -173,7 +172,6 @@ class PPCA(StreamQueries, UncertaintyQueries, TableEstimator):
         ):  # a fit that fails leaves nothing half fitted behind
             self.__dict__.pop(name, None)
         rng = generator(self.random_state)
-        fit = fit_standardized if self.standardize else fit_ppca
         with ProgressBar(enabled=bool(self.verbose)) as bar:
             source = open_table(self, X, sample_weight, cell_weight, bar.parts)
             if self.keep_source or self.n_parameter_draws:
@@ -181,7 +179,7 @@ class PPCA(StreamQueries, UncertaintyQueries, TableEstimator):
             checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
             corrected = bool(self.bias_correction)
             settings = Settings(self.solver, self.tol, self.max_iter, bar, self.n_init, checkpoint, corrected)
-            self._keep(fit(source, self.n_components, settings, rng))
+            self._keep(fit_ppca(source, self.n_components, settings, rng, standardize=bool(self.standardize)))
         self.draw_seed_ = int(rng.integers(2**63))
         if self.keep_source:
             self.source_ = source

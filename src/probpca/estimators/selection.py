@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from probpca.learning.seeds import generator
-from probpca.learning.selection.judge import ask, open_rows
+from probpca.learning.selection.choose import ask, open_rows
 
 if TYPE_CHECKING:
     from probpca.learning.selection.result import Selection
@@ -68,7 +68,7 @@ def select_n_components(
     >>> from probpca import select_n_components
     >>> found = select_n_components(load_iris().data, ["bic", "cv", "parallel"], random_state=0)
     >>> found.choices
-    {'bic': 3, 'cv': 2, 'parallel': 1}
+    {'bic': 3, 'cv': 3, 'parallel': 1}
     """
     source = open_rows(X, sample_weight, missing, n_jobs)
     rng = generator(random_state)

@@ -16,7 +16,6 @@ from pyspark.sql.functions import array, coalesce, lit, pandas_udf
 
 from probpca.inference.posteriors import posterior_mean
 from probpca.learning import Settings, Status, fit_ppca
-from probpca.learning.fit import fit_standardized
 from probpca.models import LinearGaussian
 from probpca.sources.engines.local import one_blas_thread, quietly
 from probpca.sources.engines.spark import as_list, open_spark
@@ -123,10 +122,10 @@ class PPCA(Estimator, _Columns, HasTol, HasMaxIter, HasSolver, HasSeed, DefaultP
         return bool(self.getOrDefault(self.standardize))
 
     def _fit(self, dataset: Any) -> PPCAModel:
-        fit = fit_standardized if self.getStandardize() else fit_ppca
         settings = Settings(self.getSolver(), self.getTol(), self.getMaxIter())
         rng = np.random.default_rng(self.getSeed())
-        result = fit(open_spark(self._numbers(dataset)), self.getNComponents(), settings, rng)
+        rows, standardize = open_spark(self._numbers(dataset)), self.getStandardize()
+        result = fit_ppca(rows, self.getNComponents(), settings, rng, standardize=standardize)
         return self._copyValues(PPCAModel(result))
 
 

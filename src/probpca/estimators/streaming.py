@@ -12,8 +12,8 @@ from probpca.blocks import Block
 from probpca.errors import DataError, ProbpcaError
 from probpca.estimators.fitted import FITTED
 from probpca.learning.components import check_count, given_count
-from probpca.learning.result import Settings
 from probpca.learning.seeds import generator
+from probpca.learning.settings import Settings
 from probpca.learning.streaming.exact import Sketched, Stream, Summed, begin, check_half_life, needed_rows
 from probpca.learning.streaming.online_em import Gathered
 from probpca.sources.open import check_weight

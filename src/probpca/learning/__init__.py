@@ -5,8 +5,9 @@ from probpca.learning.complete.dense import PrincipalCoordinates, principal_coor
 from probpca.learning.dynamics import SeriesResult, Structure, fit_series
 from probpca.learning.em.gradient import Gradient, value_and_gradient
 from probpca.learning.fit import fit_ppca
-from probpca.learning.result import SOLVERS, FitResult, Settings, Status
+from probpca.learning.result import FitResult, Status
 from probpca.learning.selection.result import Criterion, Selection
+from probpca.learning.settings import SOLVERS, Settings
 from probpca.learning.uncertainty.estimate import Estimate, ParameterUncertainty
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -15,14 +15,14 @@ from probpca.models.serialization import model_arrays, model_from_arrays, read_r
 from probpca.statistics import Sum
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from typing import TypeAlias
 
     from probpca.blocks import Observed
     from probpca.models import LinearGaussian
     from probpca.sources import Source
-    from probpca.statistics import Columns
+    from probpca.statistics import ColumnSummary
     from probpca.typing import Array
 
     Step: TypeAlias = Callable[[LinearGaussian], tuple[LinearGaussian, float]]
@@ -34,7 +34,7 @@ ROUNDING = 1e-6
 """What a sum may differ by in a row, if rows are cut or rounded in another way."""
 
 
-def fingerprint(rows: Source, columns: Columns) -> Array:
+def fingerprint(rows: Source, columns: ColumnSummary) -> Array:
     """Sums over rows of sines and cosines of mixtures of their cells: (2 * WAVES,). One pass.
 
     Neither cuts nor the order of rows matter. Rows mirrored about their mean have other sines, and rows whose
@@ -59,9 +59,9 @@ def _waves(table: Array, mean: Array, block: Observed) -> Sum:
     return Sum(total)
 
 
-def is_same(found: Array, wanted: Array, columns: Columns) -> bool:
+def is_same(found: Array, wanted: Array, columns: ColumnSummary) -> bool:
     """Do two fingerprints belong to the same rows?"""
-    return found.shape == wanted.shape and bool((np.abs(found - wanted) <= ROUNDING * columns.rows).all())
+    return found.shape == wanted.shape and bool((np.abs(found - wanted) <= ROUNDING * columns.total_weight).all())
 
 
 KIND = "checkpoint"
@@ -82,8 +82,8 @@ class Checkpoint:
     """The file of one fit; it is written whole or not at all, and goes when the fit is done."""
 
     path: Path
-    columns: Columns  # of the rows, by which they are known again
-    asked: str = ""  # the number of components, or the rule, that was asked for
+    columns: ColumnSummary  # of the rows, by which they are recognised
+    asked: Mapping[str, Any] = field(default_factory=dict)  # parameters of the fit that a resumed one must share
     fingerprint: Array = field(default_factory=lambda: np.zeros(0))  # of the rows, too
 
     def read(self) -> Saved | None:
@@ -99,12 +99,13 @@ class Checkpoint:
                 f"{self.path} is not a checkpoint but a {header.get('kind')}.\nHint: give the checkpoint another name."
             )
             raise DataError(msg)
-        if header["asked"] != self.asked:
-            msg = (
-                f"{self.path} belongs to a fit with n_components={header['asked']}; this one has {self.asked}.\n"
-                "Hint: delete it, or give the checkpoint another name."
-            )
-            raise DataError(msg)
+        for name, asked in self.asked.items():
+            if header["asked"].get(name) != asked:
+                msg = (
+                    f"{self.path} belongs to a fit with {name}={header['asked'].get(name)}; this one has {asked}.\n"
+                    "Hint: delete it, or give the checkpoint another name."
+                )
+                raise DataError(msg)
         if not self._are_the_same(header["cells"], arrays):
             msg = f"{self.path} belongs to a fit to other rows.\nHint: delete it, or give the checkpoint another name."
             raise DataError(msg)
@@ -125,7 +126,7 @@ class Checkpoint:
     def write(self, saved: Saved) -> None:
         """Replace what was there."""
         cells = float(self.columns.observed.sum())
-        header = {"kind": KIND, "rule": saved.rule, "asked": self.asked, "cells": cells}
+        header = {"kind": KIND, "rule": saved.rule, "asked": dict(self.asked), "cells": cells}
         arrays = {
             "trace": np.array(saved.trace),
             "column_mean": self.columns.mean,

@@ -1,13 +1,18 @@
-"""The number of components as users may write it, and the rules that can choose it."""
+"""The number of components as users may write it: a count, a share of variance, or a rule that chooses."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 
 from probpca.errors import DataError, ShapeError
 
+NComponents: TypeAlias = (
+    "int | float | np.integer[Any] | np.floating[Any] "
+    "| Literal['bic', 'evidence', 'cv', 'ard', 'parallel', 'gavish_donoho'] | None"
+)
 RULES = {
     "bic": "BIC",
     "evidence": "Minka's evidence",
@@ -16,30 +21,99 @@ RULES = {
     "parallel": "parallel analysis",
     "gavish_donoho": "the threshold of Gavish and Donoho",
 }
-"""Criteria, and what a fit calls them."""
+"""Rules that choose the number of components, and how a fit names them."""
 
 
-COMPLETE_ONLY = ("evidence", "parallel", "gavish_donoho")
+@dataclass(frozen=True, slots=True)
+class Components:
+    """What ``n_components`` asks for: a ``Count``, a ``Share`` or a ``Rule``."""
+
+    @staticmethod
+    def parse(n_components: NComponents, n_features: int) -> Count | Share | Rule:
+        """Understand what a user wrote; this is the only place that does."""
+        check_count(1, n_features)
+        match n_components.item() if isinstance(n_components, np.generic) else n_components:
+            case None:
+                return Rule("bic")
+            case bool():
+                raise _unknown(n_components)
+            case int(q):
+                check_count(q, n_features)
+                return Count(q)
+            case float(share) if 0 < share < 1:
+                return Share(share)
+            case str(name) if name in RULES:
+                return Rule(name)
+        raise _unknown(n_components)
+
+    @property
+    def asked(self) -> str:
+        """What a user would write for it."""
+        match self:
+            case Count(q):
+                return str(q)
+            case Share(share):
+                return repr(share)
+            case Rule(name):
+                return repr(name)
+        raise TypeError(self)
 
 
-BY_ROWS = ("cv", "ard", "parallel")
-"""Criteria that look at rows, not at sums of them."""
+@final
+@dataclass(frozen=True, slots=True)
+class Count(Components):
+    """A number of components, and how it was chosen."""
+
+    q: int
+    rule: str = "as given"
 
 
-def is_by_rows(n_components: Any) -> bool:
-    """Is this a criterion that has to look at the rows?"""
-    return isinstance(n_components, str) and n_components in BY_ROWS
+@final
+@dataclass(frozen=True, slots=True)
+class Share(Components):
+    """As few components as hold this share of the variance."""
+
+    share: float
+
+    def rule(self, held: float, reason: str) -> str:
+        """How the choice reads; where even the most components hold less than the share, ``reason`` says why."""
+        if held >= self.share * (1 - 1e-12):
+            return f"{self.share:.4g} of the variance"
+        return f"{held:.4g} of the variance, not {self.share:.4g}: {reason}"
 
 
-def need_complete_rows(name: str) -> DataError:
-    """What to say where cells are missing and the criterion knows nothing of that."""
-    rule = RULES[name]
-    msg = f"{rule[0].upper()}{rule[1:]} needs complete rows; cells are missing here.\nHint: n_components='bic' or 'cv'."
-    return DataError(msg)
+@final
+@dataclass(frozen=True, slots=True)
+class Rule(Components):
+    """A criterion that chooses the number of components."""
+
+    name: str
+
+    @property
+    def words(self) -> str:
+        """Name of the criterion in words."""
+        return RULES[self.name]
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether the criterion looks at rows, not only at sums over them."""
+        return self.name in ("cv", "ard", "parallel")
+
+    @property
+    def complete_only(self) -> bool:
+        """Whether the criterion is defined for complete rows only."""
+        return self.name in ("evidence", "parallel", "gavish_donoho")
+
+    def require_complete(self, *, complete: bool) -> None:
+        """Raise ``DataError`` where cells are missing and the criterion needs all of them."""
+        if self.complete_only and not complete:
+            name = self.words[0].upper() + self.words[1:]
+            msg = f"{name} needs complete rows; cells are missing here.\nHint: n_components='bic' or 'cv'."
+            raise DataError(msg)
 
 
 def given_count(n_components: Any) -> int | None:
-    """The number of components, if it is one and not a rule that has to find it."""
+    """The number of components if one was given; None if a rule has to find it."""
     given = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
     return int(n_components) if given else None
 
@@ -57,15 +131,8 @@ def check_count(q: int, d: int) -> None:
         raise ShapeError(msg)
 
 
-Components: TypeAlias = (
-    "int | float | np.integer[Any] | np.floating[Any] "
-    "| Literal['bic', 'evidence', 'cv', 'ard', 'parallel', 'gavish_donoho'] | None"
-)
-
-
-def unknown_components(n_components: object, words: str = f"{', '.join(map(repr, RULES))} or None") -> ShapeError:
-    """What to say of a number of components that is none."""
+def _unknown(n_components: object) -> ShapeError:
     return ShapeError(
         "n_components must be an int from 1 to n_features - 1, a share of variance between 0 and 1, "
-        f"{words}; got {n_components!r}."
+        f"{', '.join(map(repr, RULES))} or None; got {n_components!r}."
     )

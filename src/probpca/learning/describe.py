@@ -1,164 +1,209 @@
-"""What is in a table: are the rows usable, complete, constant, and in which units?"""
+"""What a table holds: whether it is complete, how many rows there are, and the sums of its first pass."""
 
 from __future__ import annotations
 
 import warnings
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, final
 
 import numpy as np
 
 from probpca.errors import DataError
-from probpca.sources import open_source
-from probpca.statistics import Columns, Root, Spread
+from probpca.learning.settings import SampleSize
+from probpca.sources import open_source, scaled
+from probpca.statistics import Both, ColumnSummary, Distinct
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from probpca.blocks import Block
+    from probpca.learning.settings import Settings
     from probpca.sources import Source
     from probpca.typing import Array
 
-ENOUGH_ROWS = 2
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Flaws:
-    """How many cells are not finite, and the first column that has one."""
-
-    n_nan: int
-    n_infinite: int
-    column: int
-
-    @classmethod
-    def of(cls, block: Block) -> Flaws:
-        """Count them in a block."""
-        n_nan, n_infinite, column = 0, 0, block.n_features
-        for rows in block.pieces():
-            part = block.raw(rows)
-            bad = ~np.isfinite(part)
-            n_nan += int(np.isnan(part).sum())
-            n_infinite += int(np.isinf(part).sum())
-            if bad.any():
-                column = min(column, int(bad.any(axis=0).argmax()))
-        return cls(n_nan, n_infinite, column)
-
-    def merge(self, other: Flaws) -> Flaws:
-        """Add counts."""
-        column = min(self.column, other.column)
-        return Flaws(self.n_nan + other.n_nan, self.n_infinite + other.n_infinite, column)
-
-
-class MissingCellsError(DataError):
-    """Rows that should have been complete are not."""
+R = TypeVar("R", bound=Any)
+FirstPass: TypeAlias = "Callable[[Source], Sums]"
 
 
 class NothingToLearnError(DataError):
     """Too few cells were observed, or they do not differ: more rows may help."""
 
 
+class Sums(Protocol):
+    """Sums over rows that say how many there are and how much they vary."""
+
+    @property
+    def count(self) -> int:
+        """Number of rows with a positive weight and an observed cell."""
+        ...
+
+    @property
+    def total_variance(self) -> float:
+        """Sum of the variances of all features."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """Whether every cell was observed, with one precision; if not, the sums may mean nothing."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Description:
+    """What the first pass over a table found."""
+
+    source: Source  # rows that can be read again if cells are missing
+    sums: Any  # of complete rows those that the solver asked for; else a ``ColumnSummary``
+    complete: bool
+    sample: Source | None = None  # some of the rows, if cells are missing and the rows are not in memory
+
+    @property
+    def summary(self) -> ColumnSummary:
+        """Summary of each column; another pass where the first one summed something else."""
+        return self.sums if isinstance(self.sums, ColumnSummary) else self.source.fold(ColumnSummary.of)
+
+
+def describe(
+    source: Source, rng: np.random.Generator, first_pass: FirstPass | None = None, size: SampleSize = SampleSize()
+) -> Description:
+    """Read the rows once: sum what the solver of complete rows begins with, or summarise each column.
+
+    ``first_pass`` makes the sums that a solver of complete rows would begin with, and stops early where a cell is
+    missing. None summarises the columns of any rows. Raises ``DataError`` unless two rows with finite values differ.
+    """
+    starts_incomplete = not source.in_memory and source.incomplete
+    if not source.repeatable and (starts_incomplete or first_pass is None):
+        source, starts_incomplete = source.keep(unchanged), False
+    if first_pass is not None and not starts_incomplete:
+        sums = first_pass(source)
+        if sums.complete and np.isfinite(sums.total_variance):
+            require_variation(sums, complete=True)
+            return Description(source, sums, complete=True)
+        if not source.repeatable:
+            raise _not_finite_once()
+    summary, sample = _summarise(source, rng, size)
+    _require_finite(summary)
+    require_variation(summary, complete=summary.complete)
+    return Description(source, summary, summary.complete, None if summary.complete else sample)
+
+
+def _summarise(source: Source, rng: np.random.Generator, size: SampleSize) -> tuple[ColumnSummary, Source | None]:
+    """Summary of each column, and some of the rows if they are not in memory, in one pass."""
+    if source.in_memory:
+        return source.fold(ColumnSummary.of), None
+    both = source.fold(partial(Both.of, ColumnSummary.of, draw_rows(source, rng, size)))
+    drawn = both.second
+    return both.first, open_source(drawn.rows, weight=drawn.weight, n_jobs=source.n_jobs)
+
+
+def draw_rows(source: Source, rng: np.random.Generator, size: SampleSize) -> Callable[[Block], Distinct]:
+    """A sample of rows that depends neither on their order nor on how they are cut into blocks."""
+    return partial(Distinct.of, size.of(source.n_features), int(rng.integers(2**63)))
+
+
+def unchanged(block: Block) -> Block:
+    """Return the block as it is: ``source.keep(unchanged)`` holds rows that can be read only once."""
+    return block
+
+
+def repeatable(source: Source) -> Source:
+    """Rows that can be read again: those of an iterator are held in memory."""
+    return source if source.repeatable else source.keep(unchanged)
+
+
 def warn_of_no_checkpoint(when: str) -> None:
-    """Say that a fit will start afresh if it is stopped."""
-    warnings.warn(f"no checkpoint is written {when}; a fit that is stopped starts afresh.", UserWarning, stacklevel=2)
+    """Warn that a fit that is stopped has to start again."""
+    warnings.warn(f"no checkpoint is written {when}; a fit that is stopped starts again.", UserWarning, stacklevel=2)
 
 
-def require_usable(source: Source, count: int, mean: Array, total: float) -> None:
-    """Raise ``DataError`` unless there are two rows, all finite, that differ."""
-    if count < ENOUGH_ROWS:
-        msg = f"at least 2 rows are needed to learn a distribution; got n_samples={count}."
-        raise DataError(msg)
-    if not (np.isfinite(total) and np.isfinite(mean).all()):
-        _blame(source)
-    if total <= 0:
-        msg = "all rows are identical: there is no variation to explain.\nHint: check how the table was read."
-        raise DataError(msg)
-
-
-def require_observed(source: Source, columns: Columns) -> None:
-    """Raise ``DataError`` unless two rows have something observed, all of it finite, that differs."""
-    if not columns.is_finite:
-        _blame_observed(source)
-    if columns.count < ENOUGH_ROWS:
-        msg = f"at least 2 rows with observed cells are needed to learn a distribution; got {columns.count:.0f}."
-        raise NothingToLearnError(msg)
-    if columns.squares.sum() <= 0:
-        msg = "all observed values of each column are identical: there is no variation to explain."
-        raise NothingToLearnError(msg)
-
-
-def require_counted(columns: Columns) -> None:
-    """Raise ``DataError`` where weights do not count rows: how many there are decides what can be believed."""
-    if columns.rows < ENOUGH_ROWS:
+def require_counted(summary: ColumnSummary) -> None:
+    """Raise ``DataError`` where weights do not count rows, for how many there are decides how sure one can be."""
+    if summary.total_weight < 2:
         msg = (
-            f"sample_weight counts rows; these add up to {columns.rows:.3g}, and {ENOUGH_ROWS} or more are needed.\n"
+            f"sample_weight counts rows; these add up to {summary.total_weight:.3g}, and 2 or more are needed.\n"
             "Hint: multiply the weights so that they add up to the number of rows."
         )
         raise DataError(msg)
 
 
-def _blame_observed(source: Source) -> None:
-    flaws = source.fold(Flaws.of)
-    if flaws.n_infinite:
-        msg = f"observed values must be finite; X contains infinity ({flaws.n_infinite} cells)."
+def can_learn(sums: Sums) -> bool:
+    """Whether there are two rows that differ."""
+    return sums.count >= 2 and sums.total_variance > 0
+
+
+def require_variation(sums: Sums, *, complete: bool = True) -> None:
+    """Raise ``NothingToLearnError`` unless there are two rows that differ."""
+    if can_learn(sums):
+        return
+    if sums.count < 2:
+        which = f"n_samples={sums.count}" if complete else f"{sums.count}"
+        rows = "2 rows are needed" if complete else "2 rows with observed cells are needed"
+        msg = f"at least {rows} to learn a distribution; got {which}."
+        raise NothingToLearnError(msg)
+    what = "all rows are identical" if complete else "all observed values of each column are identical"
+    msg = f"{what}: there is no variation to explain.\nHint: check how the table was read."
+    raise NothingToLearnError(msg)
+
+
+def _require_finite(summary: ColumnSummary) -> None:
+    if summary.is_finite:
+        return
+    n_infinite = int(summary.infinite.sum())
+    if n_infinite:
+        first = int(np.flatnonzero(summary.infinite)[0])
+        cells = "1 cell" if n_infinite == 1 else f"{n_infinite} cells"
+        msg = (
+            f"observed values must be finite; X contains infinity ({cells}), first in column {first}.\n"
+            "Hint: NaN is a missing cell; infinity is not a value."
+        )
     else:
-        msg = "the squares of the values must stay below 1e308; these are too large.\nHint: change the units."
-    raise DataError(msg)
-
-
-def _blame(source: Source) -> None:
-    flaws = source.fold(Flaws.of) if source.repeatable else None
-    if flaws is not None and flaws.n_nan + flaws.n_infinite == 0:
         msg = (
             "the squares of the values must stay below 1e308; these are too large.\n"
             "Hint: change the units of the data, e.g. divide by 1e100."
         )
-        raise DataError(msg)
-    if flaws is not None and flaws.n_infinite == 0:
-        msg = f"rows must be complete; X contains NaN ({flaws.n_nan} cells; first in column {flaws.column})."
-        raise MissingCellsError(msg)
-    where = (
-        "" if flaws is None else f" ({flaws.n_nan} NaN, {flaws.n_infinite} infinity; first in column {flaws.column})"
-    )
-    msg = (
-        f"rows must be finite; X contains NaN or infinity{where}.\n"
-        "Hint: infinity is no value; NaN stands for a missing cell, and needs rows that can be read again."
-    )
     raise DataError(msg)
 
 
-ROUNDING = 1e-13
+def _not_finite_once() -> DataError:
+    return DataError(
+        "rows must be finite; X contains NaN or infinity.\n"
+        "Hint: infinity is not a value; NaN is a missing cell, and needs rows that can be read again."
+    )
 
 
-def units(source: Source) -> tuple[Array, Array]:
-    """Standard deviation of each column, 1 if it is constant; and how many cells of it were observed."""
-    mean, variance, observed = _columns(source)
-    std = np.sqrt(variance)
-    # The mean of a long constant column is off by some hundred eps: that is no variation.
-    return np.where(std > ROUNDING * np.abs(mean), std, 1.0), observed
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    """A change of units: every column divided by its standard deviation."""
+
+    scale: Array  # standard deviation of each column, 1 if it is constant: (d,)
+    observed: Array  # total weight of the observed cells of each column: (d,)
+
+    @classmethod
+    def of(cls, summary: ColumnSummary, rounding: float = 1e-13) -> Units:
+        """Read the units off a summary of the columns."""
+        deviation = np.sqrt(summary.variance)
+        # The mean of a long constant column is off by some hundred eps: that is not variation.
+        scale = np.where(deviation > rounding * np.abs(summary.mean), deviation, 1.0)
+        return cls(scale, summary.observed)
+
+    @property
+    def log_volume(self) -> float:
+        """Log-likelihood of the scaled cells less that of the data."""
+        return float(self.observed @ np.log(self.scale))
 
 
-def _columns(source: Source) -> tuple[Array, Array, Array]:
-    """Mean and variance of what was observed of each column, and how many cells that is."""
-    if not source.incomplete:
-        spread = source.fold(Spread.of)
-        with suppress(MissingCellsError):
-            require_usable(source, spread.count, spread.mean, spread.total)
-            return spread.mean, spread.squares / spread.weight, np.full(spread.mean.size, spread.weight)
-    columns = source.fold(Columns.of)
-    require_observed(source, columns)
-    return columns.mean, columns.variance, columns.observed
+def in_unit_variance(
+    fit: Callable[..., R], source: Source, n_components: Any, settings: Settings, rng: np.random.Generator
+) -> R:
+    """Fit columns scaled to unit variance, and report the result in the units of the data; for every family.
 
-
-LARGEST_ROOT = 2000
-"""Features up to which rows are boiled down to a square root of their scatter before iterating."""
-
-
-def boiled_down(source: Source) -> Source:
-    """Complete rows are worth as many as there are features to any of these solvers: one pass."""
-    many = source.n_rows is None or source.n_rows > 2 * source.n_features
-    if not many or source.n_features > LARGEST_ROOT:
-        return source
-    root = source.fold(Root.of)
-    require_usable(source, root.count, root.mean, root.energy)
-    rows, weight = root.as_rows()
-    return open_source(rows, weight=weight, n_jobs=source.n_jobs)
+    A constant column keeps its unit. The log-likelihood is that of the data: it differs from that of the scaled
+    columns by the logarithm of the change of units.
+    """
+    table = describe(repeatable(source), rng, None, settings.sample)
+    units = Units.of(table.summary)
+    result: R = fit(scaled(table.source, 1 / units.scale), n_components, settings, rng)
+    return result.in_units(units)

@@ -1,53 +1,22 @@
-"""What a fit returns: the model and its story."""
+"""What a fit takes and returns: settings, status, model and the story of the fit."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from probpca.linalg.packed import pack, turn
-from probpca.models import LinearGaussian
 
 if TYPE_CHECKING:
-    from probpca.typing import Array
+    from collections.abc import Callable
 
-from dataclasses import dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
-
-from probpca.errors import DataError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from probpca.learning.loop import Watch
+    from probpca.learning.components import Components
+    from probpca.learning.describe import Description, Units
+    from probpca.learning.settings import Settings
     from probpca.models import LinearGaussian
     from probpca.typing import Array, Index
-
-Regime: TypeAlias = Literal["covariance", "gram", "krylov", "svd"]
-Iterative: TypeAlias = Literal["em", "px_em", "em_zero_noise", "gradient", "incremental", "incremental_zero_noise"]
-ZERO_NOISE = ("em_zero_noise", "incremental_zero_noise")
-SOLVERS = ("auto", "closed_form", *get_args(Regime), *get_args(Iterative))
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How to fit: which solver, how far, and who watches."""
-
-    solver: str = "auto"
-    tol: float = 1e-3
-    max_iter: int = 1000
-    watch: Watch | None = None
-    n_init: int = 1
-    checkpoint: Path | None = None  # where a long fit leaves what it has
-    bias_correction: bool = False  # free variances of the bias that many columns bring
-
-    def __post_init__(self) -> None:
-        """Refuse a solver that does not exist."""
-        if self.solver not in SOLVERS:
-            msg = f"solver must be one of {', '.join(SOLVERS)}; got {self.solver!r}."
-            raise DataError(msg)
 
 
 class Status(Enum):
@@ -98,6 +67,17 @@ class FitResult(NamedTuple):
     information: Array | None = None  # sum of E[t t'] over rows that saw a feature, t = [z; 1], packed: (., d)
     empty: Index | None = None  # features of which nothing was observed
 
+    def in_units(self, units: Units) -> FitResult:
+        """The same fit of columns that were divided by ``units.scale``, in the units of the data."""
+        model, shift = self.model.rescale(units.scale), -units.log_volume
+        information = self.information
+        if information is not None:
+            information = turned_information(information, model.principal_rotation)
+        trace = tuple(value + shift for value in self.trace)
+        return self._replace(
+            model=model.principal(), information=information, log_likelihood=self.log_likelihood + shift, trace=trace
+        )
+
 
 def complete_information(weight: float, q: int) -> Array:
     """Sum of E[t t'], t = [z; 1], over complete rows at the maximum, where latents have moments 0 and I: (., 1)."""
@@ -109,3 +89,7 @@ def turned_information(information: Array, rotation: Array) -> Array:
     basis = np.eye(len(rotation) + 1)
     basis[:-1, :-1] = rotation
     return turn(information, basis)
+
+
+Solver: TypeAlias = "Callable[[Description, Components, Settings, np.random.Generator], FitResult]"
+"""A function that fits a table that was described."""

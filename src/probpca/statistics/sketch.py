@@ -25,16 +25,20 @@ class Root:
     mean: Array  # (d,)
     factor: Array  # R: (r, d), r <= d
     count: int  # rows with a positive weight
+    complete: bool = True  # whether every cell is observed and finite; mean and factor mean nothing if not
 
     @classmethod
     def of(cls, block: Block) -> Root:
-        """Summarise a block, piece by piece."""
+        """Summarise a block, piece by piece, up to the first piece with a cell that is missing or infinite."""
         d = block.n_features
         total = Root(0.0, np.zeros(d), np.empty((0, d)), 0)
+        plain = block.precision is None and not block.unstored_missing
         for rows in block.pieces(min_rows=2 * d):
-            w = block.weight_of(rows)
+            x, w = block.raw(rows).astype(np.float64), block.weight_of(rows)
+            if not (plain and (np.isfinite((w @ x).sum()) or np.isfinite(x).all())):
+                return cls(block.total_weight, np.full(d, np.nan), np.full((1, d), np.nan), block.count, complete=False)
             if w.sum() > 0:
-                total = total.merge(cls._of_rows(block.raw(rows).astype(np.float64), w))
+                total = total.merge(cls._of_rows(x, w))
         return total
 
     @classmethod
@@ -49,6 +53,9 @@ class Root:
 
     def merge(self, other: Root) -> Root:
         """Triangularise both factors and the row that joins their means."""
+        if not (self.complete and other.complete):
+            weight, count = self.weight + other.weight, self.count + other.count
+            return replace(other if self.complete else self, weight=weight, count=count)
         if other.weight == 0:
             return self
         weight, mean, rows = stacked(self, other)
@@ -59,6 +66,11 @@ class Root:
         """Trace of the scatter; infinite, without a warning, when the squares are out of range."""
         with np.errstate(over="ignore"):
             return float(np.square(self.factor).sum())
+
+    @property
+    def total_variance(self) -> float:
+        """Sum of the variances of all features; 0 without rows."""
+        return self.energy / self.weight if self.weight else 0.0
 
     def as_rows(self) -> tuple[Array, Array]:
         """Rows (2r, d) and weights (2r,) with this weight, mean and scatter.

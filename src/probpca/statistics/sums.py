@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from probpca.blocks import Block
 from probpca.blocks.block import PIECE_BYTES
 from probpca.scratch import scratch
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from probpca.blocks import Block
     from probpca.typing import Array, Floats
 
 
@@ -59,7 +59,7 @@ class Stack:
     @classmethod
     def of(cls, block: Block) -> Stack:
         """Keep the block; sparse rows by columns, which are what is read of them."""
-        return cls((Block(block.values.tocsc(), block.weight) if block.is_sparse else block,))
+        return cls((replace(block, values=block.values.tocsc()) if block.is_sparse else block,))
 
     def merge(self, other: Stack) -> Stack:
         """Put the rows of ``other`` below these."""

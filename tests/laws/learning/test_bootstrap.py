@@ -242,11 +242,10 @@ def test_weights_are_frequencies(rng):
     assert_allclose(sure.mean.standard_error, spread, rtol=6 / np.sqrt(2 * 300))
 
 
-def test_draws_that_do_not_converge_are_counted(rng, monkeypatch):
-    monkeypatch.setattr(bootstrap, "STEPS", 1)
+def test_draws_that_do_not_converge_are_counted(rng):
     x = spiked_rows(rng, 40, 6, 2)
     x[rng.random(x.shape) < 0.3] = np.nan
-    sure, _ = resample(x, 2)
+    sure, _ = resample(x, 2, max_iter=1)
     assert sure.n_unconverged == 20
     assert "20 of 20 resampled fits stopped before they had converged" in str(sure)
 

@@ -1,5 +1,7 @@
 """A fit that was interrupted goes on from what it left, and ends as if nobody had disturbed it."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -9,13 +11,15 @@ from oracles import dense_covariance, dense_observed_log_likelihood, largest_fal
 from probpca import PPCA, DataError, FileFormatError, ProbpcaError
 from probpca.learning import Settings, Status, fit_ppca
 from probpca.learning.checkpoint import Checkpoint, Saved, Saver
-from probpca.learning.fit import fit_standardized
 from probpca.learning.missing import fit as missing
+from probpca.learning.settings import SampleSize
 from probpca.models import LinearGaussian, save_model
 from probpca.models.serialization import read_record
 from probpca.sources import open_source, source as memory
 from probpca.sources.engines.local import one_blas_thread
 from probpca.statistics import Columns
+
+STANDARDIZED = partial(fit_ppca, standardize=True)
 
 N, D, Q = 150, 8, 2
 STEPS = 6
@@ -51,8 +55,10 @@ def path(tmp_path):
     return tmp_path / "fit.checkpoint"
 
 
-def fit(x, path=None, *, solver="auto", q=Q, tol=1e-7, watch=None, start=fit_ppca, **options):  # noqa: PLR0913
-    settings = Settings(solver, tol, 5000, watch, 1, path)
+def fit(  # noqa: PLR0913
+    x, path=None, *, solver="auto", q=Q, tol=1e-7, watch=None, start=fit_ppca, sample=SampleSize(), **options
+):
+    settings = Settings(solver, tol, 5000, watch, 1, path, sample=sample)
     return start(open_source(x, **options), q, settings, np.random.default_rng(0))
 
 
@@ -170,20 +176,20 @@ def test_incremental_em_ends_at_the_same_maximum_after_an_interruption(x, path):
     assert_allclose(found.log_likelihood, wanted.log_likelihood, atol=1e-5)
 
 
-def test_another_solver_may_go_on(x, path):
-    wanted = fit(x)
+@pytest.mark.parametrize(("other", "said"), [({"solver": "auto"}, "solver=em"), ({"tol": 1e-2}, "tol=")])
+def test_other_settings_do_not_go_on_in_silence(x, path, other, said):
     interrupted(x, path, solver="em")
-    earlier = trace_in(path)
-    found = fit(x, path, solver="auto")
-    assert_array_equal(found.trace[: earlier.size], earlier)
-    assert_allclose(found.log_likelihood, wanted.log_likelihood, atol=1e-5)
+    before = path.read_bytes()
+    with pytest.raises(DataError, match=rf"belongs to a fit with {said}(?s:.*)another name"):
+        fit(x, path, **{"solver": "em", **other})
+    assert path.read_bytes() == before
 
 
 def test_a_standardized_fit_goes_on_too(x, path):
     x = x * np.geomspace(0.01, 100, D)
-    wanted = fit(x, start=fit_standardized)
-    interrupted(x, path, 4, start=fit_standardized)
-    found, further = counted(x, path, start=fit_standardized)
+    wanted = fit(x, start=STANDARDIZED)
+    interrupted(x, path, 4, start=STANDARDIZED)
+    found, further = counted(x, path, start=STANDARDIZED)
     assert further == len(found.trace) - 5
     assert_allclose(found.log_likelihood, wanted.log_likelihood, atol=1e-5)
     assert_allclose(found.model.noise_variance, wanted.model.noise_variance, rtol=1e-4)
@@ -210,13 +216,12 @@ def test_more_threads_may_go_on(x, path, jobs, monkeypatch):
 
 
 def test_a_fit_to_a_file_goes_on_without_its_sample(x, path, tmp_path, monkeypatch):
-    monkeypatch.setattr(missing, "SAMPLE_CELLS", 0)
-    monkeypatch.setattr(missing, "SAMPLE_ROWS", 30)
+    few = {"q": None, "sample": SampleSize(cells=0, rows=30)}
     np.save(tmp_path / "rows.npy", x)
-    wanted = fit(tmp_path / "rows.npy", q=None)
-    interrupted(tmp_path / "rows.npy", path, 4, q=None)
+    wanted = fit(tmp_path / "rows.npy", **few)
+    interrupted(tmp_path / "rows.npy", path, 4, **few)
     monkeypatch.setattr(missing, "search", None)  # there is nothing to search for any more
-    found = fit(tmp_path / "rows.npy", path, q=None)
+    found = fit(tmp_path / "rows.npy", path, **few)
     assert found.rule == wanted.rule == "BIC, in a sample of 30 rows"
     assert found.model.n_components == wanted.model.n_components
     assert_allclose(found.log_likelihood, wanted.log_likelihood, atol=1e-5)

@@ -114,3 +114,9 @@ def test_a_table_without_noise_is_left_as_it_is(rng):
     x = np.outer(rng.standard_normal(20), np.ones(4))
     plain, found = (fit_ppca(open_source(x), 1, Settings(bias_correction=flag), rng) for flag in (False, True))
     assert found.log_likelihood == plain.log_likelihood
+
+
+@pytest.mark.parametrize("solver", ["auto", "em"])
+def test_the_trace_ends_with_the_log_likelihood_of_the_corrected_model(rng, solver):
+    result = fit_ppca(spiked_rows(rng, 60, 20, 2), 2, Settings(solver, bias_correction=True), rng)
+    assert result.trace[-1] == result.log_likelihood

@@ -13,6 +13,9 @@ from probpca.blocks import Block
 from probpca.learning import Settings, fit_ppca
 from probpca.learning.complete.closed_form import choose_components
 from probpca.learning.complete.spectrum import Spectrum
+from probpca.learning.components import Rule
+from probpca.learning.describe import describe
+from probpca.learning.selection.choose import Table, judge
 from probpca.learning.selection.criteria import (
     Curve,
     evidence,
@@ -22,15 +25,15 @@ from probpca.learning.selection.criteria import (
     n_above,
     threshold_factor,
 )
-from probpca.learning.selection.judge import Table, judge
-from probpca.learning.selection.parallel_analysis import PERMUTATIONS, parallel_analysis
+from probpca.learning.selection.parallel_analysis import ParallelSettings, parallel_analysis
 from probpca.sources import open_source
 
 SPECTRAL = ["bic", "evidence", "gavish_donoho", "parallel"]
 
 
 def asked(x, name, *, weight=None, seed=0, largest=None):
-    return judge(Table(open_source(x, weight=weight), seed, largest), name)
+    rng = np.random.default_rng(seed)
+    return judge(Table.of(open_source(x, weight=weight), rng, largest=largest), name)
 
 
 def spectrum_of(values, n):
@@ -161,15 +164,15 @@ def test_singular_values_are_measured_by_their_median(rng, n, d):
 def test_the_threshold_needs_noise_in_half_of_the_directions(rng):
     x = rng.standard_normal((50, 3)) @ rng.standard_normal((3, 10))
     with pytest.raises(DataError, match=r"half of the singular values are zero(.|\n)*Hint"):
-        choose_components(open_source(x), "gavish_donoho", Settings(), rng)
+        choose_components(describe(open_source(x), rng), Rule("gavish_donoho"), Settings(), rng)
 
 
-def naive_parallel(x, seeds):
+def naive_parallel(x, generators):
     """Eigenvalues of the covariance of shuffled columns, by the definition."""
     n = len(x)
     null = []
-    for seed in seeds:
-        y = np.random.default_rng(seed).permuted(x - x.mean(axis=0), axis=0)
+    for rng in generators:
+        y = rng.permuted(x - x.mean(axis=0), axis=0)
         null.append(np.sort(np.linalg.eigvalsh(y.T @ y / n))[::-1])
     return closed_form_oracle(x, 1).values / np.quantile(null, 0.95, axis=0)
 
@@ -178,7 +181,7 @@ def naive_parallel(x, seeds):
 def test_parallel_analysis_equals_a_loop(rng, n, d):
     x = spiked_rows(rng, n, d, 2, noise=0.5)
     curve = parallel_analysis(Block(x), 6, np.random.default_rng(4))
-    wanted = naive_parallel(x, np.random.default_rng(4).integers(2**63, size=PERMUTATIONS))
+    wanted = naive_parallel(x, np.random.default_rng(4).spawn(ParallelSettings().permutations))
     assert_allclose(curve.score, wanted[:6], rtol=1e-6)
 
 
@@ -227,7 +230,9 @@ def test_scores_above_one_are_counted_from_the_first(scores, count):
 
 def test_the_threshold_of_a_spectrum_is_at_least_one_component(rng):
     curve = gavish_donoho(
-        choose_components(open_source(rng.standard_normal((100, 10))), "evidence", Settings(), rng).spectrum
+        choose_components(
+            describe(open_source(rng.standard_normal((100, 10))), rng), Rule("evidence"), Settings(), rng
+        ).spectrum
     )
     assert curve.score[0] < 1
     assert n_above(curve) == 1

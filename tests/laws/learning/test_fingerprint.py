@@ -8,9 +8,9 @@ from scipy import sparse
 from oracles import spiked_rows_with_holes
 from probpca.learning import Settings
 from probpca.learning.checkpoint import ROUNDING, WAVES, fingerprint, is_same
+from probpca.learning.describe import describe
 from probpca.learning.missing.fit import Problem
 from probpca.sources import open_source
-from probpca.statistics import Columns
 
 N, D, Q = 400, 6, 2
 
@@ -25,8 +25,9 @@ def x(rng):
 def known(x, **options):
     """The fingerprint of rows, and their columns."""
     source = open_source(x, **options)
-    problem = Problem.of(source, source.fold(Columns.of), Settings(), np.random.default_rng(0))
-    return fingerprint(problem.rows, problem.columns), problem.columns
+    rng = np.random.default_rng(0)
+    problem = Problem.of(describe(source, rng), Settings(), rng)
+    return fingerprint(problem.rows, problem.summary), problem.summary
 
 
 def same(x, y, **options):
@@ -71,7 +72,7 @@ def test_units_do_not_matter(x, units):
 def test_rows_twice_count_twice(x):
     found, columns = known(x)
     assert found.shape == (2 * WAVES,)
-    assert (np.abs(found) <= columns.rows).all()
+    assert (np.abs(found) <= columns.total_weight).all()
     assert_allclose(known(np.vstack([x, x]))[0], 2 * found, atol=1e-9 * N)
 
 

@@ -3,6 +3,7 @@
 import pickle
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from probpca.inference import sample
 from probpca.learning import Settings, Status, fit_ppca
 from probpca.learning.em.e_step import expect
 from probpca.learning.em.m_step import latent_moments, maximise, theta_of
-from probpca.learning.streaming import online_em as online
+from probpca.learning.settings import OnlineSettings
 from probpca.learning.streaming.online_em import Gathered, Online, _Average
 from probpca.models import Gaussian, LinearGaussian
 from probpca.sources import open_source
@@ -65,7 +66,8 @@ def gap(model, best, x):
 @pytest.fixture
 def few_first(monkeypatch):
     """Begin after forty rows already."""
-    monkeypatch.setattr(online, "FIRST_ROWS", (40, 40))
+    early = partial(Settings, online=OnlineSettings(first_rows=(40, 40)))
+    monkeypatch.setattr("probpca.estimators.streaming.Settings", early)
 
 
 # One pass is enough
@@ -336,7 +338,7 @@ def test_a_column_that_never_comes_stays_empty(x):
 
 def begun(x, half_life=None):
     result = fit_ppca(open_source(x), Q, Settings(), np.random.default_rng(0))
-    return Online.after(result, (Block(x),), half_life, len(x))
+    return replace(Online.after(result, (Block(x),), OnlineSettings()), half_life=half_life)
 
 
 def test_the_first_sums_are_those_of_one_row_on_average(x):

@@ -8,7 +8,6 @@ from scipy import sparse
 from oracles import spiked_rows
 from probpca import PPCA
 from probpca.learning.complete.krylov import (
-    LARGE,
     covariance_product,
     gram_product,
     is_wide,
@@ -16,6 +15,7 @@ from probpca.learning.complete.krylov import (
     projected_covariance,
 )
 from probpca.learning.complete.spectrum import Certificate
+from probpca.learning.settings import KrylovSettings
 from probpca.sources import open_source
 from probpca.statistics import Stack
 
@@ -59,8 +59,8 @@ def test_products_with_a_vector_per_row_are_those_of_the_dense_gram_matrix(table
 def test_large_tables_reach_the_maximum_within_tol_though_products_are_single(rng, shape, dtype):
     x = (spiked_rows(rng, *shape, 5) + 3).astype(dtype)
     source = open_source(x)
-    assert source.n_stored > LARGE
-    assert is_wide(source, 5) == (shape[0] < shape[1])
+    assert source.n_stored > KrylovSettings().large
+    assert is_wide(source, 5, KrylovSettings()) == (shape[0] < shape[1])
     found, best = (PPCA(5, solver=solver, random_state=0).fit(x) for solver in ("krylov", "svd"))
     assert best.log_likelihood_ - found.log_likelihood(x) < 2e-3
     assert_allclose(found.log_likelihood_, found.log_likelihood(x), rtol=1e-7 if dtype == np.float32 else 1e-9)

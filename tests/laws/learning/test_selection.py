@@ -9,6 +9,8 @@ from oracles import closed_form_oracle, spiked_rows
 from probpca import DataError, ShapeError
 from probpca.learning import Settings, fit_ppca
 from probpca.learning.complete.closed_form import choose_components
+from probpca.learning.components import Components
+from probpca.learning.describe import describe
 from probpca.learning.selection.criteria import Curve, n_parameters
 from probpca.sources import open_source
 
@@ -16,7 +18,8 @@ SETTINGS = Settings("auto", 1e-9)
 
 
 def choose(x, rule, settings=SETTINGS, weight=None):
-    return choose_components(open_source(x, weight=weight), rule, settings, np.random.default_rng(0))
+    source, rng = open_source(x, weight=weight), np.random.default_rng(0)
+    return choose_components(describe(source, rng), Components.parse(rule, source.n_features), settings, rng)
 
 
 @pytest.mark.parametrize(("d", "q"), [(5, 1), (5, 4), (9, 3)])

@@ -1,5 +1,7 @@
 """Unit variance for the fit, the units of the data for the answer."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -8,15 +10,16 @@ from sklearn.preprocessing import StandardScaler
 
 from oracles import closed_form_oracle, dense_covariance, dense_log_likelihood, spiked_rows
 from probpca import DataError
-from probpca.learning import Settings, Status
-from probpca.learning.fit import fit_standardized
+from probpca.learning import Settings, Status, fit_ppca
 from probpca.sources import open_source
+
+STANDARDIZED = partial(fit_ppca, standardize=True)
 
 Q = 2
 
 
 def fit(x, solver="auto", tol=1e-9, weight=None):
-    return fit_standardized(open_source(x, weight=weight), Q, Settings(solver, tol, 5000), np.random.default_rng(0))
+    return STANDARDIZED(open_source(x, weight=weight), Q, Settings(solver, tol, 5000), np.random.default_rng(0))
 
 
 @pytest.fixture

@@ -34,16 +34,19 @@ from probpca.learning.bayesian.fit import (
     best_basis,
     divergence,
     fit_variational,
-    fit_variational_standardized,
     without_dead,
 )
-from probpca.learning.describe import boiled_down
+from probpca.learning.complete.iterative import condensed
+from probpca.learning.describe import Description
 from probpca.learning.em import e_step as observed_home
 from probpca.learning.em.e_step import expect, expect_believed
 from probpca.learning.em.m_step import latent_moments
 from probpca.linalg.packed import pack, packed_size, unpack
 from probpca.models import LinearGaussian, ParameterBelief
 from probpca.sources import open_source, source as memory
+from probpca.statistics import Root
+
+STANDARDIZED = partial(fit_variational, standardize=True)
 
 N, D, Q = 60, 8, 2
 NAN = np.nan
@@ -431,7 +434,7 @@ def thin(x):
 
 
 @pytest.mark.parametrize("table", FITS.values(), ids=FITS)
-@pytest.mark.parametrize("start", [fit_variational, fit_variational_standardized])
+@pytest.mark.parametrize("start", [fit_variational, STANDARDIZED])
 def test_the_trace_never_falls(rng, table, start):
     rows, options = table(rng)
     found = fit(rows, 4, tol=1e-6, start=start, **options)
@@ -530,7 +533,7 @@ def test_complete_rows_are_summed_as_rows_in_which_nothing_is_missing(rng):
 
 def test_complete_rows_boiled_down_say_what_all_rows_say(rng):
     belief, rows = random_belief(rng, shared=True), open_source(spiked_rows(rng, 40, 5, 2) + 1e3)
-    few = boiled_down(rows)
+    few = condensed(Description(rows, rows.fold(Root.of), complete=True)).source
     assert few.n_rows < 12
     belief = replace(belief, centre=replace(belief.centre, mean=belief.centre.mean + 1e3))
     assert_same_sums(few.fold(partial(expect_believed, belief)), rows.fold(partial(expect_believed, belief)))
@@ -666,7 +669,7 @@ def test_a_rotation_of_the_features_of_complete_rows_turns_the_belief(rng):
 def test_standardizing_is_fitting_scaled_columns_and_telling_it_in_units_of_the_data(x, complete):
     x = (np.nan_to_num(x) if complete else x) * np.geomspace(1e-2, 1e2, D)
     std, cells = np.nanstd(x, axis=0), (~np.isnan(x)).sum(axis=0)
-    found, scaled = fit(x, start=fit_variational_standardized), fit(x / std)
+    found, scaled = fit(x, start=STANDARDIZED), fit(x / std)
     assert_allclose(found.lower_bound, scaled.lower_bound - (cells - 1) @ np.log(std), atol=1e-5)
     assert_allclose(np.diff(found.trace), np.diff(scaled.trace), atol=1e-5)
     assert_allclose(found.belief.centre.mean / std, scaled.belief.centre.mean, atol=1e-4)
@@ -681,7 +684,7 @@ def test_standardizing_is_fitting_scaled_columns_and_telling_it_in_units_of_the_
 
 def test_units_of_columns_do_not_matter_to_standardized_columns(x):
     scale = np.geomspace(1e-3, 1e3, D)
-    plain, scaled = (fit(rows, start=fit_variational_standardized) for rows in (x, x * scale))
+    plain, scaled = (fit(rows, start=STANDARDIZED) for rows in (x, x * scale))
     assert_allclose(scaled.model.covariance.dense() / np.outer(scale, scale), dense_covariance(plain.model), atol=1e-6)
     assert_allclose(scaled.belief.spread[-1] / scale**2, plain.belief.spread[-1], rtol=1e-6)
 
@@ -711,7 +714,7 @@ def test_if_nobody_says_how_many_there_are_the_fit_begins_with_many(rng, n, d, s
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("share", [0.0, 0.3])
-@pytest.mark.parametrize("start", [fit_variational, fit_variational_standardized])
+@pytest.mark.parametrize("start", [fit_variational, STANDARDIZED])
 def test_where_there_is_nothing_but_noise_no_component_is_relevant(seed, share, start):
     rng = np.random.default_rng(seed)
     x = punched(rng, 2 * rng.standard_normal((100, 6)) + 3, share)
@@ -833,7 +836,7 @@ def test_parameters_of_a_feature_that_was_never_seen_are_not_drawn(rng):
 # Edges
 
 
-@pytest.mark.parametrize("start", [fit_variational, fit_variational_standardized])
+@pytest.mark.parametrize("start", [fit_variational, STANDARDIZED])
 @pytest.mark.parametrize("where", [0, 3, D])
 def test_an_empty_column_is_named_and_changes_nothing_else(x, start, where):
     found, wanted = fit(np.insert(x, where, NAN, axis=1), start=start), fit(x, start=start)
@@ -865,7 +868,7 @@ def test_an_empty_row_among_complete_ones_changes_nothing(rng, n):
     assert (found.weight, found.cells) == (wanted.weight, wanted.cells)
 
 
-@pytest.mark.parametrize("start", [fit_variational, fit_variational_standardized])
+@pytest.mark.parametrize("start", [fit_variational, STANDARDIZED])
 @pytest.mark.parametrize("complete", [False, True])
 def test_a_constant_column_stays_where_it_is(rng, start, complete):
     x = spiked_rows(rng, N, D, Q)

@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
 from probpca.inference.likelihood import LOG_2PI
-from probpca.learning.complete.closed_form import choose_components
+from probpca.learning.complete.closed_form import leading_spectrum
+from probpca.learning.complete.iterative import condensed, is_worth_condensing
 from probpca.learning.complete.spectrum import model_of, noise_of
 from probpca.learning.components import check_count
-from probpca.learning.describe import boiled_down, require_counted, require_observed, units
+from probpca.learning.describe import describe, in_unit_variance, require_counted
 from probpca.learning.em.e_step import expect, expect_believed
 from probpca.learning.em.m_step import EM, latent_moments, theta_of
 from probpca.learning.loop import Monitor, iterate
-from probpca.learning.missing.fit import Problem, noise_floor, repeatable, summarised
+from probpca.learning.missing.fit import Problem, noise_floor
 from probpca.learning.missing.start import first_model
-from probpca.learning.result import Settings, Status
+from probpca.learning.result import Status
+from probpca.learning.settings import SearchLimits, Settings
 from probpca.linalg.packed import identity, inverse, log_determinants, multiply, pack, traces
 from probpca.models import LinearGaussian, ParameterBelief
-from probpca.sources import open_source, scaled
+from probpca.sources import open_source
 from probpca.sources.engines.local import one_blas_thread
-from probpca.statistics import Columns, Sum
+from probpca.statistics import Root
 
 if TYPE_CHECKING:
-    from probpca.blocks import Block
+    from probpca.learning.describe import Description, Units
     from probpca.learning.loop import Iterated
     from probpca.models import Gaussian
     from probpca.sources import Source
-    from probpca.statistics import Regression
+    from probpca.statistics import ColumnSummary, Regression
     from probpca.typing import Array, Index
-
-DEAD = 0.01
-"""Share of what is expected of a component's squared loadings that its mean loadings make, below which it is dead."""
 
 
 @final
@@ -95,10 +94,13 @@ def best_basis(belief: ParameterBelief, latent: Gaussian) -> Array:
     return basis
 
 
-def without_dead(belief: ParameterBelief) -> ParameterBelief:
-    """Forget components whose loadings are nothing but doubt; one is always kept."""
+def without_dead(belief: ParameterBelief, least_share: float = 0.01) -> ParameterBelief:
+    """Remove components whose loadings are known only to be small; one is always kept.
+
+    ``least_share`` is the share of a component's expected squared loadings that its mean loadings must make.
+    """
     share = 1 - belief.doubt / belief.energy
-    alive = np.flatnonzero(share > DEAD)
+    alive = np.flatnonzero(share > least_share)
     if alive.size == belief.n_components:
         return belief
     return belief.keep(alive) if alive.size else belief.keep(np.array([share.argmax()])).muted()
@@ -110,15 +112,6 @@ def divergence(belief: ParameterBelief) -> float:
     spread = belief.spread[:, belief.spread[-1] > 0]
     entropy = 0.5 * log_determinants(spread).sum() * (d / spread.shape[1]) + 0.5 * d * (q + 1 + LOG_2PI)
     return float(0.5 * belief.precision @ belief.energy - 0.5 * d * np.log(belief.precision).sum() - entropy)
-
-
-MOST_COMPLETE, MOST_MISSING = 50, 20
-"""Components to begin with if nobody says how many: the fit removes those that the rows do not support."""
-WARM_STEPS = 3
-"""Steps of maximum likelihood at first: a belief that begins with too small loadings never finds them again."""
-
-SMALLEST = 1e-8
-"""Squared loadings of a component that rows of lower rank do not have, in units of the noise."""
 
 
 class BeliefResult(NamedTuple):
@@ -135,58 +128,74 @@ class BeliefResult(NamedTuple):
     rule: str  # how the number of components was found
     empty: Index  # features of which nothing was observed
 
+    def in_units(self, units: Units) -> BeliefResult:
+        """The same fit of columns that were divided by ``units.scale``, in the units of the data."""
+        observed = units.observed
+        shift = -float((observed - (observed > 0)) @ np.log(units.scale))  # cells, and the density of the means
+        belief, trace = self.belief.rescale(units.scale).principal(), tuple(value + shift for value in self.trace)
+        return self._replace(belief=belief, model=belief.predictive(), lower_bound=trace[-1], trace=trace)
+
 
 def fit_variational(
-    source: Source, n_components: int | None, settings: Settings, rng: np.random.Generator
+    rows: Any,
+    n_components: int | None = None,
+    settings: Settings = Settings(),
+    rng: np.random.Generator | None = None,
+    *,
+    standardize: bool = False,
 ) -> BeliefResult:
     """Fit Bayesian PCA with at most ``n_components`` components; those that are not supported are removed.
 
-    Parameters and latents are believed to be independent, which makes the bound on the log evidence computable
-    (variational Bayes; Bishop 1999, Ilin & Raiko 2010). Rows are read as by the missing-data EM, once a step.
+    The posterior of parameters and latent variables is approximated as independent, which makes a bound on the log
+    evidence computable (variational Bayes; Bishop 1999, Ilin & Raiko 2010). Rows are read as by the missing-data EM,
+    once a step. ``standardize`` fits columns scaled to unit variance and reports in the units of the data.
     """
-    source = repeatable(open_source(source))
+    rng = np.random.default_rng(rng)
+    source = open_source(rows)
     check_count(1 if n_components is None else n_components, source.n_features)
+    if standardize:
+        return in_unit_variance(fit_variational, source, n_components, settings, rng)
     with one_blas_thread():
-        columns, sample = summarised(source, rng)
-        require_observed(source, columns)
-        require_counted(columns)
-        complete = _is_complete(source, columns)
-        q = _most(columns, complete=complete) if n_components is None else n_components
-        if complete:
-            floor = noise_floor(columns)
-            rows = boiled_down(source)
-            start = _exact_start(rows, q, rng)
-        else:
-            problem = Problem.of(source, columns, settings, rng)
-            rows, floor = problem.rows, problem.floor
-            start = _warm(problem if sample is None else _problem_of(sample, settings, rng), q)
-        em = VariationalEM(floor)
+        table = describe(source, rng, None, settings.sample)
+        require_counted(table.summary)
+        q = _most(table, settings.search) if n_components is None else n_components
+        start = _start_complete(table, q, rng) if table.complete else _start_missing(table, q, settings, rng)
+        em = VariationalEM(start.floor)
         monitor = Monitor(settings.tol, settings.max_iter, settings.watch)
-        ended = iterate(partial(_step, em, rows, monitor), _first_belief(em, rows, start), monitor)
-    return _result(ended, floor, columns, q)
+        belief = _first_belief(em, start.rows, start.model)
+        ended = iterate(partial(_step, em, start.rows, monitor), belief, monitor)
+    return _result(ended, start.floor, table.summary, q)
 
 
-def fit_variational_standardized(
-    source: Source, n_components: int | None, settings: Settings, rng: np.random.Generator
-) -> BeliefResult:
-    """The same of x / std, told in the units of the data: one noise variance per feature."""
-    source = repeatable(open_source(source))
-    std, observed = units(source)
-    result = fit_variational(scaled(source, 1 / std), n_components, settings, rng)
-    shift = -float((observed - (observed > 0)) @ np.log(std))  # cells, and the density of the means
-    belief, trace = result.belief.rescale(std).principal(), tuple(value + shift for value in result.trace)
-    return result._replace(belief=belief, model=belief.predictive(), lower_bound=trace[-1], trace=trace)
+class _Start(NamedTuple):
+    """Prepared rows, a model to begin with, and the smallest noise variance."""
+
+    rows: Source
+    model: LinearGaussian
+    floor: float
 
 
-def _result(ended: Iterated[ParameterBelief], floor: float, columns: Columns, asked: int) -> BeliefResult:
+def _start_complete(table: Description, q: int, rng: np.random.Generator) -> _Start:
+    if is_worth_condensing(table.source):
+        table = condensed(replace(table, sums=table.source.fold(Root.of)))
+    return _Start(table.source, _exact_start(table, q, rng), noise_floor(table.summary))
+
+
+def _start_missing(table: Description, q: int, settings: Settings, rng: np.random.Generator) -> _Start:
+    problem = Problem.of(table, settings, rng)
+    first = problem if table.sample is None else Problem.of(describe(table.sample, rng), settings, rng)
+    return _Start(problem.rows, _warm(first, q), problem.floor)
+
+
+def _result(ended: Iterated[ParameterBelief], floor: float, summary: ColumnSummary, asked: int) -> BeliefResult:
     belief, trace = ended.state.principal(), ended.trace
     status = Status.BOUND_CONVERGED if ended.status.converged else Status.BOUND_MAX_ITER
     if float(belief.centre.noise_variance) <= 2 * floor:
         status = Status.NOISE_COLLAPSED
     rule = _rule(belief, asked)
-    cells, empty = float(columns.observed.sum()), np.flatnonzero(columns.observed == 0)
+    cells, empty = float(summary.observed.sum()), np.flatnonzero(summary.observed == 0)
     return BeliefResult(
-        belief, belief.predictive(), status, trace[-1], trace, len(trace) - 1, columns.rows, cells, rule, empty
+        belief, belief.predictive(), status, trace[-1], trace, len(trace) - 1, summary.total_weight, cells, rule, empty
     )
 
 
@@ -205,47 +214,40 @@ def _rule(belief: ParameterBelief, asked: int) -> str:
     return f"{q} of {asked} are relevant" if q < asked else f"all of {asked} are relevant"
 
 
-def _is_complete(source: Source, columns: Columns) -> bool:
-    """Is every cell of every row observed, with one precision? Another pass is made only if that may be."""
-    whole = np.allclose(columns.observed, columns.rows, rtol=1e-12, atol=0)
-    return bool(whole and source.fold(_lacking).value.sum() == 0)
+def _most(table: Description, limits: SearchLimits) -> int:
+    """Components to begin with if nobody says how many: the fit removes those that the rows do not support."""
+    limit = limits.complete if table.complete else limits.missing
+    return int(max(min(table.source.n_features - 1, table.summary.total_weight - 2, limit), 1))
 
 
-def _lacking(block: Block) -> Sum:
-    return Sum(np.array([float(not block.is_complete or block.precision is not None)]))
-
-
-def _most(columns: Columns, *, complete: bool) -> int:
-    limit = MOST_COMPLETE if complete else MOST_MISSING
-    return int(max(min(columns.mean.size - 1, columns.rows - 2, limit), 1))
-
-
-def _problem_of(source: Source, settings: Settings, rng: np.random.Generator) -> Problem:
-    return Problem.of(source, source.fold(Columns.of), settings, rng)
-
-
-def _exact_start(rows: Source, q: int, rng: np.random.Generator) -> LinearGaussian:
+def _exact_start(table: Description, q: int, rng: np.random.Generator) -> LinearGaussian:
     """The maximum of the likelihood.
 
     A few columns that depend on others leave directions without noise, in which the bound has no end: as many
-    components as leave some noise, then. Rows in few directions altogether have no noise, and are told to have none.
+    components as leave some noise, then. Rows in few directions altogether have no noise to leave.
     """
-    spectrum = choose_components(rows, q, Settings(), rng).spectrum
+    spectrum = leading_spectrum(table, q, Settings(), rng)
     most = max((k for k in range(1, q + 1) if not noise_of(spectrum, k).collapsed), default=0)
-    return model_of(spectrum, most if 2 * (most + 1) > rows.n_features else q)
+    return model_of(spectrum, most if 2 * (most + 1) > table.source.n_features else q)
 
 
-def _warm(problem: Problem, q: int) -> LinearGaussian:
-    """A few steps of parameter-expanded EM from the leading eigenpairs."""
+def _warm(problem: Problem, q: int, n_steps: int = 3) -> LinearGaussian:
+    """A few steps of parameter-expanded EM from the leading eigenpairs.
+
+    A posterior that begins with too small loadings never finds them again.
+    """
     model, em = first_model(problem, q), EM(problem.floor)
-    for _ in range(WARM_STEPS):
+    for _ in range(n_steps):
         model, _ = em.step(model, problem.rows)
     return model
 
 
-def _first_belief(em: VariationalEM, rows: Source, model: LinearGaussian) -> ParameterBelief:
-    """What the rows say about parameters, given the latents at a model."""
+def _first_belief(em: VariationalEM, rows: Source, model: LinearGaussian, smallest: float = 1e-8) -> ParameterBelief:
+    """Posterior of the parameters given the latents at a model.
+
+    ``smallest`` are the squared loadings, in units of the noise, of a component that rows of lower rank do not have.
+    """
     sums = rows.fold(partial(expect, model))
-    energy = np.maximum(np.square(model.loadings).sum(axis=0), SMALLEST * float(model.noise_variance))
+    energy = np.maximum(np.square(model.loadings).sum(axis=0), smallest * float(model.noise_variance))
     learnt = em.learn(model, model.n_features / energy, sums)
     return without_dead(learnt.turned(best_basis(learnt, latent_moments(sums))))

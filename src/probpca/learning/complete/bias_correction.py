@@ -13,10 +13,6 @@ from probpca.models import LinearGaussian
 if TYPE_CHECKING:
     from probpca.typing import Array
 
-STEPS = 200
-LARGEST_SHARE = 0.5
-"""Share of the noise variance that the components are thought to have taken, at most."""
-
 
 class Unbiased(NamedTuple):
     """Variances beyond the noise, and the noise."""
@@ -25,7 +21,9 @@ class Unbiased(NamedTuple):
     noise: float  # sigma2
 
 
-def unbiased(values: Array, noise: float, n: float, d: int) -> Unbiased:
+def unbiased(
+    values: Array, noise: float, n: float, d: int, *, max_iter: int = 200, largest_share: float = 0.5
+) -> Unbiased:
     r"""Undo what d / n does to the leading eigenvalues of a sample covariance, and to the noise that is left.
 
     With c = d / (n - 1), a sample eigenvalue and the maximum-likelihood noise variance tend to
@@ -36,17 +34,18 @@ def unbiased(values: Array, noise: float, n: float, d: int) -> Unbiased:
 
     which are solved for a and the noise in turn. A component whose eigenvalue lies within those of noise, below
     :math:`\sigma^2 (1 + \sqrt c)^2`, has no solution: its a is set to the smallest that can be detected,
-    :math:`\sigma^2 \sqrt c`. The noise grows to twice its value at most. Passemier, Li & Yao (2017), "On estimation
-    of the noise variance in high dimensional probabilistic principal component analysis".
+    :math:`\sigma^2 \sqrt c`. The components took at most ``largest_share`` of the noise variance.
+    Passemier, Li & Yao (2017), "On estimation of the noise variance in high dimensional probabilistic principal
+    component analysis".
     """
     q, rows = values.size, max(n - 1, 1.0)
     c, exact = d / rows, n / rows  # a mean was estimated: deviations from it are worth n - 1 rows
     values, least = exact * values, exact * noise
     found = Unbiased(values - least, least)
-    for _ in range(STEPS):
+    for _ in range(max_iter):
         spikes = _spikes(values, found.noise, c)
         share = c * (q + found.noise * float((1 / spikes).sum())) / (d - q)
-        noise = least / (1 - min(share, LARGEST_SHARE))
+        noise = least / (1 - min(share, largest_share))
         done = abs(noise - found.noise) <= 1e-14 * noise
         found = Unbiased(spikes, noise)
         if done:
@@ -79,4 +78,4 @@ def without_bias(result: FitResult) -> FitResult:
     logdet = np.log(variances).sum() + rest * np.log(found.noise)
     value = float(-0.5 * n * (d * LOG_2PI + logdet + distance))
     kept = LinearGaussian(model.mean, W * size, np.asarray(found.noise))
-    return result._replace(model=kept, log_likelihood=value)
+    return result._replace(model=kept, log_likelihood=value, trace=(*result.trace[:-1], value))

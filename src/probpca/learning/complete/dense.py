@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, final
 
 import numpy as np
 from scipy.linalg import eigh, svd
 
 from probpca.blocks import as_block
-from probpca.errors import DataError, ShapeError, require_finite
-from probpca.learning.complete.spectrum import Certificate, Spectrum, resolution_of_rows, resolution_of_squares
-from probpca.learning.describe import MissingCellsError, require_usable
+from probpca.errors import ShapeError, require_finite
+from probpca.learning.complete.spectrum import (
+    SINGLE_EPS,
+    Certificate,
+    Spectrum,
+    own_precision,
+    resolution_of_rows,
+    resolution_of_squares,
+)
+from probpca.learning.describe import require_variation
 from probpca.linalg.block_krylov import block_krylov
 from probpca.linalg.rotations import fix_signs, orthonormal
 from probpca.sources.engines.local import map_blocks, one_blas_thread
@@ -21,64 +29,98 @@ from probpca.statistics import Moments, Root, Stack
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from probpca.learning.describe import Description
+    from probpca.learning.settings import DenseSettings, Settings
     from probpca.sources import Source
     from probpca.typing import Array, Floats
 
-SINGLE_EPS = 6e-8
-MATRIX_BLOCK = 16
-SMALL_MATRIX = 400
-"""Below this size a direct eigensolver beats an iterative one."""
+S = TypeVar("S")
 
 
-def by_covariance(source: Source, k: int, tol: float, rng: np.random.Generator) -> Spectrum:
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Gram:
+    """Inner products of the centred rows, times the roots of their weights."""
+
+    stack: Stack
+    mean: Array  # (d,)
+    products: Array  # (n, n)
+
+    @classmethod
+    def of(cls, source: Source, dtype: type[np.floating[Any]] | None = None) -> Gram:
+        """One pass, a panel of columns at a time; it stops at a panel that is not finite."""
+        stack = source.fold(Stack.of)
+        dtype = own_precision(source) if dtype is None else dtype
+        return cls(stack, *gram_matrix(stack, dtype, source.n_jobs))
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return self.stack.n_rows
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the rows."""
+        return float(self.stack.weight.sum())
+
+    @property
+    def total_variance(self) -> float:
+        """Sum of the variances of all features."""
+        return float(np.trace(self.products)) / self.weight
+
+    @property
+    def complete(self) -> bool:
+        """Whether every cell is observed and finite."""
+        plain = all(block.precision is None and not block.unstored_missing for block in self.stack.blocks)
+        return plain and bool(np.isfinite(self.mean).all())
+
+
+def by_covariance(table: Description, k: int, settings: Settings, rng: np.random.Generator) -> Spectrum:
     """Top k of S itself: one pass over the rows, d^2 memory."""
 
-    def solve(dtype: type[np.floating[Any]]) -> Spectrum:
-        moments = source.fold(partial(Moments.of, dtype=dtype))
-        n, S = moments.weight, moments.scatter
-        total = float(np.trace(S)) / n if n else 0.0
-        require_usable(source, moments.count, moments.mean, total)
-        S /= n
-        values, axes = top_of_matrix(S, Certificate(n, source.n_features, k, total, tol), rng)
-        tail = total - float(values.sum())
-        return Spectrum(n, moments.count, moments.mean, values, axes, tail, resolution_of_squares(values))
+    def solve(moments: Moments) -> Spectrum:
+        total = moments.total_variance
+        goal = Certificate(moments.weight, table.source.n_features, k, total, settings.tol)
+        values, axes = top_of_matrix(moments.covariance, goal, rng, settings.dense)
+        tail, resolution = total - float(values.sum()), resolution_of_squares(values)
+        return Spectrum(moments.weight, moments.count, moments.mean, values, axes, tail, resolution)
 
-    return _single_if_safe(source, solve, tol)
+    def double() -> Moments:
+        return table.source.fold(Moments.of)
+
+    return _single_if_safe(table, Moments, solve, double, settings.tol)
 
 
-def by_gram(source: Source, k: int, tol: float, rng: np.random.Generator) -> Spectrum:
+def by_gram(table: Description, k: int, settings: Settings, rng: np.random.Generator) -> Spectrum:
     """Top k by the n x n matrix of inner products of rows: one pass, columns a panel at a time.
 
     The dual of the covariance: its eigenvectors are the principal coordinates of the rows.
     """
+    source = table.source
 
-    def solve(dtype: type[np.floating[Any]]) -> Spectrum:
-        stack = source.fold(Stack.of)
-        mean, gram = gram_matrix(stack, dtype, source.n_jobs)
-        n = float(stack.weight.sum())
-        total = float(np.trace(gram)) / n
-        require_usable(source, stack.n_rows, mean, total)
-        values, coordinates = top_of_matrix(gram / n, Certificate(n, source.n_features, k, total, tol), rng)
+    def solve(gram: Gram) -> Spectrum:
+        n, total = gram.weight, gram.total_variance
+        goal = Certificate(n, source.n_features, k, total, settings.tol)
+        values, coordinates = top_of_matrix(gram.products / n, goal, rng, settings.dense)
         with one_blas_thread():
-            axes = orthonormal(axes_of(stack, mean, coordinates, source.n_jobs))
+            axes = orthonormal(axes_of(gram.stack, gram.mean, coordinates, source.n_jobs))
         tail = total - float(values.sum())
-        return Spectrum(n, stack.n_rows, mean, values, axes, tail, resolution_of_squares(values))
+        return Spectrum(n, gram.count, gram.mean, values, axes, tail, resolution_of_squares(values))
 
-    return _single_if_safe(source, solve, tol)
+    return _single_if_safe(table, Gram, solve, partial(Gram.of, source, np.float64), settings.tol)
 
 
-def by_svd(source: Source, k: int) -> Spectrum:
+def by_svd(table: Description, k: int) -> Spectrum:
     """Top k by a triangular factor of the centred rows: twice the digits, several times the work."""
-    root = source.fold(Root.of)
-    total = root.energy / root.weight if root.weight else 0.0
-    require_usable(source, root.count, root.mean, total)
+    root = table.sums if isinstance(table.sums, Root) else table.source.fold(Root.of)
+    require_variation(root)  # squares of tiny values may vanish that a scatter about another point has kept
     _, singular, axes = svd(root.factor, full_matrices=False, lapack_driver="gesdd")
     values = np.zeros(max(k, singular.size))
     values[: singular.size] = singular**2 / root.weight
     if axes.shape[0] < k:
         axes = _completed(axes, k)
     tail = float(values[k:].sum())
-    resolution = resolution_of_rows(total, root.mean)
+    resolution = resolution_of_rows(root.total_variance, root.mean)
     return Spectrum(root.weight, root.count, root.mean, values[:k], axes[:k].T, tail, resolution)
 
 
@@ -88,14 +130,16 @@ def top_of_factor(factor: Array) -> tuple[Array, Array]:
     return singular**2, axes.T
 
 
-def top_of_matrix(matrix: Array, goal: Certificate, rng: np.random.Generator) -> tuple[Array, Array]:
+def top_of_matrix(
+    matrix: Array, goal: Certificate, rng: np.random.Generator, settings: DenseSettings
+) -> tuple[Array, Array]:
     """The largest eigenpairs of a symmetric matrix, largest first; where iteration pays, up to ``goal``."""
     m, k = matrix.shape[0], goal.k
-    if m < SMALL_MATRIX or k > m / 8:
-        with one_blas_thread() if m < SMALL_MATRIX else nullcontext():  # waking threads would cost more
+    if m < settings.small or k > m / 8:
+        with one_blas_thread() if m < settings.small else nullcontext():  # waking threads would cost more
             values, vectors = eigh(matrix, subset_by_index=[m - k, m - 1], check_finite=False)
         return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-    start = rng.standard_normal((m, min(k + 4, MATRIX_BLOCK)))
+    start = rng.standard_normal((m, min(k + 4, settings.block)))
     pairs = block_krylov(matrix.__matmul__, start, k, goal, scale=goal.total)
     return pairs.values, pairs.vectors.astype(np.float64, copy=False)
 
@@ -114,9 +158,11 @@ def gram_matrix(stack: Stack, dtype: type[np.floating[Any]], n_jobs: int) -> tup
     gram = np.zeros((stack.n_rows, stack.n_rows))
     panels = list(stack.panels())
     work = partial(_panel_products, stack, w, dtype)
-    for columns, part in zip(panels, map_blocks(work, panels, n_jobs), strict=True):
+    for columns, part in zip(panels, map_blocks(work, panels, n_jobs), strict=False):
         mean[columns] = part.mean
         gram += part.products
+        if not np.isfinite(part.mean).all():  # a cell is missing: the other panels need not be read
+            return np.full(stack.n_features, np.nan), gram
     return mean, gram
 
 
@@ -160,19 +206,15 @@ def within_single_range(total: float) -> bool:
     return 1e-20 < total < 1e20
 
 
-def _single_if_safe(source: Source, solve: Callable[[type[np.floating[Any]]], Spectrum], tol: float) -> Spectrum:
-    """For float32 rows try float32 products first; keep them if what they lose is below ``tol``."""
-    if source.single_precision:
-        try:
-            spectrum = solve(np.float32)
-        except MissingCellsError:
-            raise
-        except DataError:  # squares out of the range of float32; float64 has the last word
-            pass
-        else:
-            if _single_was_enough(spectrum, tol):
-                return spectrum
-    return solve(np.float64)
+def _single_if_safe(
+    table: Description, kind: type[S], solve: Callable[[S], Spectrum], double: Callable[[], S], tol: float
+) -> Spectrum:
+    """Solve by the sums of the first pass; if those are float32 products, keep it where they lose less than ``tol``."""
+    if isinstance(table.sums, kind):
+        spectrum = solve(table.sums)
+        if not table.source.single_precision or _single_was_enough(spectrum, tol):
+            return spectrum
+    return solve(double())
 
 
 def _single_was_enough(spectrum: Spectrum, tol: float) -> bool:

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probpca.blocks.block import transposed
-from probpca.learning.complete.dense import SINGLE_EPS, axes_of, within_single_range
-from probpca.learning.complete.spectrum import Certificate, Spectrum, resolution_of_squares
-from probpca.learning.describe import require_usable
+from probpca.learning.complete.dense import axes_of, within_single_range
+from probpca.learning.complete.spectrum import (
+    SINGLE_EPS,
+    Certificate,
+    Spectrum,
+    is_sparse,
+    own_precision,
+    resolution_of_squares,
+)
 from probpca.linalg.block_krylov import block_krylov
 from probpca.linalg.rotations import orthonormal
 from probpca.scratch import scratch
 from probpca.sources.engines.local import map_blocks, one_blas_thread
-from probpca.statistics import Sample, Spread, Stack, Sum
+from probpca.statistics import Sample, Stack, Sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +29,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from probpca.blocks import Block
+    from probpca.learning.describe import Description
+    from probpca.learning.settings import KrylovSettings, Settings
     from probpca.linalg.block_krylov import Ritz
     from probpca.sources import Source
     from probpca.typing import Array, Floats
@@ -126,23 +134,6 @@ def squared_residuals(mean: Array, axes: Array, block: Block) -> Sum:
     return Sum(np.asarray(total))
 
 
-LARGE = 2**18
-"""Stored cells from which on the precision of products is felt in time."""
-OVERSAMPLING = 4
-SAMPLED = 8
-"""Rows or columns per vector of the start whose own leading directions are cheap to have, and save a product."""
-SPARSE_BLOCK = 4
-"""Sparse products with several vectors cost as much as one after the other: narrow blocks need fewer."""
-SINGLE_BLOCK = 8
-"""Products of float32 rows are not copied: with this few vectors reading the rows is what takes the time."""
-
-WIDE, WIDE_SINGLE = 2, 16
-"""Columns per row from which on vectors with an entry per row are the ones to iterate with.
-
-Panels of columns have to be gathered, which costs little beside the cast of float64 rows to float32
-and much beside rows that need none."""
-
-
 class Found(NamedTuple):
     """Eigenpairs of S, how many products they took, and whether they are as good as was asked."""
 
@@ -152,82 +143,80 @@ class Found(NamedTuple):
     certified: bool
 
 
-def by_krylov(source: Source, k: int, tol: float, rng: np.random.Generator) -> Spectrum:
+def by_krylov(table: Description, k: int, settings: Settings, rng: np.random.Generator) -> Spectrum:
     """Top k by products of the rows with blocks of k + 4 vectors.
 
     Products with dense rows are made in float32 until the axes are good enough; one pass in float64
     then makes their variances right to double precision, unless the rows themselves are float32 and
     cannot feel it. Where float32 is not good enough, the iteration goes on in float64.
     """
-    spread = source.fold(partial(Spread.of, dtype=_own_precision(source)))
-    n, mean, total = spread.weight, spread.mean, spread.total
-    require_usable(source, spread.count, mean, total)
-    goal = Certificate(n, source.n_features, k, total, tol)
-    solve = _from_rows if is_wide(source, k) else _from_columns
+    source, summary = table.source, table.summary
+    n, mean, total = summary.total_weight, summary.mean, summary.total_variance
+    work = _Work(source, mean, n, Certificate(n, source.n_features, k, total, settings.tol), settings.krylov)
     with one_blas_thread():
-        found = solve(source, spread, goal, rng)
+        found = _from_rows(work, rng) if is_wide(source, k, settings.krylov) else _from_columns(work, rng)
     tail = total - float(found.values.sum())
     resolution = resolution_of_squares(found.values)
     return Spectrum(
-        n, spread.count, mean, found.values, found.axes, tail, resolution, found.n_products, found.certified
+        n, summary.count, mean, found.values, found.axes, tail, resolution, found.n_products, found.certified
     )
 
 
-def _own_precision(source: Source) -> type[np.floating[Any]]:
-    """That of the rows: products of float32 rows in float32, summed in float64."""
-    return np.float32 if source.single_precision else np.float64
+class _Work(NamedTuple):
+    """The eigenproblem: rows, their mean and total weight, how good the pairs must be, and how to find them."""
+
+    source: Source
+    mean: Array
+    total_weight: float
+    goal: Certificate
+    settings: KrylovSettings
 
 
-def is_sparse(source: Source) -> bool:
-    """Are there cells that are not stored?"""
-    return source.n_rows is not None and source.n_stored != source.n_rows * source.n_features
-
-
-def is_wide(source: Source, k: int) -> bool:
-    """Are there enough rows for k components, but so few that vectors with an entry per row are the short ones?"""
+def is_wide(source: Source, k: int, settings: KrylovSettings) -> bool:
+    """Whether rows are enough for k components, but so few that vectors with an entry per row are the short ones."""
     n = source.n_rows
-    wide = WIDE_SINGLE if source.single_precision else WIDE
+    wide = settings.wide_single if source.single_precision else settings.wide
     return n is not None and k + 1 < n and wide * n < source.n_features and not is_sparse(source)
 
 
-def _from_columns(source: Source, spread: Spread, goal: Certificate, rng: np.random.Generator) -> Found:
+def _from_columns(work: _Work, rng: np.random.Generator) -> Found:
     """Eigenvectors of S, with an entry per feature; a piece of rows is read once for both its products."""
-    mean, b = spread.mean, goal.k + OVERSAMPLING
-    apply = partial(covariance_product, source, mean, weight=spread.weight)
-    narrow = SPARSE_BLOCK if is_sparse(source) else SINGLE_BLOCK if source.single_precision else b
+    source, mean, total_weight, goal, settings = work
+    b = goal.k + settings.oversampling
+    narrow = settings.sparse_block if is_sparse(source) else settings.single_block if source.single_precision else b
     width = min(b, narrow)
-    sample = source.fold(partial(Sample.of, SAMPLED * width, int(rng.integers(2**63))))
-    found, good = _iterate(apply, _start(_leading(sample.rows - mean, width), rng), goal, source, mean)
+    sample = source.fold(partial(Sample.of, settings.sampled * width, int(rng.integers(2**63))))
+    apply = partial(covariance_product, source, mean, weight=total_weight)
+    found, good = _iterate(work, apply, _start(_leading(sample.rows - mean, width), rng))
     if not good:
         return Found(found.values, found.vectors.astype(np.float64, copy=False), found.n_products, found.finished)
     vectors = orthonormal(found.vectors[:, : goal.k].astype(np.float64))
     if source.single_precision and goal.loss_from_values(found.values, 4 * SINGLE_EPS * found.values[0]) < goal.tol:
         return Found(found.values[: goal.k], vectors, found.n_products, certified=True)
-    values, rotation = np.linalg.eigh(projected_covariance(source, mean, vectors, spread.weight))
+    values, rotation = np.linalg.eigh(projected_covariance(source, mean, vectors, total_weight))
     return Found(values[::-1], vectors @ rotation[:, ::-1], found.n_products, certified=True)
 
 
-def _from_rows(source: Source, spread: Spread, goal: Certificate, rng: np.random.Generator) -> Found:
+def _from_rows(work: _Work, rng: np.random.Generator) -> Found:
     """Eigenvectors of the matrix of inner products, with an entry per row; a panel of columns is read once."""
+    source, mean, total_weight, goal, settings = work
     stack = source.fold(Stack.of)
-    mean, b = spread.mean, min(goal.k + OVERSAMPLING, spread.mean.size)
-    apply = partial(gram_product, stack, mean, n_jobs=source.n_jobs)
-    chosen = rng.choice(mean.size, min(SAMPLED * b, mean.size), replace=False)
+    b = min(goal.k + settings.oversampling, mean.size)
+    chosen = rng.choice(mean.size, min(settings.sampled * b, mean.size), replace=False)
     columns = np.concatenate([block.values[:, chosen] for block in stack.blocks]) - mean[chosen]
-    found, good = _iterate(apply, _start(_leading(columns.T, b), rng), goal, source, mean)
+    apply = partial(gram_product, stack, mean, n_jobs=source.n_jobs)
+    found, good = _iterate(work, apply, _start(_leading(columns.T, b), rng))
     coordinates = orthonormal(found.vectors[:, : goal.k].astype(np.float64))
-    dtype = _own_precision(source) if good else np.float64
+    dtype = own_precision(source) if good else np.float64
     image = axes_of(stack, mean, coordinates, source.n_jobs, dtype)  # Xc'V: its singular values are those of the rows
     axes, singular, _ = np.linalg.svd(image, full_matrices=False)
-    return Found(singular**2 / spread.weight, axes, found.n_products, good or found.finished)
+    return Found(singular**2 / total_weight, axes, found.n_products, good or found.finished)
 
 
-def _iterate(
-    apply: Callable[..., Floats], start: Floats, goal: Certificate, source: Source, mean: Array
-) -> tuple[Ritz, bool]:
+def _iterate(work: _Work, apply: Callable[..., Floats], start: Floats) -> tuple[Ritz, bool]:
     """Iterate in float32; if that is good enough say so, if not go on in float64."""
-    n_products = 0
-    if _single_precision_pays(source, mean, goal.total):
+    goal, n_products = work.goal, 0
+    if _single_precision_pays(work):
         single = partial(apply, dtype=np.float32)
         first = block_krylov(single, start, goal.k + 1, partial(_is_rough, goal), scale=goal.total)
         if _is_good(goal, first.values, first.residuals):
@@ -237,10 +226,11 @@ def _iterate(
     return pairs._replace(n_products=n_products + pairs.n_products), False
 
 
-def _single_precision_pays(source: Source, mean: Array, total: float) -> bool:
+def _single_precision_pays(work: _Work) -> bool:
     """The table is large, casting keeps what matters, and is free: a piece of dense rows is copied anyway."""
-    large = source.n_stored is None or source.n_stored > LARGE
-    near_zero = float(np.abs(mean).max()) < 1e3 * np.sqrt(total)
+    source, total = work.source, work.goal.total
+    large = source.n_stored is None or source.n_stored > work.settings.large
+    near_zero = float(np.abs(work.mean).max()) < 1e3 * np.sqrt(total)
     castable = source.single_precision or not is_sparse(source)
     return large and near_zero and castable and within_single_range(total)
 

@@ -22,7 +22,7 @@ from probpca.sources.engines.local import one_blas_thread
 if TYPE_CHECKING:
     from probpca.blocks import Sequences
     from probpca.learning.loop import Iterated
-    from probpca.learning.result import Settings
+    from probpca.learning.settings import Settings
     from probpca.typing import Array, Index
 
 PROCESS_FLOOR = 1e-6

@@ -14,7 +14,7 @@ from probpca.learning.dynamics.fit import fit_series
 if TYPE_CHECKING:
     from probpca.learning.dynamics.fit import SeriesResult
     from probpca.learning.dynamics.structure import Structure
-    from probpca.learning.result import Settings
+    from probpca.learning.settings import Settings
     from probpca.typing import Array
 
 LARGEST = 12

@@ -8,7 +8,7 @@ import numpy as np
 
 from probpca.inference.posteriors import posterior_mean
 from probpca.learning.fit import fit_ppca
-from probpca.learning.result import Settings
+from probpca.learning.settings import Settings
 from probpca.models import Gaussian, LinearGaussian, StateSpace
 from probpca.sources import open_source
 

@@ -12,33 +12,105 @@ from probpca.blocks import observe
 from probpca.errors import DataError
 from probpca.learning.checkpoint import Checkpoint, Saver, fingerprint
 from probpca.learning.complete.spectrum import NOISE_FLOOR
-from probpca.learning.components import given_count
-from probpca.learning.describe import require_observed, warn_of_no_checkpoint
+from probpca.learning.components import Count
+from probpca.learning.describe import describe, warn_of_no_checkpoint
 from probpca.learning.em.e_step import expect
 from probpca.learning.em.gradient import ascend
 from probpca.learning.em.incremental import Incremental
 from probpca.learning.em.m_step import EM
 from probpca.learning.loop import Iterated, Monitor, iterate, iterate_accelerated
 from probpca.learning.missing.start import Fitted, first_model, search
-from probpca.learning.result import ZERO_NOISE, FitResult, Regime, Settings, Status, turned_information
+from probpca.learning.result import FitResult, Status, turned_information
+from probpca.learning.settings import ZERO_NOISE, Regime, Settings
 from probpca.models import LinearGaussian
-from probpca.sources import open_source
 from probpca.sources.engines.local import one_blas_thread
-from probpca.sources.source import as_it_is
-from probpca.statistics import Both, Columns, Distinct
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from probpca.learning.components import Components
-    from probpca.learning.result import Settings
+    from probpca.learning.describe import Description
     from probpca.sources import Source
+    from probpca.statistics import ColumnSummary
     from probpca.typing import Array
+
+
+def fit_missing(table: Description, wanted: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
+    """Fit PPCA to the observed-data likelihood: W, mu and s2 together, exactly.
+
+    Where rows are not in memory, the fit of a sample of them is the start and says how many components there are;
+    they are then read once an iteration.
+    """
+    _require_applicable(settings)
+    with one_blas_thread():
+        problem = Problem.of(table, settings, rng)
+        checkpoint = None if settings.checkpoint is None else _checkpoint(problem, wanted, settings.checkpoint)
+        fitted = _resumed(problem, checkpoint) or _searched(problem, table.sample, wanted, checkpoint)
+        state = fitted.ended.state
+        model = state.principal()
+        information = turned_information(problem.steps.gram_at(state), state.principal_rotation)
+    if checkpoint is not None:
+        checkpoint.remove()
+    collapsed = float(model.noise_variance) <= 2 * problem.floor
+    status = Status.NOISE_COLLAPSED if collapsed else fitted.ended.status
+    trace, summary = fitted.ended.trace, problem.summary
+    cells, empty = float(summary.observed.sum()), np.flatnonzero(summary.observed == 0)
+    n_iter, n = len(trace) - 1, summary.total_weight
+    return FitResult(model, status, trace[-1], trace, n_iter, n, fitted.rule, cells, information, empty)
+
+
+def _require_applicable(settings: Settings) -> None:
+    if settings.solver in ("closed_form", *ZERO_NOISE, *get_args(Regime)):
+        msg = (
+            f"solver {settings.solver!r} needs complete rows; cells are missing here.\n"
+            "Hint: solver='auto' (or 'px_em', 'em', 'gradient') learns from the cells that were observed."
+        )
+        raise DataError(msg)
+    if settings.bias_correction:
+        msg = (
+            "bias_correction=True needs complete rows: its formulas are those of eigenvalues; cells are missing here.\n"
+            "Hint: bias_correction=False."
+        )
+        raise DataError(msg)
+
+
+def _checkpoint(problem: Problem, wanted: Components, path: Path) -> Checkpoint:
+    settings = problem.settings
+    asked = {"n_components": wanted.asked, "solver": settings.solver, "tol": settings.tol, "n_init": settings.n_init}
+    return Checkpoint(path, problem.summary, asked, fingerprint(problem.rows, problem.summary))
+
+
+def _resumed(problem: Problem, checkpoint: Checkpoint | None) -> Fitted | None:
+    """Go on where an earlier process stopped."""
+    saved = None if checkpoint is None else checkpoint.read()
+    if checkpoint is None or saved is None:
+        return None
+    return Fitted(problem.run(saved.model, Saver(checkpoint, saved.rule, saved.trace)), saved.rule)
+
+
+def _searched(problem: Problem, sample: Source | None, wanted: Components, checkpoint: Checkpoint | None) -> Fitted:
+    """Fit rows that are in memory; of others a sample, then all of them."""
+    if sample is None:
+        if not isinstance(wanted, Count) or checkpoint is None or problem.settings.n_init > 1:
+            if checkpoint is not None:
+                warn_of_no_checkpoint("while the number of components is searched for, or the best of several starts")
+            return search(problem, wanted)
+        start, rule = first_model(problem, wanted.q), wanted.rule
+    else:
+        table = describe(sample, problem.rng, None, problem.settings.sample)
+        small = search(Problem.of(table, replace(problem.settings, watch=None), problem.rng), wanted)
+        start, rule = small.ended.state, small.rule
+        if not isinstance(wanted, Count):
+            rule = f"{rule}, in a sample of {table.summary.total_weight:,.0f} rows"
+    return Fitted(problem.run(start, None if checkpoint is None else Saver(checkpoint, rule)), rule)
 
 
 @final
 class Steps:
-    """Steps of EM, which remember what the last of them summed up."""
+    """Steps of EM, which remember the sums of the last one."""
 
     def __init__(self, em: EM, rows: Source) -> None:
+        """Take the method and the prepared rows."""
         self._em, self._rows = em, rows
         self._model: LinearGaussian | None = None
         self._gram: Array | None = None
@@ -63,20 +135,20 @@ class Problem:
     """Prepared rows and all that every fit to them has in common."""
 
     rows: Source
-    columns: Columns
+    summary: ColumnSummary
     floor: float  # smallest noise variance
     settings: Settings
     rng: np.random.Generator
     steps: Steps
 
     @classmethod
-    def of(cls, source: Source, columns: Columns, settings: Settings, rng: np.random.Generator) -> Problem:
-        """Prepare rows; ``columns`` is their summary."""
-        require_observed(source, columns)
-        centre = columns.mean.astype(np.float32 if source.single_precision else np.float64).astype(np.float64)
+    def of(cls, table: Description, settings: Settings, rng: np.random.Generator) -> Problem:
+        """Prepare the rows of a table."""
+        source, summary = table.source, table.summary
+        centre = summary.mean.astype(np.float32 if source.single_precision else np.float64).astype(np.float64)
         rows = source.keep(partial(observe, centre=centre))
-        floor = noise_floor(columns)
-        return cls(rows, columns, floor, settings, rng, Steps(EM(floor, settings.solver != "em"), rows))
+        floor = noise_floor(summary)
+        return cls(rows, summary, floor, settings, rng, Steps(EM(floor, settings.solver != "em"), rows))
 
     def best(self, model: LinearGaussian) -> Iterated[LinearGaussian]:
         """The best of ``n_init`` fits: the first from the given model, the others from around it."""
@@ -108,98 +180,6 @@ class Problem:
                 return iterate_accelerated(steps, start, monitor, self.floor)
 
 
-def noise_floor(columns: Columns) -> float:
-    """The smallest noise variance that is taken for one."""
-    return NOISE_FLOOR * float(columns.squares.sum() / columns.weight.sum())
-
-
-SAMPLE_CELLS = 2**20
-SAMPLE_ROWS = 1000
-"""How much of rows that are not at hand is fitted first: a good start costs no pass then."""
-
-
-def fit_missing(source: Source, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
-    """Fit PPCA to the observed-data likelihood: W, mu and s2 together, exactly.
-
-    Rows that are not at hand are read once for a summary and a sample of them, whose fit is the start and
-    says how many components there are, and then once an iteration.
-    """
-    if settings.solver in ("closed_form", *ZERO_NOISE, *get_args(Regime)):
-        msg = (
-            f"solver {settings.solver!r} needs complete rows; cells are missing here.\n"
-            "Hint: solver='auto' (or 'px_em', 'em', 'gradient') learns from the cells that were observed."
-        )
-        raise DataError(msg)
-    if settings.bias_correction:
-        msg = (
-            "bias_correction=True needs complete rows: its formulas are those of eigenvalues; cells are missing here.\n"
-            "Hint: bias_correction=False."
-        )
-        raise DataError(msg)
-    source = repeatable(source)
-    with one_blas_thread():
-        columns, sample = summarised(source, rng)
-        problem = Problem.of(source, columns, settings, rng)
-        checkpoint = None
-        if settings.checkpoint is not None:
-            known = fingerprint(problem.rows, problem.columns)
-            checkpoint = Checkpoint(settings.checkpoint, problem.columns, repr(n_components), known)
-        fitted = _resumed(problem, checkpoint) or _searched(problem, sample, n_components, checkpoint)
-        state = fitted.ended.state
-        model = state.principal()
-        information = turned_information(problem.steps.gram_at(state), state.principal_rotation)
-    if checkpoint is not None:
-        checkpoint.remove()
-    collapsed = float(model.noise_variance) <= 2 * problem.floor
-    status = Status.NOISE_COLLAPSED if collapsed else fitted.ended.status
-    trace = fitted.ended.trace
-    cells = float(columns.observed.sum())
-    empty = np.flatnonzero(columns.observed == 0)
-    return FitResult(
-        model, status, trace[-1], trace, len(trace) - 1, columns.rows, fitted.rule, cells, information, empty
-    )
-
-
-def summarised(source: Source, rng: np.random.Generator) -> tuple[Columns, Source | None]:
-    """What is observed of each column, and some of the rows if they are not at hand."""
-    if source.in_memory:
-        return source.fold(Columns.of), None
-    size = max(SAMPLE_CELLS // source.n_features, SAMPLE_ROWS)
-    draw = partial(Distinct.of, size, int(rng.integers(2**63)))
-    both = source.fold(partial(Both.of, Columns.of, draw))
-    drawn = both.second
-    return both.first, open_source(drawn.rows, weight=drawn.weight, n_jobs=source.n_jobs)
-
-
-def repeatable(source: Source) -> Source:
-    """Rows that can be read again: those of an iterator are kept."""
-    return source if source.repeatable else source.keep(as_it_is)
-
-
-def _resumed(problem: Problem, checkpoint: Checkpoint | None) -> Fitted | None:
-    """Go on where an earlier process stopped."""
-    saved = None if checkpoint is None else checkpoint.read()
-    if checkpoint is None or saved is None:
-        return None
-    return Fitted(problem.run(saved.model, Saver(checkpoint, saved.rule, saved.trace)), saved.rule)
-
-
-def _searched(
-    problem: Problem, sample: Source | None, n_components: Components, checkpoint: Checkpoint | None
-) -> Fitted:
-    """Fit rows that are at hand; of others some, then all of them."""
-    if sample is None:
-        q = given_count(n_components)
-        if q is None or checkpoint is None or problem.settings.n_init > 1:
-            if checkpoint is not None:
-                warn_of_no_checkpoint("while the number of components is looked for, or the best of several starts")
-            return search(problem, n_components)
-        start, rule = first_model(problem, q), "as given"
-    else:
-        settings = replace(problem.settings, watch=None)
-        columns = sample.fold(Columns.of)
-        small = search(Problem.of(sample, columns, settings, problem.rng), n_components)
-        start, rule = small.ended.state, small.rule
-        if rule != "as given":
-            rule = f"{rule}, in a sample of {columns.rows:,.0f} rows"
-    return Fitted(problem.run(start, None if checkpoint is None else Saver(checkpoint, rule)), rule)
+def noise_floor(summary: ColumnSummary) -> float:
+    """The smallest noise variance of a model of these columns."""
+    return NOISE_FLOOR * float(summary.squares.sum() / summary.precision.sum())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from probpca.inference.projection import explained_variance_ratio
-from probpca.learning.components import check_count, need_complete_rows, unknown_components
+from probpca.learning.components import Count, Rule, Share
 from probpca.learning.selection.criteria import Curve, n_parameters
 from probpca.linalg.block_krylov import block_krylov
 from probpca.models import LinearGaussian
@@ -22,33 +22,31 @@ if TYPE_CHECKING:
     from probpca.learning.loop import Iterated
     from probpca.learning.missing.fit import Problem
     from probpca.sources import Source
-    from probpca.statistics import Columns
+    from probpca.statistics import ColumnSummary
     from probpca.typing import Array, Floats
-
-PRODUCTS = 6
-OVERSAMPLING = 4
-ENOUGH = 2
-"""Observed cells for each parameter of a feature from which on its start is read from them, if others have more."""
 
 
 class Start(NamedTuple):
     """Axes and variances to begin with."""
 
-    columns: Columns
+    summary: ColumnSummary
     axes: Array  # scaled by the root of the observed share, orthonormal: (d, k)
     values: Array  # variances along them: (k,)
     share: Array  # of rows in which each feature was observed: (d,)
 
-    def model(self, q: int) -> LinearGaussian:
-        """The model of the first q axes."""
+    def model(self, q: int, enough: int = 2) -> LinearGaussian:
+        """The model of the first q axes.
+
+        The start of a feature is read from its cells if there are ``enough`` of them for each of its parameters.
+        """
         d = self.share.size
         kept = self.values[:q]
-        energy = float(self.share @ self.columns.variance)
+        energy = float(self.share @ self.summary.variance)
         noise = max(energy - float(np.maximum(kept, 0.0).sum()), 0.05 * energy) * d / (self.share.sum() * max(d - q, 1))
         size = np.sqrt(np.maximum(kept - noise * self.share.mean(), 0.1 * noise * self.share.mean()))
-        known = self.columns.observed >= min(ENOUGH * (q + 1), self.columns.observed.max() / 2)
+        known = self.summary.observed >= min(enough * (q + 1), self.summary.observed.max() / 2)
         loadings = self.axes[:, :q] * size * np.where(known, 1 / np.sqrt(np.maximum(self.share, 1e-300)), 0.0)[:, None]
-        return LinearGaussian(self.columns.mean, loadings, np.asarray(noise))
+        return LinearGaussian(self.summary.mean, loadings, np.asarray(noise))
 
     def grown(self, model: LinearGaussian) -> LinearGaussian:
         """A fitted model with one more component: the next axis, less what the others hold of it."""
@@ -58,7 +56,15 @@ class Start(NamedTuple):
         return LinearGaussian(model.mean, np.column_stack([model.loadings, fresh]), model.noise_variance)
 
 
-def spectral_start(rows: Source, columns: Columns, k: int, rng: np.random.Generator) -> Start:
+def spectral_start(
+    rows: Source,
+    summary: ColumnSummary,
+    k: int,
+    rng: np.random.Generator,
+    *,
+    max_products: int = 6,
+    oversampling: int = 4,
+) -> Start:
     r"""Leading eigenpairs of the covariance that the observed cells estimate, by products alone.
 
     With :math:`\rho_j` the share of rows in which feature j was observed and :math:`S_0` the covariance of
@@ -67,21 +73,21 @@ def spectral_start(rows: Source, columns: Columns, k: int, rng: np.random.Genera
     estimates a matrix with the same leading subspace as C, in which rare features weigh little.
     """
     d = rows.n_features
-    share = columns.observed / columns.rows
+    share = summary.observed / summary.total_weight
     root = np.sqrt(share)
     scale = np.divide(1.0, root, out=np.zeros(d), where=root > 0)
-    excess = columns.variance * (1 - share) * (share > 0)
+    excess = summary.variance * (1 - share) * (share > 0)
 
     def apply(vectors: Floats) -> Array:
-        table = np.ascontiguousarray((scale[:, None] * vectors).T, np.float64)
-        image = rows.fold(partial(_zero_filled_product, table)).value.T / columns.rows
+        scaled = np.ascontiguousarray((scale[:, None] * vectors).T, np.float64)
+        image = rows.fold(partial(_zero_filled_product, scaled)).value.T / summary.total_weight
         return scale[:, None] * image - excess[:, None] * vectors
 
-    start = rng.standard_normal((d, min(k + OVERSAMPLING, d)))
-    total = float(columns.variance.sum())
+    start = rng.standard_normal((d, min(k + oversampling, d)))
+    total = float(summary.variance.sum())
     # Eigenvalues may be negative here, and Krylov spaces do not mind.
-    found = block_krylov(apply, start, min(k, d), _is_fair, scale=total, max_products=PRODUCTS)
-    return Start(columns, found.vectors.astype(np.float64), found.values, share)
+    found = block_krylov(apply, start, min(k, d), _is_fair, scale=total, max_products=max_products)
+    return Start(summary, found.vectors.astype(np.float64), found.values, share)
 
 
 def _is_fair(values: Array, residuals: Array) -> bool:
@@ -97,11 +103,6 @@ def _zero_filled_product(table: Array, block: Observed) -> Sum:
     return Sum(total)
 
 
-LARGEST_BY_BIC = 20
-PATIENCE = 2
-"""Numbers of components in a row that may be worse than the best one before the search ends."""
-
-
 class Fitted(NamedTuple):
     """A fit, and how its number of components was chosen."""
 
@@ -110,32 +111,30 @@ class Fitted(NamedTuple):
     curve: Curve | None = None
 
 
-def search(problem: Problem, n_components: Components) -> Fitted:
-    """Fit with the given number of components, or with the one that a criterion prefers."""
-    d, rows = problem.rows.n_features, int(problem.columns.count)
-    match n_components.item() if isinstance(n_components, np.generic) else n_components:
-        case None | "bic":
-            return by_bic(problem, max(min(d - 1, rows - 2, LARGEST_BY_BIC), 1))
-        case int(q) if not isinstance(q, bool):
-            return Fitted(problem.best(first_model(problem, q)), "as given")
-        case float(share) if 0 < share < 1:
-            return _by_share(problem, share, max(min(d - 1, rows - 2), 1))
-        case "evidence" | "parallel" | "gavish_donoho" as name:
-            raise need_complete_rows(name)
-    raise unknown_components(n_components)
+def search(problem: Problem, wanted: Components) -> Fitted:
+    """Fit with the given number of components, or with the number that a criterion prefers."""
+    limits = problem.settings.search
+    most = max(min(problem.rows.n_features - 1, problem.summary.count - 2), 1)
+    match wanted:
+        case Count(q, rule):
+            return Fitted(problem.best(first_model(problem, q)), rule)
+        case Share():
+            return _by_share(problem, wanted, most)
+        case Rule():
+            wanted.require_complete(complete=False)
+    return by_bic(problem, min(most, limits.missing))
 
 
 def first_model(problem: Problem, q: int) -> LinearGaussian:
     """Where a fit with q components begins."""
-    check_count(q, problem.rows.n_features)
-    return spectral_start(problem.rows, problem.columns, q, problem.rng).model(q)
+    return spectral_start(problem.rows, problem.summary, q, problem.rng).model(q)
 
 
 def by_bic(problem: Problem, most: int) -> Fitted:
-    """Ever more components, each fit started from the one before, until BIC has fallen twice."""
+    """Ever more components, each fit started from the one before, until BIC has fallen a few times."""
     d = problem.rows.n_features
     # A row with half of its cells observed counts for half a row.
-    penalty = 0.5 * np.log(max(problem.columns.observed.sum() / d, 2.0))
+    penalty = 0.5 * np.log(max(problem.summary.observed.sum() / d, 2.0))
     best, scores = None, []
     for ended in _path(problem, most):
         q = ended.state.n_components
@@ -145,27 +144,28 @@ def by_bic(problem: Problem, most: int) -> Fitted:
         scores.append(ended.trace[-1] - penalty * n_parameters(d, q))
         if best is None or scores[-1] > max(scores[:-1]):
             best = ended
-        if collapsed or q - best.state.n_components == PATIENCE:
+        if collapsed or q - best.state.n_components == problem.settings.search.patience:
             break
     curve = Curve(np.arange(1, len(scores) + 1), np.array(scores))
-    return Fitted(best, "BIC", curve)  # type: ignore[arg-type]
+    return Fitted(best, Rule("bic").words, curve)  # type: ignore[arg-type]
 
 
-def _by_share(problem: Problem, share: float, most: int) -> Fitted:
+def _by_share(problem: Problem, wanted: Share, most: int) -> Fitted:
     """Ever more components until they hold the share of the model's variance."""
     for ended in _path(problem, most):
-        if explained_variance_ratio(ended.state).sum() >= share:
+        held = float(explained_variance_ratio(ended.state).sum())
+        if held >= wanted.share:
             break
-    return Fitted(ended, f"{share:.4g} of the variance")
+    return Fitted(ended, wanted.rule(held, f"{most} components are the most that these rows allow"))
 
 
 def _path(problem: Problem, most: int) -> Iterator[Iterated[LinearGaussian]]:
     """Fits with 1, 2, ... components."""
-    start = spectral_start(problem.rows, problem.columns, min(most, LARGEST_BY_BIC), problem.rng)
+    start = spectral_start(problem.rows, problem.summary, min(most, problem.settings.search.missing), problem.rng)
     ended = problem.best(start.model(1))
     yield ended
     for q in range(2, most + 1):
         if q > start.values.size:
-            start = spectral_start(problem.rows, problem.columns, min(2 * q, most), problem.rng)
+            start = spectral_start(problem.rows, problem.summary, min(2 * q, most), problem.rng)
         ended = problem.best(start.grown(ended.state))
         yield ended

@@ -14,15 +14,14 @@ from probpca.blocks.masked.patterns import patterns
 from probpca.errors import DataError
 from probpca.inference.likelihood import LOG_2PI
 from probpca.inference.masked_rows import Tables, latents
-from probpca.learning.describe import NothingToLearnError
+from probpca.learning.describe import NothingToLearnError, describe
 from probpca.learning.missing.fit import Problem
-from probpca.learning.missing.start import PATIENCE, spectral_start
-from probpca.learning.result import Settings
+from probpca.learning.missing.start import spectral_start
 from probpca.learning.selection.tables import table_of
+from probpca.learning.settings import SearchLimits, Settings
 from probpca.linalg.packed import doubled_sides, identity, outer_products, packed_size
 from probpca.sources.engines.local import map_blocks, one_blas_thread
 from probpca.sources.source import InMemory
-from probpca.statistics import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,10 +30,6 @@ if TYPE_CHECKING:
     from probpca.learning.missing.start import Start
     from probpca.models import LinearGaussian
     from probpca.typing import Array, Index
-
-
-LARGEST_MASK = 2**26
-"""Cells of a table, observed or not, up to which rows are sorted by what was observed of them."""
 
 
 class Listed(NamedTuple):
@@ -98,11 +93,14 @@ def deal(cells: Listed, n_folds: int, rng: np.random.Generator) -> Index:
     return folds
 
 
-def _order(cells: Listed, rng: np.random.Generator) -> Index:
-    """Rows at random within their pattern, so that the columns of each pattern lose as much as each other."""
+def _order(cells: Listed, rng: np.random.Generator, most_cells: int = 2**26) -> Index:
+    """Rows at random within their pattern, so that the columns of each pattern lose as much as each other.
+
+    Tables with more than ``most_cells`` cells, observed or not, are not sorted by pattern.
+    """
     n, d = cells.shape
     shuffled = rng.permutation(n)
-    if n * d > LARGEST_MASK:
+    if n * d > most_cells:
         return shuffled
     observed = np.zeros((n, d), bool)
     observed[cells.rows, cells.columns] = True
@@ -124,10 +122,6 @@ def _spread(folds: Index, cells: Listed, n_folds: int) -> None:
             folds[cell] = free[0]
 
 
-CHUNK = 2**16
-"""Cells that are scored at a time."""
-
-
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Fold:
@@ -142,13 +136,12 @@ class Fold:
         cls, block: Block, cells: Listed, out: Any, largest: int, settings: Settings, rng: np.random.Generator
     ) -> Fold:
         """Hold out those of the observed cells that the mask ``out`` names."""
-        source = InMemory(_without(block, cells, out))
-        columns = source.fold(Columns.of)
-        problem = Problem.of(source, columns, settings, rng)
+        table = describe(InMemory(_without(block, cells, out)), rng)
+        problem = Problem.of(table, settings, rng)
         held = cells.take(out)
         # Nothing is known about a column without training cells: what is said of it says nothing about q.
-        held = held.take(columns.observed[held.columns] > 0)
-        return cls(problem, spectral_start(problem.rows, columns, largest, rng), held)
+        held = held.take(table.summary.observed[held.columns] > 0)
+        return cls(problem, spectral_start(problem.rows, table.summary, largest, rng), held)
 
     def grown(self, before: LinearGaussian | None) -> LinearGaussian:
         """A fit with one component more than the model ``before`` has; from None with one."""
@@ -177,13 +170,15 @@ class Fold:
         return out
 
 
-def _densities(model: LinearGaussian, held: Listed, rows: Index, mean: Array, covariance: Array) -> Array:
-    """Sums over the cells of some rows, whose latents are N(mean, covariance): (rows,)."""
+def _densities(
+    model: LinearGaussian, held: Listed, rows: Index, mean: Array, covariance: Array, chunk: int = 2**16
+) -> Array:
+    """Sums over the cells of some rows, whose latents are N(mean, covariance): (rows,). ``chunk`` cells at a time."""
     where, which = held.of_rows(rows)
     W, s2 = model.loadings.T, float(model.noise_variance)
     table, total = doubled_sides(outer_products(W)), np.zeros(rows.size)
-    for begin in range(0, where.size, CHUNK):
-        at, i = where[begin : begin + CHUNK], which[begin : begin + CHUNK]
+    for begin in range(0, where.size, chunk):
+        at, i = where[begin : begin + chunk], which[begin : begin + chunk]
         j = held.columns[at]
         fitted = model.mean[j] + np.einsum("qc,qc->c", mean[:, i], W[:, j])
         noise = s2 if held.precision is None else s2 / held.precision[at]
@@ -202,11 +197,6 @@ def _without(block: Block, cells: Listed, out: Any) -> Block:
     kept = cells.take(~out)
     values = sparse.csr_array((kept.values, kept.columns, kept.pointers), shape=kept.shape)
     return replace(block, values=values, precision=kept.precision)
-
-
-FOLDS = 5
-LOOSE = 0.02
-"""Log-likelihood, in nats a row, that the fits to folds may leave: scores differ by more where it matters."""
 
 
 class Scores(NamedTuple):
@@ -244,7 +234,7 @@ def cross_validate(
     largest: int,
     rng: np.random.Generator,
     *,
-    n_folds: int = FOLDS,
+    n_folds: int = 5,
     n_jobs: int = 1,
     tell: Callable[[str], None] | None = None,
 ) -> Scores:
@@ -256,11 +246,11 @@ def cross_validate(
         block = replace(block, values=table_of(block))
     cells = Listed.of(block)
     folds = deal(cells, n_folds, rng)
-    seeds = rng.integers(2**63, size=n_folds)
-    settings = Settings(tol=LOOSE * max(block.total_weight, 1.0), max_iter=200)
+    # Fits may leave 0.02 nats a row of log-likelihood: scores differ by more where it matters.
+    settings = Settings(tol=0.02 * max(block.total_weight, 1.0), max_iter=200)
     with one_blas_thread():
         hold = partial(_hold_out, block, cells, folds, largest, settings)
-        held = list(map_blocks(hold, list(enumerate(seeds)), n_jobs))
+        held = list(map_blocks(hold, list(enumerate(rng.spawn(n_folds))), n_jobs))
         models: list[LinearGaussian | None] = [None] * n_folds
         scores: list[Array] = []
         while len(scores) < largest and not _has_fallen(scores, block.weights):
@@ -274,11 +264,11 @@ def cross_validate(
 
 
 def _hold_out(
-    block: Block, cells: Listed, folds: Index, largest: int, settings: Settings, which: tuple[int, int]
+    block: Block, cells: Listed, folds: Index, largest: int, settings: Settings, which: tuple[int, np.random.Generator]
 ) -> Fold:
-    fold, seed = which
+    fold, rng = which
     try:
-        return Fold.of(block, cells, folds == fold, largest, settings, np.random.default_rng(seed))
+        return Fold.of(block, cells, folds == fold, largest, settings, rng)
     except NothingToLearnError as error:
         msg = (
             f"cross-validation needs rows from which a model can be learned after a part of their cells was "
@@ -293,7 +283,7 @@ def _grown(work: tuple[Fold, LinearGaussian | None]) -> tuple[LinearGaussian, Ar
     return model, fold.score(model)
 
 
-def _has_fallen(scores: list[Array], weight: Array) -> bool:
-    """Were the last ones all worse than one before?"""
+def _has_fallen(scores: list[Array], weight: Array, limits: SearchLimits = SearchLimits()) -> bool:
+    """Whether the last scores are all worse than an earlier one."""
     means = [float(score @ weight) for score in scores]
-    return len(means) > PATIENCE and int(np.argmax(means)) < len(means) - PATIENCE
+    return len(means) > limits.patience and int(np.argmax(means)) < len(means) - limits.patience

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from scipy.linalg import eigvalsh
@@ -18,35 +19,39 @@ if TYPE_CHECKING:
     from probpca.typing import Array
 
 
-PERMUTATIONS = 50
+@final
+@dataclass(frozen=True, slots=True)
+class ParallelSettings:
+    """How columns are shuffled and compared."""
+
+    permutations: int = 50
+    quantile: float = 0.95  # of the eigenvalues of shuffled columns, which those of the rows must exceed
+    most_rows: int = 2**22  # to which weighted rows may be repeated
+    rounding: float = 1e-9  # relative excess that does not count: uncorrelated columns keep their eigenvalues
 
 
-QUANTILE = 0.95
-
-
-MOST_ROWS = 2**22
-
-
-ROUNDING = 1e-9
-"""Relative excess over the quantile that is none: columns that do not correlate keep their eigenvalues."""
-
-
-def parallel_analysis(block: Block, largest: int, rng: np.random.Generator, *, n_jobs: int = 1) -> Curve:
+def parallel_analysis(
+    block: Block,
+    largest: int,
+    rng: np.random.Generator,
+    *,
+    n_jobs: int = 1,
+    settings: ParallelSettings = ParallelSettings(),
+) -> Curve:
     """Each eigenvalue over the 95 % quantile that it has when the columns are shuffled, each by itself (Horn 1965).
 
     Shuffled columns keep their variances, so that noise that differs between columns is not taken for components.
     Components are kept up to the first one whose ratio is not above 1.
     """
-    table = _repeated(block)
+    table = _repeated(block, settings.most_rows)
     table -= table.mean(axis=0)
-    seeds = rng.integers(2**63, size=PERMUTATIONS)
     counts = np.arange(1, min(largest, *table.shape) + 1)
     with one_blas_thread():
-        shuffled = map_blocks(partial(_shuffled_values, table, counts.size), seeds, n_jobs)
-        null = np.quantile(np.array(list(shuffled)), QUANTILE, axis=0)
+        shuffled = map_blocks(partial(_shuffled_values, table, counts.size), rng.spawn(settings.permutations), n_jobs)
+        null = np.quantile(np.array(list(shuffled)), settings.quantile, axis=0)
     found = leading_values(table, counts.size)
-    clear = null > ROUNDING * max(float(found[0]), 1e-300)
-    return Curve(counts, np.divide(found, (1 + ROUNDING) * null, out=np.zeros(counts.size), where=clear))
+    clear = null > settings.rounding * max(float(found[0]), 1e-300)
+    return Curve(counts, np.divide(found, (1 + settings.rounding) * null, out=np.zeros(counts.size), where=clear))
 
 
 def leading_values(table: Array, k: int) -> Array:
@@ -58,11 +63,11 @@ def leading_values(table: Array, k: int) -> Array:
     return np.asarray(np.maximum(values[::-1], 0.0) / n)
 
 
-def _shuffled_values(table: Array, k: int, seed: int) -> Array:
-    return leading_values(np.random.default_rng(seed).permuted(table, axis=0), k)
+def _shuffled_values(table: Array, k: int, rng: np.random.Generator) -> Array:
+    return leading_values(rng.permuted(table, axis=0), k)
 
 
-def _repeated(block: Block) -> Array:
+def _repeated(block: Block, most_rows: int) -> Array:
     """The complete rows, each as often as it counts: (n, d)."""
     table = table_of(block)
     if block.weight is None:
@@ -74,7 +79,7 @@ def _repeated(block: Block) -> Array:
             f"the smallest given is {block.weight.min():g}.\nHint: n_components='bic' takes any weights."
         )
         raise DataError(msg)
-    if times.sum() > max(MOST_ROWS, 4 * times.size):
+    if times.sum() > max(most_rows, 4 * times.size):
         msg = f"parallel analysis would repeat {times.size:,} rows to {times.sum():,.0f}.\nHint: n_components='bic'."
         raise DataError(msg)
     return np.repeat(table, times.astype(np.intp), axis=0)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from probpca.blocks import Block
 from probpca.blocks.block import dense_values, joined
 from probpca.errors import DataError
-from probpca.learning.missing.fit import SAMPLE_CELLS, SAMPLE_ROWS
+from probpca.learning.describe import draw_rows
+from probpca.learning.settings import SampleSize
 from probpca.sources.source import InMemory, held
-from probpca.statistics import Distinct
 
 if TYPE_CHECKING:
     import numpy as np
 
     from probpca.sources import Source
     from probpca.typing import Array
-
-
-LARGEST_TABLE = 2**28
-"""Cells of a sparse matrix, zeros counted, up to which it is spread out."""
 
 
 class AtHand(NamedTuple):
@@ -39,24 +34,23 @@ class AtHand(NamedTuple):
         return rule if self.whole else f"{rule}, in a sample of {self.block.total_weight:,.0f} rows"
 
 
-def at_hand(source: Source, rng: np.random.Generator) -> AtHand:
+def at_hand(source: Source, rng: np.random.Generator, size: SampleSize = SampleSize()) -> AtHand:
     """The rows of a source in one block; of rows that are not at hand, and can be read again, a sample."""
     if isinstance(source, InMemory):
         return AtHand(source, whole=True)
     if source.in_memory or not source.repeatable:
         return AtHand(InMemory(joined(held(source)), source.n_jobs), whole=True)
-    size = max(SAMPLE_CELLS // source.n_features, SAMPLE_ROWS)
-    drawn = source.fold(partial(Distinct.of, size, int(rng.integers(2**63))))
+    drawn = source.fold(draw_rows(source, rng, size))
     block = Block(drawn.rows, drawn.weight)
-    return AtHand(InMemory(block, source.n_jobs), whole=len(drawn.rows) < size)
+    return AtHand(InMemory(block, source.n_jobs), whole=len(drawn.rows) < size.of(source.n_features))
 
 
-def table_of(block: Block) -> Array:
-    """The cells as a dense table, missing ones NaN: (n, d)."""
-    if block.is_sparse and block.n_rows * block.n_features > LARGEST_TABLE:
+def table_of(block: Block, most_cells: int = 2**28) -> Array:
+    """The cells as a dense array, missing ones NaN: (n, d); sparse rows have up to ``most_cells``, zeros counted."""
+    if block.is_sparse and block.n_rows * block.n_features > most_cells:
         msg = (
             f"every cell of {block.n_rows:,} x {block.n_features:,} is looked at, those that are not stored too: "
-            f"at most {LARGEST_TABLE:,} can be.\nHint: pass some of the rows, or n_components='bic'."
+            f"at most {most_cells:,} can be.\nHint: pass some of the rows, or n_components='bic'."
         )
         raise DataError(msg)
     return dense_values(block)

@@ -10,26 +10,20 @@ import numpy as np
 from probpca.blocks import Block
 from probpca.errors import DataError
 from probpca.learning.complete.bias_correction import without_bias
-from probpca.learning.complete.closed_form import LARGEST_BY_BIC, from_spectrum
+from probpca.learning.complete.closed_form import choose_by_spectrum, exact_fit
 from probpca.learning.complete.dense import top_of_factor
 from probpca.learning.complete.spectrum import Spectrum, resolution_of_squares
-from probpca.learning.components import given_count, is_by_rows
-from probpca.learning.fit import fit_ppca, fit_standardized
+from probpca.learning.components import Components, Count, Rule, given_count
+from probpca.learning.fit import fit_ppca
 from probpca.learning.result import Status
+from probpca.learning.settings import Settings, StreamLimits
 from probpca.sources import open_source
 from probpca.statistics import Moments, Sketch
 
 if TYPE_CHECKING:
-    from probpca.learning.components import Components
-    from probpca.learning.result import FitResult, Settings
+    from probpca.learning.components import NComponents
+    from probpca.learning.result import FitResult
     from probpca.typing import Array
-
-LARGEST_SCATTER = 2000
-"""Features up to which a scatter matrix is kept; beyond, a sketch of it."""
-
-
-SPARE_ROWS = 2
-"""Rows that are needed beyond one for each component: for the mean, and for the noise."""
 
 
 class Stream(Protocol):
@@ -53,17 +47,17 @@ class Stream(Protocol):
         """The state after the rows of both."""
         ...
 
-    def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
+    def fit(self, n_components: NComponents, settings: Settings, rng: np.random.Generator) -> FitResult:
         """The model of the rows so far."""
         ...
 
 
-def needed_rows(n_components: Any) -> int:
+def needed_rows(n_components: Any, limits: StreamLimits = StreamLimits()) -> int:
     """Rows without which there is no model; a rule finds one component at least."""
-    return (given_count(n_components) or 1) + SPARE_ROWS
+    return (given_count(n_components) or 1) + limits.spare_rows
 
 
-def check_half_life(half_life: float | None, n_components: Any) -> None:
+def check_half_life(half_life: float | None, n_components: Any, limits: StreamLimits = StreamLimits()) -> None:
     r"""Raise ``DataError`` if too few rows ever count at a time.
 
     Weights that fall by a factor r from row to row are worth
@@ -71,14 +65,14 @@ def check_half_life(half_life: float | None, n_components: Any) -> None:
     """
     if half_life is None:
         return
-    needed = needed_rows(n_components)
+    needed = needed_rows(n_components, limits)
     shortest = np.log(2) / np.log((needed + 1) / (needed - 1))
     if half_life < shortest:
         worth = 1 / np.tanh(np.log(2) / (2 * half_life))
-        fewer = ", or fewer components" if needed > SPARE_ROWS + 1 else ""
+        fewer = ", or fewer components" if needed > limits.spare_rows + 1 else ""
         msg = (
             f"with half_life={half_life:g} the rows are never worth more than {worth:.3g} equal ones; "
-            f"{needed} are needed for {needed - SPARE_ROWS} component(s).\n"
+            f"{needed} are needed for {needed - limits.spare_rows} component(s).\n"
             f"Hint: half_life={np.ceil(1000 * shortest) / 1000:g} or longer{fewer}."
         )
         raise DataError(msg)
@@ -129,11 +123,11 @@ class Summed:
         rows = np.vstack([mean + spread, mean - spread]) if kept.any() else np.vstack([mean, mean])
         return Block(rows, np.full(len(rows), self.weight / len(rows)))
 
-    def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
+    def fit(self, n_components: NComponents, settings: Settings, rng: np.random.Generator) -> FitResult:
         """Fit these few rows, about zero, where they have all their digits."""
         block = self.rows(np.zeros_like(self.moments.mean))
-        fit = fit_standardized if self.standardize else fit_ppca
-        result = fit(open_source(block.values, weight=block.weight), n_components, settings, rng)
+        source = open_source(block.values, weight=block.weight)
+        result = fit_ppca(source, n_components, settings, rng, standardize=self.standardize)
         model = replace(result.model, mean=result.model.mean + self.moments.mean)
         return result._replace(weight=self.weight, model=model)
 
@@ -169,33 +163,36 @@ class Sketched:
         """Add the rows of another stream."""
         return Sketched(self.sketch.merge(other.sketch))
 
-    def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:  # noqa: ARG002
+    def fit(self, n_components: NComponents, settings: Settings, rng: np.random.Generator) -> FitResult:  # noqa: ARG002
         """The closed form for the eigenvalues that the sketch has."""
         sketch, n = self.sketch, self.weight
         values, axes = top_of_factor(sketch.factor)
         values = values / n
         resolution = resolution_of_squares(values)
         spectrum = Spectrum(n, sketch.count, sketch.mean, values, axes, sketch.dropped / n, resolution)
-        result = from_spectrum(spectrum, n_components)
+        wanted, most = Components.parse(n_components, spectrum.n_features), min(values.size, settings.search.complete)
+        result = exact_fit(choose_by_spectrum(spectrum, wanted, most, "the sketch has no more"))
         result = without_bias(result) if settings.bias_correction else result
         return result if sketch.lost == 0 else result._replace(status=Status.SKETCHED)
 
 
-def begin(d: int, n_components: Any, *, standardize: bool) -> Stream:
+def begin(d: int, n_components: Any, settings: Settings = Settings(), *, standardize: bool = False) -> Stream:
     """The state before the first row."""
-    if is_by_rows(n_components):
+    limits = settings.stream
+    wanted = Components.parse(n_components, d)
+    if isinstance(wanted, Rule) and wanted.by_rows:
         msg = (
-            f"n_components={n_components!r} looks at rows again and again; partial_fit keeps sums of them.\n"
+            f"n_components={wanted.asked} looks at rows again and again; partial_fit keeps sums of them.\n"
             "Hint: n_components='bic', or fit."
         )
         raise DataError(msg)
-    if d <= LARGEST_SCATTER:
+    if d <= limits.scatter:
         return Summed(Moments(0.0, np.zeros(d), np.zeros((d, d)), 0), standardize)
     if standardize:
-        msg = f"standardize=True takes batches of up to {LARGEST_SCATTER} columns; got {d}.\nHint: scale the batches."
+        msg = f"standardize=True takes batches of up to {limits.scatter} columns; got {d}.\nHint: scale the batches."
         raise DataError(msg)
-    if n_components in ("evidence", "gavish_donoho"):
-        msg = f"n_components={n_components!r} takes batches of up to {LARGEST_SCATTER} columns; got {d}.\nHint: 'bic'."
+    if isinstance(wanted, Rule) and wanted.complete_only:
+        msg = f"n_components={wanted.asked} takes batches of up to {limits.scatter} columns; got {d}.\nHint: 'bic'."
         raise DataError(msg)
-    q = given_count(n_components) or LARGEST_BY_BIC
-    return Sketched(Sketch(4 * q + 56, 0.0, np.zeros(d), np.empty((0, d)), 0.0, 0.0, 0))
+    q = wanted.q if isinstance(wanted, Count) else settings.search.complete
+    return Sketched(Sketch(limits.sketch_rows(q), 0.0, np.zeros(d), np.empty((0, d)), 0.0, 0.0, 0))

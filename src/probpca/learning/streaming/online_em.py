@@ -11,7 +11,8 @@ from probpca.blocks import Block, observe
 from probpca.blocks.block import dense_values
 from probpca.errors import DataError
 from probpca.learning.complete.spectrum import NOISE_FLOOR
-from probpca.learning.describe import NothingToLearnError
+from probpca.learning.components import Components
+from probpca.learning.describe import can_learn, describe
 from probpca.learning.em.e_step import expect
 from probpca.learning.em.m_step import latent_moments, maximise, theta_of, whitening_basis
 from probpca.learning.missing.fit import fit_missing
@@ -20,20 +21,16 @@ from probpca.learning.streaming.exact import fade
 from probpca.models import LinearGaussian
 from probpca.sources import open_source
 from probpca.sources.engines.local import merged
+from probpca.statistics import ColumnSummary
 
 if TYPE_CHECKING:
     from probpca.blocks import Observed
-    from probpca.learning.components import Components
-    from probpca.learning.result import Settings
+    from probpca.learning.components import NComponents
+    from probpca.learning.settings import OnlineSettings, Settings
+    from probpca.sources import Source
     from probpca.statistics import Regression
     from probpca.typing import Array
 
-FIRST_CELLS, FIRST_ROWS = 2**20, (200, 2000)
-"""How much is gathered, and fitted as a table, before the first step."""
-CHUNK_ROWS, CHUNKS = (256, 8192), 16
-"""Rows of one step: a share of those that have come, so that steps get rarer as they matter less."""
-UNIT, POWER = 100.0, 0.6
-"""A step that takes in ``UNIT`` rows, the t-th such, weighs t^-POWER."""
 TINY = 1e-300
 
 
@@ -62,7 +59,7 @@ class Gathered:
     """The first rows, as they came: too few for anything but a fit to all of them."""
 
     blocks: tuple[Block, ...]
-    n_components: Components
+    n_components: NComponents
     settings: Settings
     seed: int
     count: int  # rows that have come; those of a summary that came before stand for more
@@ -77,24 +74,28 @@ class Gathered:
         new, share = fade(Block(dense_values(block), block.weight), half_life)
         blocks = (*(replace(old, weight=share * old.weights) for old in self.blocks), new)
         gathered = replace(self, blocks=blocks, count=self.count + block.count)
-        enough = np.clip(FIRST_CELLS // block.n_features, *FIRST_ROWS)
+        enough = np.clip(self.settings.online.first_cells // block.n_features, *self.settings.online.first_rows)
         if sum(part.n_rows for part in blocks) < enough:
             return gathered
-        try:
-            result = gathered.fit(self.n_components, self.settings, np.random.default_rng(self.seed))
-        except NothingToLearnError:  # as yet
+        if not can_learn(gathered.table().fold(ColumnSummary.of)):  # as yet
             return gathered
-        return Online.after(result, blocks, half_life, gathered.count)
+        result = gathered.fit(self.n_components, self.settings, np.random.default_rng(self.seed))
+        state = Online.after(result, blocks, self.settings.online)
+        return replace(state, half_life=half_life, count=gathered.count)
 
     def merge(self, other: Gathered) -> Gathered:
         """Gather the rows of both."""
         return replace(self, blocks=self.blocks + other.blocks, count=self.count + other.count)
 
-    def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
+    def fit(self, n_components: NComponents, settings: Settings, rng: np.random.Generator) -> FitResult:
         """Fit the rows so far as a table."""
+        table = describe(self.table(), rng)
+        return fit_missing(table, Components.parse(n_components, table.source.n_features), settings, rng)
+
+    def table(self) -> Source:
+        """The rows so far in one table."""
         weight = np.concatenate([block.weights for block in self.blocks])
-        rows = np.vstack([block.values for block in self.blocks])
-        return fit_missing(open_source(rows, weight=weight), n_components, settings, rng)
+        return open_source(np.vstack([block.values for block in self.blocks]), weight=weight)
 
 
 @final
@@ -118,16 +119,18 @@ class Online:
     half_life: float | None
     seen: Array  # observed cells of each feature, as they count: (d,)
     count: int  # rows that have come
+    settings: OnlineSettings
 
     @classmethod
-    def after(cls, result: FitResult, blocks: tuple[Block, ...], half_life: float | None, count: int) -> Online:
+    def after(cls, result: FitResult, blocks: tuple[Block, ...], settings: OnlineSettings) -> Online:
         """Begin where the fit to the first rows ended."""
         model = result.model
         total = cast("Regression", merged(expect(model, observe(block, model.mean)) for block in blocks))
         floor = NOISE_FLOOR * float(model.covariance.trace()) / model.n_features
         rows, seen = total.weight, total.gram[-1]
         average = _Average(edge=rows).add(rows, _since_seen(seen, model), _packed(model))
-        return cls(model, total.scaled(1 / rows), rows, floor, average, result.rule, half_life, seen, count)
+        count = sum(block.count for block in blocks)
+        return cls(model, total.scaled(1 / rows), rows, floor, average, result.rule, None, seen, count, settings)
 
     @property
     def weight(self) -> float:
@@ -138,7 +141,7 @@ class Online:
         """A step for each chunk of rows."""
         state, start = replace(self, half_life=half_life, count=self.count + block.count), 0
         while start < block.n_rows:
-            size = int(np.clip(state.rows / CHUNKS, *CHUNK_ROWS))
+            size = int(np.clip(state.rows / self.settings.chunks, *self.settings.chunk_rows))
             size = size if half_life is None else max(min(size, int(half_life / 4)), 1)
             chunk = block.take(slice(start, min(start + size, block.n_rows)))
             state, start = state.step(observe(chunk, state.model.mean)), start + chunk.n_rows
@@ -178,15 +181,16 @@ class Online:
         """The weight of some new rows: that of many small steps, however they are cut."""
         if self.half_life is not None:
             return float(-np.expm1(-np.log(2) * weight / self.half_life))
-        t, power = self.rows / UNIT, 1 - POWER
-        return float(-np.expm1((t**power - (t + weight / UNIT) ** power) / power))
+        unit, power = self.settings.unit, 1 - self.settings.power
+        t = self.rows / unit
+        return float(-np.expm1((t**power - (t + weight / unit) ** power) / power))
 
     def merge(self, other: Online) -> Online:  # noqa: ARG002
         """There is no way: sums of different rows were made at different parameters."""
         msg = "streams with missing cells cannot be merged: their sums belong to different parameters."
         raise DataError(msg + "\nHint: read both with one estimator, or fit all rows together.")
 
-    def fit(self, n_components: Components, settings: Settings, rng: np.random.Generator) -> FitResult:  # noqa: ARG002
+    def fit(self, n_components: NComponents, settings: Settings, rng: np.random.Generator) -> FitResult:  # noqa: ARG002
         """The model so far; the log-likelihood is that of the last rows, taken for all."""
         model = self.model if self.half_life is not None else _unpacked(self.average.value, self.model)
         gram, seen = self.sums.gram, self.seen

@@ -12,11 +12,11 @@ from probpca.blocks import observe
 from probpca.errors import DataError
 from probpca.inference.projection import explained_variance
 from probpca.learning.complete.spectrum import NOISE_FLOOR
-from probpca.learning.describe import units
+from probpca.learning.describe import Units
 from probpca.learning.em.m_step import EM
-from probpca.learning.fit import fit_ppca, fit_standardized
+from probpca.learning.fit import fit_ppca
 from probpca.learning.loop import Monitor
-from probpca.learning.result import Settings
+from probpca.learning.settings import Settings
 from probpca.learning.uncertainty.asymptotic import bias_of_variances
 from probpca.learning.uncertainty.estimate import Estimate, ParameterUncertainty
 from probpca.learning.uncertainty.parameter_draws import Table, require_rows_in_memory, warm_fit
@@ -25,6 +25,7 @@ from probpca.models import LinearGaussian
 from probpca.sources import scaled
 from probpca.sources.engines.local import map_blocks, one_blas_thread
 from probpca.sources.source import InMemory
+from probpca.statistics import ColumnSummary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,10 +71,6 @@ def principal_angles(axes: Array, others: Array) -> Array:
     return np.degrees(np.arctan2(sines, cosines))
 
 
-NATS, STEPS = 0.01, 200
-"""How far a fit to resampled cells goes: a hundredth of a nat is a seventh of a standard error, at most."""
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
@@ -82,6 +79,8 @@ class Bootstrap:
     standardize: bool = False  # were columns scaled by their standard deviations?
     corrected: bool = False  # were variances freed of their bias?
     align: str = "signs"  # or "procrustes"; see ``aligned``
+    tol: float = 0.01  # nats that a fit to resampled cells may leave: at most a seventh of a standard error
+    max_iter: int = 200
 
     def __post_init__(self) -> None:
         """Refuse what cannot be done."""
@@ -91,7 +90,7 @@ class Bootstrap:
 def bootstrap_uncertainty(
     source: Source,
     model: LinearGaussian,
-    seeds: Sequence[int],
+    rngs: Sequence[np.random.Generator | int],
     how: Bootstrap | None = None,
     watch: Callable[[int, int], None] | None = None,
 ) -> ParameterUncertainty:
@@ -99,7 +98,7 @@ def bootstrap_uncertainty(
 
     Complete rows are fitted by the closed form; others by EM from the ``model`` that all rows led to. Each
     standardised resample is scaled by its own standard deviations, as the fit itself was by those of
-    all rows: they are estimates too. Each seed makes one draw, whatever the others and the threads are.
+    all rows: they are estimates too. Each generator, or seed, makes one draw, whatever the others and the threads are.
     How draws are made comparable is said in ``aligned``; variances are compared by their rank, and subspaces
     by the angles between them, which depend on no choice of axes, and if columns were standardised on no units.
 
@@ -115,10 +114,10 @@ def bootstrap_uncertainty(
     model = model.principal()
     draws = _Draws(model, how)
     with one_blas_thread():
-        for drawn in map_blocks(partial(_draw, table, model, how), list(seeds), source.n_jobs):
+        for drawn in map_blocks(partial(_draw, table, model, how), list(rngs), source.n_jobs):
             draws.add(drawn)
             if watch is not None:
-                watch(draws.count, len(seeds))
+                watch(draws.count, len(rngs))
     return draws.uncertainty(table)
 
 
@@ -215,15 +214,15 @@ def _noise(value: Array, logs: Array, n: float, *, corrected: bool) -> Estimate:
     return Estimate(value, error, n - 1, value - centre, positive=True)
 
 
-def _draw(table: Table, model: LinearGaussian, how: Bootstrap, seed: int) -> _Drawn:
+def _draw(table: Table, model: LinearGaussian, how: Bootstrap, rng: np.random.Generator | int) -> _Drawn:
     """Fit to resampled rows, and compare with the model of all rows."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(rng)
     rows = InMemory(table.resampled(model.n_components, rng))
     if not table.complete:
-        drawn, converged = _fit_observed(rows, model, standardize=how.standardize)
+        drawn, converged = _fit_observed(rows, model, how)
     else:
-        fit = fit_standardized if how.standardize else fit_ppca
-        result = fit(rows, model.n_components, Settings(bias_correction=how.corrected), rng)
+        settings = Settings(bias_correction=how.corrected)
+        result = fit_ppca(rows, model.n_components, settings, rng, standardize=how.standardize)
         drawn, converged = result.model, result.status.converged
     axes, (others, _) = model.principal_axes[0], drawn.principal_axes
     return _Drawn(
@@ -243,12 +242,12 @@ def _angles(model: LinearGaussian, drawn: LinearGaussian) -> Array:
     return principal_angles(orthonormal(model.loadings / unit), orthonormal(drawn.loadings / unit))
 
 
-def _fit_observed(rows: InMemory, model: LinearGaussian, *, standardize: bool) -> tuple[LinearGaussian, bool]:
+def _fit_observed(rows: InMemory, model: LinearGaussian, how: Bootstrap) -> tuple[LinearGaussian, bool]:
     """EM from the model of all rows, in the units of these."""
-    unit = units(rows)[0] if standardize else np.ones(())
+    unit = Units.of(rows.fold(ColumnSummary.of)).scale if how.standardize else np.ones(())
     start = model.rescale(1 / unit)
     start = LinearGaussian(start.mean, start.loadings, np.asarray(start.noise_variance.mean()))
-    source = scaled(rows, 1 / unit) if standardize else rows
+    source = scaled(rows, 1 / unit) if how.standardize else rows
     floor = NOISE_FLOOR * start.covariance.trace() / start.n_features
-    ended = warm_fit(source.keep(partial(observe, centre=start.mean)), start, EM(floor), Monitor(NATS, STEPS))
+    ended = warm_fit(source.keep(partial(observe, centre=start.mean)), start, EM(floor), Monitor(how.tol, how.max_iter))
     return ended.state.rescale(unit).principal(), ended.status.converged

@@ -17,7 +17,7 @@ from probpca.models import LinearGaussian
 from probpca.sources import scaled
 from probpca.sources.engines.local import map_blocks, one_blas_thread
 from probpca.sources.source import held
-from probpca.statistics import Columns
+from probpca.statistics import ColumnSummary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,20 +38,16 @@ if TYPE_CHECKING:
     from probpca.sources import Source
     from probpca.typing import Array
 
-NATS, STEPS = 0.05, 30
-"""How far a resampled fit goes: what is left is small beside what resampling moves."""
-LEAST_FREE = 0.1
-"""Share of the residual cells that counts as free however many parameters there are."""
 
-
-def noise_inflation(cells: float, rows: float, d: int, q: int) -> float:
+def noise_inflation(cells: float, rows: float, d: int, q: int, least_free: float = 0.1) -> float:
     """What the noise variance of maximum likelihood is to be multiplied with.
 
     Residuals of complete rows have (n - q - 1)(d - q) degrees of freedom, not n (d - q): a loading and
-    a mean were fitted to each feature. With missing cells their number stands for n d.
+    a mean were fitted to each feature. With missing cells their number stands for n d. However many parameters there
+    are, a share ``least_free`` of the residual cells counts as free.
     """
-    residual = max(cells - rows * q, LEAST_FREE * cells)
-    free = max(residual - (q + 1) * (d - q), LEAST_FREE * residual)
+    residual = max(cells - rows * q, least_free * cells)
+    free = max(residual - (q + 1) * (d - q), least_free * residual)
     return residual / free
 
 
@@ -63,12 +59,13 @@ def require_rows_in_memory(source: Source) -> None:
 
 
 def draw_parameters(
-    source: Source, model: LinearGaussian, inflation: float, seeds: Sequence[int]
+    source: Source, model: LinearGaussian, inflation: float, rngs: Sequence[np.random.Generator | int]
 ) -> list[LinearGaussian]:
     """Draw models that the rows could have led to as well: fits to resampled rows, begun at ``model``.
 
     The noise variance is held at its value corrected for degrees of freedom: fits to resampled rows
-    would make it smaller still, and intervals too narrow. Each seed makes one draw, whatever the others are.
+    would make it smaller still, and intervals too narrow. Each generator, or seed, makes one draw, whatever the
+    others are.
     """
     require_rows_in_memory(source)
     unit = np.sqrt(model.noise_variance)
@@ -77,19 +74,29 @@ def draw_parameters(
     start = LinearGaussian(start.mean, start.loadings, np.asarray(inflation))
     rows = cast("Kept", source.keep(partial(observe, centre=start.mean)))
     with one_blas_thread():
-        models = list(map_blocks(partial(_resampled_fit, rows.blocks, start), list(seeds), rows.n_jobs))
+        models = list(map_blocks(partial(_resampled_fit, rows.blocks, start), list(rngs), rows.n_jobs))
     return [drawn.rescale(unit) for drawn in models]
 
 
-def _resampled_fit(blocks: list[Observed], start: LinearGaussian, seed: int) -> LinearGaussian:
-    """Fit to rows drawn with replacement: frequencies as weights."""
+def _resampled_fit(
+    blocks: list[Observed],
+    start: LinearGaussian,
+    rng: np.random.Generator | int,
+    *,
+    tol: float = 0.05,
+    max_iter: int = 30,
+) -> LinearGaussian:
+    """Fit to rows drawn with replacement: frequencies as weights.
+
+    What ``tol`` and ``max_iter`` leave is small beside what resampling moves.
+    """
     weights = [_weight_of_rows(block) for block in blocks]
-    counts = frequencies(np.concatenate(weights), np.random.default_rng(seed))
+    counts = frequencies(np.concatenate(weights), np.random.default_rng(rng))
     cuts = np.cumsum([weight.size for weight in weights])[:-1]
     drawn = [block.reweighted(count) for block, count in zip(blocks, np.split(counts, cuts), strict=True)]
     noise = float(start.noise_variance)
     rows = Kept(drawn, start.n_features)
-    return warm_fit(rows, start, EM(noise, noise=noise), Monitor(NATS, STEPS)).state
+    return warm_fit(rows, start, EM(noise, noise=noise), Monitor(tol, max_iter)).state
 
 
 def _weight_of_rows(block: Observed) -> Array:
@@ -98,9 +105,6 @@ def _weight_of_rows(block: Observed) -> Array:
     for part in block.parts:
         weight[part.rows] = part.weight
     return weight
-
-
-TRIES = 100
 
 
 def frequencies(weight: Array, rng: np.random.Generator) -> Array:
@@ -133,8 +137,8 @@ class Table:
         n = float(weight.sum())
         if all(block.is_complete for block in blocks):
             return cls(blocks, weight, n, n * source.n_features, complete=True)
-        columns = source.fold(Columns.of)
-        return cls(blocks, weight, columns.rows, float(columns.observed.sum()), complete=False)
+        summary = source.fold(ColumnSummary.of)
+        return cls(blocks, weight, summary.total_weight, float(summary.observed.sum()), complete=False)
 
     def require_enough(self, q: int) -> None:
         """Raise ``DataError`` if resamples would have too few distinct rows for so many components."""
@@ -152,8 +156,8 @@ class Table:
         parts = [_some(block, count) for block, count in zip(self.blocks, np.split(counts, cuts), strict=True)]
         return joined(parts)
 
-    def _enough_frequencies(self, needed: int, rng: np.random.Generator) -> Array:
-        for _ in range(TRIES):
+    def _enough_frequencies(self, needed: int, rng: np.random.Generator, n_tries: int = 100) -> Array:
+        for _ in range(n_tries):
             counts = frequencies(self.weight, rng)
             if np.count_nonzero(counts) >= needed:
                 return counts

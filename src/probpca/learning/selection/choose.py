@@ -1,8 +1,8 @@
-"""Ask every criterion for the number of components of one table."""
+"""Choose the number of components of a table by one criterion or compare several."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, final
@@ -11,80 +11,75 @@ import numpy as np
 
 from probpca.errors import DataError, ShapeError
 from probpca.learning.bayesian.fit import fit_variational
-from probpca.learning.complete.closed_form import LARGEST_BY_BIC, leading_spectrum, most_pairs
-from probpca.learning.components import COMPLETE_ONLY, RULES, check_count, need_complete_rows
-from probpca.learning.describe import require_counted, require_observed, units
-from probpca.learning.missing.fit import Problem, repeatable
-from probpca.learning.missing.start import LARGEST_BY_BIC as LARGEST_BY_FITS, by_bic
+from probpca.learning.complete.closed_form import leading_spectrum, most_pairs
+from probpca.learning.components import RULES, Count, Rule, check_count
+from probpca.learning.describe import Units, describe, repeatable, require_counted
+from probpca.learning.missing.fit import Problem
+from probpca.learning.missing.start import by_bic
 from probpca.learning.progress import StageBar
-from probpca.learning.result import Settings
 from probpca.learning.selection.criteria import Curve, bic, evidence, gavish_donoho, n_above
 from probpca.learning.selection.cross_validation import cross_validate
 from probpca.learning.selection.parallel_analysis import parallel_analysis
 from probpca.learning.selection.result import Criterion, Selection
 from probpca.learning.selection.tables import at_hand
+from probpca.learning.settings import Settings
 from probpca.sources import open_source, scaled
-from probpca.statistics import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from probpca.learning.complete.spectrum import Spectrum
+    from probpca.learning.describe import Description
     from probpca.sources import Source
     from probpca.sources.source import InMemory
-
-
-SPECTRAL = ("evidence", "gavish_donoho")
-"""Criteria that want every eigenvalue."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows at hand, and what several criteria share."""
+    """Rows in memory, and what several criteria share."""
 
     source: InMemory
-    seed: int
+    described: Description
+    rng: dict[str, np.random.Generator]  # one for each criterion, whichever others are asked
     largest: int | None = None  # number of components to look at; None: as each criterion sees fit
-    all_values: bool = True  # will anybody want every eigenvalue?
+    all_values: bool = True  # whether a criterion wants every eigenvalue
     tell: Callable[[str], None] | None = None
+    settings: Settings = field(default_factory=Settings)
 
-    @cached_property
-    def complete(self) -> bool:
-        """Is every cell observed?"""
-        return self.source.block.is_complete
+    @classmethod
+    def of(cls, source: InMemory, rng: np.random.Generator, **options: Any) -> Table:
+        """Describe the rows; each criterion has a generator of its own."""
+        described = describe(source, rng)
+        require_counted(described.summary)
+        return cls(source, described, dict(zip(RULES, rng.spawn(len(RULES)), strict=True)), **options)
 
     @cached_property
     def spectrum(self) -> Spectrum:
         """The eigenvalues of complete rows."""
-        limit = self.source.n_features - 1 if self.all_values else max(LARGEST_BY_BIC, self.largest or 0)
-        return leading_spectrum(self.source, most_pairs(self.source, limit), Settings(), self.rng("bic"))
-
-    def rng(self, name: str) -> np.random.Generator:
-        """A generator for one criterion, whoever else is asked."""
-        return np.random.default_rng([self.seed, list(RULES).index(name)])
+        limit = self.source.n_features - 1 if self.all_values else max(self.settings.search.complete, self.largest or 0)
+        return leading_spectrum(self.described, most_pairs(self.source, limit), self.settings, self.rng["bic"])
 
     def most(self, limit: int) -> int:
-        """Numbers of components to try, at least one."""
+        """Largest number of components to try, at least one."""
         d, rows = self.source.n_features, self.source.block.total_weight
         return int(max(min(d - 1, rows - 2, limit if self.largest is None else self.largest), 1))
 
 
 def judge(table: Table, name: str) -> Criterion:
-    """Ask one criterion; DataError where it does not apply."""
-    if name in COMPLETE_ONLY and not table.complete:
-        raise need_complete_rows(name)
+    """Apply one criterion; DataError where it does not apply."""
+    Rule(name).require_complete(complete=table.described.complete)
     if table.tell is not None:
         table.tell(RULES[name])
     return JUDGES[name](table)
 
 
 def _by_bic(table: Table) -> Criterion:
-    if table.complete:
-        curve = bic(table.spectrum, min(table.most(LARGEST_BY_BIC), table.spectrum.values.size))
+    if table.described.complete:
+        curve = bic(table.spectrum, min(table.most(table.settings.search.complete), table.spectrum.values.size))
         return Criterion("bic", curve.best, *curve)
-    problem = Problem.of(table.source, table.source.fold(Columns.of), Settings(), table.rng("bic"))
-    found: Any = by_bic(problem, table.most(LARGEST_BY_FITS)).curve
+    problem = Problem.of(table.described, table.settings, table.rng["bic"])
+    found: Any = by_bic(problem, table.most(table.settings.search.missing)).curve
     return Criterion("bic", found.best, *found)
 
 
@@ -96,8 +91,10 @@ def _by_evidence(table: Table) -> Criterion:
 
 
 def _by_cv(table: Table) -> Criterion:
-    rng, jobs = table.rng("cv"), table.source.n_jobs
-    scores = cross_validate(table.source.block, table.most(LARGEST_BY_FITS), rng, n_jobs=jobs, tell=table.tell)
+    rng, jobs = table.rng["cv"], table.source.n_jobs
+    scores = cross_validate(
+        table.source.block, table.most(table.settings.search.missing), rng, n_jobs=jobs, tell=table.tell
+    )
     counts, best = np.arange(1, len(scores.rows) + 1), int(scores.mean.argmax()) + 1
     note = "" if best == scores.choice else f"{best} predicts best, but not clearly better"
     return Criterion("cv", scores.choice, counts, scores.mean, scores.shortfall()[1], note)
@@ -105,7 +102,9 @@ def _by_cv(table: Table) -> Criterion:
 
 def _by_parallel(table: Table) -> Criterion:
     jobs = table.source.n_jobs
-    curve = parallel_analysis(table.source.block, table.most(LARGEST_BY_BIC), table.rng("parallel"), n_jobs=jobs)
+    curve = parallel_analysis(
+        table.source.block, table.most(table.settings.search.complete), table.rng["parallel"], n_jobs=jobs
+    )
     note = "" if curve.score[0] > 1 else "no eigenvalue exceeds what shuffled columns give; one is the least there is"
     return Criterion("parallel", n_above(curve), *curve, note=note)
 
@@ -117,8 +116,8 @@ def _by_threshold(table: Table) -> Criterion:
 
 
 def _by_relevance(table: Table) -> Criterion:
-    largest = table.most(LARGEST_BY_FITS)
-    result = fit_variational(table.source, largest, Settings(), table.rng("ard"))
+    largest = table.most(table.settings.search.missing)
+    result = fit_variational(table.source, largest, table.settings, table.rng["ard"])
     return Criterion("ard", result.model.n_components, note=result.rule)
 
 
@@ -147,10 +146,9 @@ def select(
     """Ask several criteria, or with None all of them; of those the ones that do not apply say why."""
     check_count(1, source.n_features)
     rows = at_hand(source, rng)
-    _require_usable(rows.source)
     asked = list(RULES) if names is None else list(dict.fromkeys(names))
-    spectral = any(name in SPECTRAL for name in asked)
-    table = Table(rows.source, int(rng.integers(2**63)), largest, spectral, tell)
+    spectral = any(name in ("evidence", "gavish_donoho") for name in asked)
+    table = Table.of(rows.source, rng, largest=largest, all_values=spectral, tell=tell)
     criteria = []
     for name in asked:
         try:
@@ -163,21 +161,15 @@ def select(
     return Selection(tuple(criteria), rows.block.total_weight, source.n_features, note)
 
 
-def _require_usable(source: InMemory) -> None:
-    columns = source.fold(Columns.of)
-    require_observed(source, columns)
-    require_counted(columns)
-
-
-def choose_by_rows(source: Source, name: str, rng: np.random.Generator) -> tuple[Source, int, str]:
-    """The number of components by one criterion that looks at rows, the rule in words, and the rows to go on with.
+def choose_by_rows(source: Source, wanted: Rule, settings: Settings, rng: np.random.Generator) -> tuple[Source, Count]:
+    """The number of components by one criterion that looks at rows, and the rows to go on with.
 
     Rows that can be read only once are in memory afterwards.
     """
-    rows = at_hand(source, rng)
-    _require_usable(rows.source)
-    found: Any = judge(Table(rows.source, int(rng.integers(2**63))), name).choice
-    return rows.source if not source.repeatable else source, int(found), rows.told(RULES[name])
+    rows = at_hand(source, rng, settings.sample)
+    table = Table.of(rows.source, rng, settings=Settings(search=settings.search))
+    found: Any = judge(table, wanted.name).choice
+    return rows.source if not source.repeatable else source, Count(int(found), rows.told(wanted.words))
 
 
 def open_rows(X: Any, sample_weight: Any, missing: str, n_jobs: int | None) -> Source:
@@ -196,7 +188,7 @@ def ask(
     _check_largest(largest)
     if standardize:
         source = repeatable(source)
-        source = scaled(source, 1 / units(source)[0])
+        source = scaled(source, 1 / Units.of(describe(source, rng).summary).scale)
     with StageBar(enabled=bool(verbose)) as bar:
         return select(source, names, rng, largest=largest, tell=bar)
 

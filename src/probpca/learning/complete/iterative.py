@@ -1,0 +1,134 @@
+"""Iterative solvers of complete rows: EM, its parameter expansion, the zero-noise limit, gradient ascent."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from probpca.learning.complete.bias_correction import without_bias
+from probpca.learning.complete.closed_form import choose_components
+from probpca.learning.complete.krylov import covariance_product, outside_energy
+from probpca.learning.complete.spectrum import (
+    NOISE_FLOOR,
+    Spectrum,
+    log_likelihood_of,
+    model_of,
+    noise_of,
+    resolution_of_rows,
+)
+from probpca.learning.components import Count
+from probpca.learning.describe import Description, warn_of_no_checkpoint
+from probpca.learning.em.e_step import expect, expect_zero_noise
+from probpca.learning.em.gradient import ascend
+from probpca.learning.em.incremental import Incremental
+from probpca.learning.em.m_step import EM, ZeroNoiseEM
+from probpca.learning.loop import Monitor, iterate
+from probpca.learning.result import FitResult, Status
+from probpca.learning.settings import ZERO_NOISE
+from probpca.linalg.rotations import orthonormal
+from probpca.models import LinearGaussian
+from probpca.sources import open_source
+from probpca.statistics import ColumnSummary, Root
+
+if TYPE_CHECKING:
+    from probpca.learning.components import Components
+    from probpca.learning.describe import Sums
+    from probpca.learning.loop import Iterated
+    from probpca.learning.settings import Settings
+    from probpca.sources import Source
+    from probpca.typing import Array
+
+
+def condense(settings: Settings, source: Source) -> Sums:
+    """First pass of an iterative solver: a root of the scatter where rows are many, else a summary of columns."""
+    many = is_worth_condensing(source) and not settings.solver.startswith("incremental")
+    return source.fold(Root.of) if many else source.fold(ColumnSummary.of)
+
+
+def is_worth_condensing(source: Source, most_features: int = 2000) -> bool:
+    """Whether rows are so many that a square root of their scatter is the smaller table."""
+    many = source.n_rows is None or source.n_rows > 2 * source.n_features
+    return many and source.n_features <= most_features
+
+
+def condensed(table: Description) -> Description:
+    """Few rows with the same mean and scatter: to any solver of complete rows they are worth as much as all."""
+    if not isinstance(table.sums, Root):
+        return table
+    rows, weight = table.sums.as_rows()
+    source = open_source(rows, weight=weight, n_jobs=table.source.n_jobs)
+    return Description(source, source.fold(ColumnSummary.of), complete=True)
+
+
+def fit_iteratively(table: Description, wanted: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
+    """Fit PPCA to complete rows by the iterative solver that the settings name."""
+    if settings.checkpoint is not None:
+        warn_of_no_checkpoint("where no cell is missing")
+    table = condensed(table)
+    rows, summary = table.source, table.summary
+    q, rule = _count(table, wanted, settings, rng)
+    floor = NOISE_FLOOR * summary.total_variance / rows.n_features
+    ended = _run(rows, _start(rows, summary, q, rng), floor, settings)
+    model, value, status = ended.state.principal(), ended.trace[-1], ended.status
+    if settings.solver in ZERO_NOISE:
+        spectrum = rayleigh_ritz(rows, summary, model.loadings)
+        model, value = model_of(spectrum, q), log_likelihood_of(spectrum, q)
+    if float(model.noise_variance) <= 2 * floor:
+        status = Status.NOISE_COLLAPSED
+    result = FitResult(model, status, value, ended.trace, len(ended.trace) - 1, summary.total_weight, rule)
+    return without_bias(result) if settings.bias_correction else result
+
+
+def _count(table: Description, wanted: Components, settings: Settings, rng: np.random.Generator) -> tuple[int, str]:
+    """The number of components and how it was chosen: by the spectrum, unless it was given."""
+    if isinstance(wanted, Count):
+        return wanted.q, wanted.rule
+    chosen = choose_components(table, wanted, settings, rng)
+    return chosen.n_components, chosen.rule
+
+
+def _run(rows: Source, start: LinearGaussian, floor: float, settings: Settings) -> Iterated[LinearGaussian]:
+    monitor = Monitor(settings.tol, settings.max_iter, settings.watch, steady=settings.solver != "gradient")
+    match settings.solver:
+        case "em":
+            return iterate(partial(EM(floor, expand=False).step, source=rows), start, monitor)
+        case "px_em":
+            return iterate(partial(EM(floor).step, source=rows), start, monitor)
+        case "em_zero_noise":
+            return iterate(partial(ZeroNoiseEM(floor).step, source=rows), start, monitor)
+        case "incremental":
+            return Incremental(expect, floor).run(rows, start, monitor)
+        case "incremental_zero_noise":
+            return Incremental(expect_zero_noise, floor, noise_free=True).run(rows, start, monitor)
+        case _:
+            return ascend(rows, start, floor, monitor)
+
+
+def _start(
+    rows: Source, summary: ColumnSummary, q: int, rng: np.random.Generator, n_products: int = 3
+) -> LinearGaussian:
+    """A few power steps from random directions, and the noise that they leave.
+
+    From a start with too much noise, weak components first shrink to nothing, and stay there for as
+    long as the gains of coming back are too small to be noticed.
+    """
+    span = rng.standard_normal((rows.n_features, q))
+    for _ in range(n_products):
+        span = covariance_product(rows, summary.mean, orthonormal(span), summary.total_weight)
+    spectrum = rayleigh_ritz(rows, summary, span)
+    loadings = spectrum.axes * np.sqrt(spectrum.values)
+    return LinearGaussian(summary.mean, loadings, np.asarray(noise_of(spectrum, q).variance))
+
+
+def rayleigh_ritz(rows: Source, summary: ColumnSummary, span: Array) -> Spectrum:
+    """The best model within a given span: its principal axes, their variances, the rest as noise."""
+    basis, weight = orthonormal(span), summary.total_weight
+    image = covariance_product(rows, summary.mean, basis, weight)
+    values, rotation = np.linalg.eigh(basis.T @ image)
+    axes = basis @ rotation[:, ::-1]
+    tail = outside_energy(rows, summary.mean, axes, weight)
+    values = np.maximum(values[::-1], 0.0)
+    resolution = resolution_of_rows(float(values.sum()) + tail, summary.mean)
+    return Spectrum(weight, summary.count, summary.mean, values, axes, tail, resolution)
