@@ -77,25 +77,21 @@ class LatentDisplay:
             raise ShapeError(msg)
 
     @classmethod
-    def from_estimator(  # noqa: PLR0913
+    def from_estimator(
         cls,
         estimator: Any,
         X: Any,
         *,
         components: Any = None,
         labels: Any = None,
-        level: float = 0.95,
-        ellipses: Any = "auto",
-        most_ellipses: int = 100,
-        annotate: Any = (),
         names: Any = None,
         ax: Any = None,
+        **options: Any,
     ) -> LatentDisplay:
         """Draw rows by one or two of their latent variables, ``components``, counted from 0.
 
-        ``labels`` colour rows: classes, or numbers on a scale. ``ellipses`` are drawn for rows with missing cells
-        ("auto": the ``most_ellipses`` least certain), for "all" or "none", or for rows given by position or name.
-        ``annotate`` names rows, given by position or name.
+        ``labels`` colour rows: classes, or numbers on a scale. ``names`` are those of the rows. ``options`` are those
+        of ``plot``.
         """
         require_fitted(cls, estimator, "posterior")
         belief = estimator.posterior(X)
@@ -113,7 +109,7 @@ class LatentDisplay:
             names=row_names(X, names, len(belief.mean)),
             axis_labels=tuple(component_title(estimator, j) for j in pair),
         )
-        return made.plot(ax, level=level, ellipses=ellipses, most_ellipses=most_ellipses, annotate=annotate)
+        return made.plot(ax, **options)
 
     def plot(
         self,
@@ -124,7 +120,11 @@ class LatentDisplay:
         most_ellipses: int = 100,
         annotate: Any = (),
     ) -> LatentDisplay:
-        """Draw in a new figure or in ``ax``, regions at this ``level``; options are as in ``from_estimator``."""
+        """Draw in a new figure or in ``ax``, with regions at this ``level``.
+
+        ``ellipses`` are drawn for rows with missing cells ("auto": the ``most_ellipses`` least certain), for "all" or
+        "none", or for rows given by position or name. ``annotate`` names rows, given by position or name.
+        """
         level = require_level(level)
         named = by_name("annotate", annotate, self.names) if np.size(annotate) else []
         shown = self._with_ellipses(ellipses, most_ellipses)

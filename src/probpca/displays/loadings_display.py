@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.displays.axes import THEME, bold_title, clipped, draw_endless, name_lines, pyplot
+from probpca.displays.axes import THEME, bold_title, clipped, draw_endless, name_lines, panels, pyplot
 from probpca.displays.inputs import require_fitted
 from probpca.errors import ShapeError
 from probpca.learning.uncertainty.estimate import largest_first
@@ -66,35 +66,16 @@ class LoadingsDisplay:
         self.panels, self.caption = panels, caption
 
     @classmethod
-    def from_estimator(  # noqa: PLR0913
-        cls,
-        estimator: Any,
-        X: Any = None,
-        *,
-        n_draws: int = 200,
-        random_state: Any = None,
-        component: Any = None,
-        feature_names: Any = None,
-        level: float = 0.95,
-        most: int = 25,
-        in_order: bool = False,
-        ax: Any = None,
+    def from_estimator(
+        cls, estimator: Any, X: Any = None, *, n_draws: int = 200, random_state: Any = None, **options: Any
     ) -> LoadingsDisplay:
-        """Compute the ``uncertainty`` of a fit and draw it as ``from_uncertainty`` does.
+        """Compute the ``uncertainty`` of a fit and draw it; ``options`` are those of ``from_uncertainty``.
 
         ``X`` are the rows of the fit, which are resampled ``n_draws`` times; they are not needed where
         ``uncertainty`` uses large-sample formulas.
         """
         require_fitted(cls, estimator, "uncertainty")
-        return cls.from_uncertainty(
-            estimator.uncertainty(X, n_draws=n_draws, random_state=random_state),
-            component=component,
-            feature_names=feature_names,
-            level=level,
-            most=most,
-            in_order=in_order,
-            ax=ax,
-        )
+        return cls.from_uncertainty(estimator.uncertainty(X, n_draws=n_draws, random_state=random_state), **options)
 
     @classmethod
     def from_uncertainty(  # noqa: PLR0913
@@ -116,10 +97,8 @@ class LoadingsDisplay:
         chosen = uncertainty.chosen(component)
         shown = [largest_first(uncertainty.loadings.value[:, j], most) for j in chosen]
         shown = [np.sort(features) for features in shown] if in_order else shown
-        panels = tuple(
-            loadings_of(uncertainty, names, j, features, level) for j, features in zip(chosen, shown, strict=True)
-        )
-        return cls(panels, f"loading, and its {100 * level:.4g} % interval").plot(ax)
+        drawn = tuple(loadings_of(uncertainty, names, j, one, level) for j, one in zip(chosen, shown, strict=True))
+        return cls(drawn, f"loading, and its {100 * level:.4g} % interval").plot(ax)
 
     def plot(self, ax: Any = None) -> LoadingsDisplay:
         """Draw in a new figure, or in the given axes, one for each component."""
@@ -143,26 +122,20 @@ def loadings_of(
     return Loadings(title, names_shown, values[shown], low[shown], high[shown], values.size - shown.size)
 
 
-def _axes(panels: tuple[Loadings, ...], ax: Any, across: int = 3) -> tuple[Any, Any]:
+def _axes(shown: tuple[Loadings, ...], ax: Any, across: int = 3) -> tuple[Any, Any]:
     """The given axes, or a new figure with at most ``across`` panels side by side."""
-    count = len(panels)
-    if ax is not None:
-        given = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
-        if given.size != count:
-            msg = f"ax must be one Axes for each of {count} components; got {given.size}."
-            raise ShapeError(msg)
-        return given[0].figure, given
-    columns = min(count, across)
-    rows = -(-count // columns)
-    longest = max(len(panel.names) for panel in panels)
-    labels = 0.075 * max(len(clipped(name)) for panel in panels for name in panel.names)
-    size = ((3.2 + labels) * columns, (0.23 * longest + 1.35) * rows)  # inches
-    figure, grid = pyplot().subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
-    axes = grid.ravel()
-    for spare in axes[count:]:
-        spare.set_axis_off()
-    return figure, axes[:count]
+    count = len(shown)
+    if ax is not None and np.size(ax) != count:
+        msg = f"ax must be one Axes for each of {count} components; got {np.size(ax)}."
+        raise ShapeError(msg)
+    across = min(count, across)
+    longest = max(len(panel.names) for panel in shown)
+    labels = 0.075 * max(len(clipped(name)) for panel in shown for name in panel.names)
+    size = ((3.2 + labels) * across, (0.23 * longest + 1.35) * -(-count // across))  # inches
+    figure, axes = panels(ax, count, across, size)
+    if ax is None:
+        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
+    return figure, axes
 
 
 def _draw(panel: Loadings, ax: Any, caption: str) -> None:
