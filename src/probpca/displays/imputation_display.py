@@ -34,7 +34,7 @@ class ImputationLayout:
 
 
 class ImputedRow(NamedTuple):
-    """What one panel shows, in the units of the data."""
+    """The content of one panel, in the units of the data."""
 
     name: str
     observed: Array  # NaN where missing: (d,)
@@ -53,7 +53,7 @@ class ImputationDisplay:
     Attributes
     ----------
     rows : tuple of ImputedRow
-        What is drawn, one panel for each.
+        Observed and imputed cells of each panel.
     scale, centre : ndarray (n_features,)
         Panels show (value - centre) / scale.
     shown_ : ndarray

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RasterLimits:
-    """What a raster of missing cells can show."""
+    """Limits of what a raster of missing cells can show."""
 
     most_rows: int = 400  # longer tables are averaged over rows
     most_columns: int = 400  # wider tables are averaged over columns

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReportSettings:
-    """What a report calls unusual, and how much it shows."""
+    """Settings of a report: from which p-value a row is unusual, and how much the page shows."""
 
     p: float = 0.01  # rows with a smaller p-value are called unusual
     most_unusual: int = 15  # rows in the table of unusual ones
