@@ -30,7 +30,7 @@ ALLOWED = {
     "estimators": LEARNING,
     "spark": {"estimators"},
     "__main__": {"cli"},
-    "displays": LEARNING,
+    "displays": LEARNING | {"estimators"},
     "pages": LEARNING | {"displays"},
     "cli": LEARNING | {"datasets", "estimators", "displays", "pages"},
 }

@@ -88,7 +88,7 @@ def test_a_random_state_means_what_it_means_elsewhere(x, state):
 
 
 def test_what_is_no_random_state_is_refused(x):
-    with pytest.raises(DataError, match=r"random_state must be a whole number, .*; got 'dice'"):
+    with pytest.raises(DataError, match=r"random_state must be an int, .*; got 'dice'"):
         SelectionDisplay.from_data(x, "bic", random_state="dice")
 
 

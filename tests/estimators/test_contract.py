@@ -1,6 +1,8 @@
 """PPCA is a scikit-learn estimator like any other."""
 
+import ast
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,8 +16,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import probpca
 from oracles import closed_form_oracle, dense_log_likelihood, spiked_rows
-from probpca import PPCA
+from probpca import PPCA, BayesianPCA, DataError, LinearDynamicalSystem, PPCAImputer
+from probpca.estimators.base import generator
 
 NAMES = ["height", "width", "depth", "mass", "age", "price"]
 
@@ -141,3 +145,54 @@ def test_a_bar_is_shown_on_demand_only(x, capsys):
     assert loud.out == ""
     assert "ll " in loud.err
     assert "to gain" in loud.err
+
+
+ESTIMATORS = [PPCA, BayesianPCA, LinearDynamicalSystem, PPCAImputer]
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_an_estimator_is_made_of_few_classes_without_hidden_attributes(kind):
+    ours = [one for one in kind.__mro__ if one.__module__.startswith("probpca.")]
+    assert len(ours) <= 3
+    assert not any("__getattr__" in vars(one) or "__getattribute__" in vars(one) for one in ours)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_a_fit_leaves_one_private_state_and_what_scikit_learn_notes(x, kind):
+    fitted = kind(2).fit(pd.DataFrame(x, columns=NAMES))
+    assert set(vars(fitted)) - set(kind(2).get_params()) == {"_fitted", "n_features_in_", "feature_names_in_"}
+
+
+@pytest.mark.parametrize("seed", [0, 7, np.int64(7)])
+def test_whole_numbers_lead_to_the_same_random_numbers_as_ever(seed):
+    drawn = np.random.default_rng(np.random.RandomState(int(seed)).randint(2**31 - 1)).random(3)
+    assert_array_equal(generator(seed).random(3), drawn)
+
+
+@pytest.mark.parametrize("wrong", ["today", 1.5, -1, [1, "a"]])
+def test_an_invalid_random_state_raises_a_clear_error(x, wrong):
+    with pytest.raises(DataError, match="random_state"):
+        PPCA(2).fit(x).sample(2, random_state=wrong)
+    with pytest.raises(DataError, match="random_state"):
+        PPCA(2, random_state=wrong).fit(x)
+
+
+def test_the_private_name_of_scikit_learn_that_is_imported_does_what_is_needed():
+    """Has been tried with scikit-learn 1.7, the oldest that is supported, and 1.9, the newest."""
+    from sklearn.utils._set_output import _get_output_config  # noqa: PLC0415
+
+    system = LinearDynamicalSystem(1)
+    assert _get_output_config("transform", system)["dense"] == "default"
+    assert _get_output_config("transform", system.set_output(transform="pandas"))["dense"] == "pandas"
+    with sklearn.config_context(transform_output="polars"):
+        assert _get_output_config("transform", LinearDynamicalSystem(1))["dense"] == "polars"
+
+
+def test_no_other_private_module_of_scikit_learn_is_imported():
+    found = set()
+    for path in Path(probpca.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            module = node.module if isinstance(node, ast.ImportFrom) else None
+            if module and module.startswith("sklearn") and "._" in module:
+                found.update((module, alias.name) for alias in node.names)
+    assert found == {("sklearn.utils._set_output", "_get_output_config")}

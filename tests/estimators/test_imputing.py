@@ -15,8 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from oracles import assert_within_errors, dense_condition, dense_covariance, spiked_rows
-from probpca import PPCA, DataError, ShapeError, SourceError
-from probpca.inference import pool
+from probpca import PPCA, BayesianPCA, DataError, ShapeError, SourceError
+from probpca.inference import imputation, pool
 from probpca.inference.imputation import impute_with_doubt
 from probpca.models import Gaussian
 from probpca.sources import open_source
@@ -245,7 +245,7 @@ def test_what_was_asked_before_does_not_matter_to_draws(x):
 def test_draws_of_parameters_made_at_the_fit_are_used(x, monkeypatch):
     ppca = PPCA(2, n_parameter_draws=4, random_state=0).fit(x)
     assert len(ppca.parameter_draws_) == 4
-    monkeypatch.setattr("probpca.estimators.imputing.draw_parameters", lambda *_: pytest.fail("drawn again"))
+    monkeypatch.setattr("probpca.estimators.ppca.draw_parameters", lambda *_: pytest.fail("drawn again"))
     assert ppca.impute_draws(x, 4).shape == (4, 40, 6)
     assert ppca.impute_draws(x, 1).shape == (1, 40, 6)
 
@@ -423,3 +423,38 @@ def test_draws_from_rows_that_are_not_at_hand_are_refused_before_the_fit(rng, op
     with pytest.raises(SourceError, match="rows held in memory"):
         ppca.fit(batches)
     assert not hasattr(ppca, "model_")
+
+
+class CountedBatches:
+    """Batches that count how often they are read."""
+
+    def __init__(self, batches):
+        self.batches, self.reads = batches, 0
+
+    def __iter__(self):
+        self.reads += 1
+        return iter(self.batches)
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_posterior_reads_its_rows_as_often_as_their_means(x, complete):
+    rows = [np.nan_to_num(x[:20]), np.nan_to_num(x[20:]) if complete else x[20:]]
+    ppca, once, asked = PPCA(2, random_state=0).fit(x), CountedBatches(rows), CountedBatches(rows)
+    mean, found = ppca.transform(once), ppca.posterior(asked)
+    assert asked.reads == once.reads
+    assert_array_equal(found.mean, mean)
+    assert_allclose(found.covariance, ppca.posterior(np.vstack(rows)).covariance, rtol=1e-12, atol=1e-15)
+    assert (found.covariance.strides[0] == 0) == complete
+
+
+@pytest.mark.parametrize("kind", [PPCA, BayesianPCA])
+def test_the_uncertainty_of_parameters_is_computed_once_a_fit(x, kind, monkeypatch):
+    fitted, inverted = kind(2, random_state=0).fit(x), []
+    original = imputation.inverse
+    monkeypatch.setattr(imputation, "inverse", lambda packed: inverted.append(1) or original(packed))
+    fitted.impute_interval(x)
+    fitted.impute(x, return_std=True)
+    assert len(inverted) <= 1
+    found = fitted._imputed(x)
+    assert_array_equal(found.values, fitted.impute(x))
+    assert_array_equal(found.interval(0.5)[0], fitted.impute_interval(x, 0.5)[0])

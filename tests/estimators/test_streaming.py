@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.decomposition import PCA, IncrementalPCA
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from oracles import closed_form_oracle, dense_covariance, dense_log_likelihood, spiked_rows, spiked_rows_with_holes
 from probpca import PPCA, DataError
@@ -221,7 +222,7 @@ def test_what_no_estimator_has_is_still_said_to_be_missing(x):
 
 
 def test_an_unfitted_estimator_speaks_of_no_rows():
-    with pytest.raises(AttributeError, match="no attribute 'noise_variance_'"):
+    with pytest.raises(AttributeError, match=r"PPCA instance is not fitted yet\. Call 'fit'"):
         PPCA(2).noise_variance_  # noqa: B018
 
 
@@ -273,15 +274,15 @@ def test_many_are_merged_in_any_order(x, rng):
 def test_what_cannot_be_merged_is_refused_with_the_reason(x, rng):
     stream = PPCA(Q).partial_fit(x)
     refused = [
-        (PPCA(Q), "learned by partial_fit"),
-        (PPCA(Q).fit(x), "fit keeps no sums(?s:.*)Hint"),
+        (PPCA(Q), "trained with partial_fit"),
+        (PPCA(Q).fit(x), "does not keep the sums(?s:.*)Hint"),
         (PPCA(Q).partial_fit(x[:, :5]), "same columns; got 8 and 5"),
         (PPCA(Q).partial_fit(spiked_rows_with_holes(rng, 50, D, Q)), "missing cells"),
     ]
     for other, why in refused:
         with pytest.raises(DataError, match=why):
             stream.merge(other)
-    with pytest.raises(DataError, match="fit keeps no sums"):
+    with pytest.raises(DataError, match="does not keep the sums"):
         PPCA(Q).fit(x).merge(stream)
     assert_same_model(stream, PPCA(Q).fit(x))
 
@@ -347,7 +348,7 @@ def test_fit_forgets_the_stream(x, rng):
     ppca = PPCA(Q).partial_fit(spiked_rows(rng, 50, 5, 2)).fit(x)
     assert_same_model(ppca, PPCA(Q).fit(x), 1e-14)
     assert not hasattr(ppca, "stream_")
-    with pytest.raises(DataError, match="fit keeps no sums"):
+    with pytest.raises(DataError, match="does not keep the sums"):
         ppca.merge(PPCA(Q).partial_fit(x))
 
 
@@ -483,7 +484,7 @@ def test_weights_age_rows_as_repeated_rows_would(x):
 @pytest.fixture
 def few_columns_are_many(monkeypatch):
     few = partial(begin, settings=Settings(stream=StreamLimits(scatter=40)))
-    monkeypatch.setattr("probpca.estimators.streaming.begin", few)
+    monkeypatch.setattr("probpca.estimators.ppca.begin", few)
 
 
 @pytest.mark.parametrize("batch", [1, 16, 60])
@@ -548,3 +549,99 @@ def test_many_columns_are_neither_standardized_nor_incomplete(rng):
 def test_the_number_of_components_of_many_columns_is_chosen(rng, few_columns_are_many, asked, found):  # noqa: ARG001
     x = spiked_rows(rng, 400, 60, 3, noise=0.005, largest=3.0)
     assert read(PPCA(asked), np.array_split(x, 6)).n_components_ == found
+
+
+# The model is computed at the first question
+
+
+@pytest.fixture
+def solves(monkeypatch):
+    """Counts how often the sums of a stream are fitted."""
+    calls, original = [], Summed.fit
+
+    def fit(self, *args):
+        calls.append(self)
+        return original(self, *args)
+
+    monkeypatch.setattr(Summed, "fit", fit)
+    return calls
+
+
+REASONS = {
+    "too few rows": (lambda x: x[:3], "4 rows are needed before there is a model; 3 have come so far"),
+    "constant rows": (lambda x: np.ones((10, x.shape[1])), "no variation"),
+}
+
+
+@pytest.mark.parametrize(("rows", "reason"), REASONS.values(), ids=REASONS)
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda p, x: p.transform(x),
+        lambda p, x: p.posterior(x),
+        lambda p, x: p.score(x),
+        lambda p, x: p.impute_interval(x),
+        lambda p, _: p.sample(3),
+        lambda p, _: p.summary(),
+        lambda p, _: p.get_covariance(),
+        lambda p, _: p.get_feature_names_out(),
+        lambda p, _: p.n_components_,
+        lambda p, _: p.to_file("nowhere.npz"),
+    ],
+)
+def test_every_question_to_a_stream_without_a_model_gives_the_reason(x, rows, reason, question):
+    ppca = PPCA(2).partial_fit(rows(x))
+    for _ in range(2):
+        with pytest.raises(NotFittedError, match=f"PPCA instance is not fitted yet: .*{reason}"):
+            question(ppca, x)
+
+
+@pytest.mark.parametrize("rows", [rows for rows, _ in REASONS.values()], ids=REASONS)
+def test_a_fit_that_failed_is_not_tried_again_until_rows_come(x, solves, rows):
+    ppca = PPCA(2).partial_fit(rows(x))
+    for _ in range(3):
+        assert not hasattr(ppca, "model_")
+    assert len(solves) <= 1
+    assert not is_fitted(ppca)
+    ppca.partial_fit(x)
+    assert hasattr(ppca, "model_")
+
+
+def is_fitted(estimator):
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
+
+
+def test_a_stream_is_solved_once_for_each_state(x, solves):
+    ppca = PPCA(2)
+    for batch in np.array_split(x, 4):
+        ppca.partial_fit(batch)
+        ppca.transform(x), ppca.score(x), ppca.components_
+    assert len(solves) == 4
+
+
+def test_whether_a_stream_is_fitted_is_known_without_solving_it(x, solves):
+    for n in range(1, 10):
+        assert is_fitted(PPCA(3).partial_fit(x[:n])) == (n >= 5)
+    assert not is_fitted(PPCA(3))
+    assert solves == []
+
+
+def test_a_pickle_remembers_why_there_is_no_model(x, solves):
+    ppca = PPCA(2).partial_fit(np.ones((10, D)))
+    assert not hasattr(ppca, "model_")
+    again = pickle.loads(pickle.dumps(ppca))  # noqa: S301
+    with pytest.raises(NotFittedError, match="no variation"):
+        again.transform(x)
+    assert len(solves) == 1
+
+
+def test_a_fit_forgets_the_error_of_a_sketch_that_came_from_a_file(rng, x, tmp_path):
+    wide = PPCA(2, random_state=0).partial_fit(rng.standard_normal((300, 2100)))
+    wide.to_file(tmp_path / "sketch.npz")
+    back = PPCA.from_file(tmp_path / "sketch.npz")
+    assert back.sketch_error_ > 0
+    assert back.fit(x).sketch_error_ == 0.0

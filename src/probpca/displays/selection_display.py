@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probpca.displays.axes import THEME, draw_curve, draw_rings, frame, name_lines, panels, whole_numbers
-from probpca.learning.seeds import generator
-from probpca.learning.selection.choose import ask, open_rows
+from probpca.estimators import select_n_components
 
 if TYPE_CHECKING:
     from probpca.learning.selection.result import Selection
@@ -48,24 +47,9 @@ class SelectionDisplay:
         return cls(selection).plot(ax)
 
     @classmethod
-    def from_data(  # noqa: PLR0913
-        cls,
-        X: Any,
-        criteria: Any = None,
-        *,
-        max_components: int | None = None,
-        sample_weight: Any = None,
-        missing: str = "nan",
-        standardize: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        ax: Any = None,
-    ) -> SelectionDisplay:
-        """Compute the criteria of a table, as ``select_n_components`` does, and draw them."""
-        source = open_rows(X, sample_weight, missing, n_jobs)
-        rng = generator(random_state)
-        found = ask(source, criteria, rng, largest=max_components, standardize=standardize, verbose=False)
-        return cls.from_selection(found, ax=ax)
+    def from_data(cls, X: Any, criteria: Any = None, *, ax: Any = None, **options: Any) -> SelectionDisplay:
+        """Compute the criteria of a table and draw them; ``options`` are those of ``select_n_components``."""
+        return cls.from_selection(select_n_components(X, criteria, **options), ax=ax)
 
     def plot(self, ax: Any = None) -> SelectionDisplay:
         """Draw in a new figure, in one given axes for each panel, or in the place of a single one."""

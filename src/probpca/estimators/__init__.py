@@ -1,9 +1,9 @@
-"""scikit-learn's verbs around the library; no formula lives here."""
+"""scikit-learn estimators around the learning and inference functions."""
 
-from probpca.estimators.bayesian import BayesianPCA
-from probpca.estimators.dynamics import LinearDynamicalSystem
+from probpca.estimators.bayesian_pca import BayesianPCA
+from probpca.estimators.component_selection import select_n_components
 from probpca.estimators.imputer import PPCAImputer
+from probpca.estimators.linear_dynamical_system import LinearDynamicalSystem
 from probpca.estimators.ppca import PPCA
-from probpca.estimators.selection import select_n_components
 
 __all__ = ["PPCA", "BayesianPCA", "LinearDynamicalSystem", "PPCAImputer", "select_n_components"]

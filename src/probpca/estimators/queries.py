@@ -1,27 +1,28 @@
-"""What every fitted estimator with a linear-Gaussian model can be asked."""
+"""Questions to a fitted model of a table: latent variables, likelihoods, missing cells, outliers, samples."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import TransformerMixin
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probpca.blocks import Block, as_block
-from probpca.errors import ShapeError, SourceError
-from probpca.estimators.reading import open_rows, write_answers
-from probpca.inference import conditioning, projection as coding, sampling
+from probpca.errors import DataError, ShapeError, SourceError
+from probpca.estimators.base import Estimator, checked_matrix, is_matrix, like, open_rows, require_no_infinity
+from probpca.estimators.summary import table_summary
+from probpca.inference import conditioning, projection, sampling
+from probpca.inference.imputation import Imputed, ParameterDoubt, draw_missing, impute, impute_with_doubt
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.outlier_scores import Outliers, outliers
 from probpca.inference.posteriors import posterior, posterior_covariance, posterior_mean
-from probpca.learning.seeds import generator
 from probpca.models import Gaussian, LinearGaussian
 from probpca.sources import open_source
-from probpca.sources.open import check_weight, is_table
+from probpca.sources.open import check_weight
+from probpca.sources.write import write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,26 +31,23 @@ if TYPE_CHECKING:
     from probpca.typing import Array
 
 
-class _Belief(NamedTuple):
-    mean: Array
-    covariance: Array
+class TableEstimator(Estimator):
+    """An estimator with a linear-Gaussian model of the rows of a table: the questions to that model."""
 
-
-def _is_complete(_: LinearGaussian, block: Block) -> Any:
-    return np.array([block.is_complete])
-
-
-def _mean_and_covariance(model: LinearGaussian, block: Block) -> _Belief:
-    belief = posterior(model, block)
-    return _Belief(belief.mean, belief.covariance)
-
-
-class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
-    """Questions to ``model_``, row by row or about the model as a whole."""
-
+    _accepts_sparse = True
     model_: LinearGaussian
+    missing: str
     n_jobs: int | None
-    random_state: Any
+
+    @property
+    def n_samples_(self) -> float:
+        """Number of rows of the fit, as their weights count them."""
+        return self._state.result.weight
+
+    @property
+    def draw_seed_(self) -> int:
+        """Seed from which ``impute_draws`` draws parameters."""
+        return self._state.draw_seed
 
     @property
     def mean_(self) -> Array:
@@ -75,51 +73,64 @@ class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
     @property
     def explained_variance_(self) -> Array:
         """Variance of the model along each principal axis, 1/n convention: (n_components,)."""
-        return coding.explained_variance(self.model_)
+        return projection.explained_variance(self.model_)
 
     @property
     def explained_variance_ratio_(self) -> Array:
-        """The same as a share of the total variance: (n_components,)."""
-        return coding.explained_variance_ratio(self.model_)
+        """Variance along each principal axis as a share of the total variance of the model: (n_components,)."""
+        return projection.explained_variance_ratio(self.model_)
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.model_.n_components
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None, cell_weight: Any = None) -> Any:
+        """Fit, then return the posterior means of the same rows."""
+        if isinstance(X, Iterator):
+            msg = "fit_transform reads its rows twice; an iterator can be read once.\nHint: pass a list of batches."
+            raise SourceError(msg)
+        fitted: Any = self
+        return fitted.fit(X, y, sample_weight=sample_weight, cell_weight=cell_weight).transform(X)
+
+    def summary(self, feature_names: Any = None) -> str:
+        """Describe the fit as text: the number of components, the variance of each, and how the fit ended."""
+        return table_summary(self, self._state.objective, feature_names)
 
     def transform(self, X: Any, *, out: Any = None) -> Any:
         """Posterior mean of the latent variables of each row: (n, n_components).
 
-        With ``out``, the name of a file (.npy, Parquet, Feather, CSV), answers are written there as they come.
+        With ``out``, the name of a file (.npy, Parquet, Feather, CSV), the means are written there block by block.
         """
         return self._answer(posterior_mean, X, out, self.get_feature_names_out)
 
     def inverse_transform(self, X: Any) -> Array:
-        """Rows that latent variables stand for, W z + mu: (n, n_features)."""
-        check_is_fitted(self)
+        """Rows predicted from latent variables, W z + mu: (n, n_features)."""
+        model = self.model_
         latent = check_array(X, dtype=np.float64)
-        if latent.shape[1] != self.model_.n_components:
-            msg = f"latent rows must have {self.model_.n_components} components; got {latent.shape[1]}."
+        if latent.shape[1] != model.n_components:
+            msg = f"latent rows must have {model.n_components} components; got {latent.shape[1]}."
             raise ShapeError(msg)
-        return coding.decode(self.model_, latent)
+        return projection.decode(model, latent)
 
     def posterior(self, X: Any) -> Gaussian:
-        """Posterior of the latent variables: mean (n, q) and covariance (n, q, q), shared by complete rows."""
-        if self._answer(_is_complete, X).all():
-            mean = self._answer(posterior_mean, X)
-            n, q = mean.shape
-            return Gaussian(mean, np.broadcast_to(posterior_covariance(self.model_), (n, q, q)))
-        return Gaussian(*self._answer(_mean_and_covariance, X))
+        """Posterior of the latent variables: mean (n, q) and covariance (n, q, q).
+
+        If no cell is missing all rows share one covariance, and the array is a read-only view of it.
+        """
+        mean, incomplete, own = (np.asarray(part) for part in self._answer(_posterior, X))
+        n, q = mean.shape
+        covariance = np.broadcast_to(posterior_covariance(self.model_), (n, q, q))
+        if incomplete.any():
+            covariance = np.array(covariance)
+            covariance[incomplete] = own
+        return Gaussian(mean, covariance)
 
     def project(self, X: Any) -> Array:
         """Coordinates along the principal axes, as classical PCA has them: (n, n_components)."""
-        return self._answer(coding.project, X)
+        return self._answer(projection.project, X)
 
     def reconstruct(self, X: Any) -> Array:
         """The nearest points of the principal subspace: (n, n_features)."""
-        return self._answer(coding.reconstruct, X)
+        return self._answer(projection.reconstruct, X)
 
     def score_samples(self, X: Any, *, out: Any = None) -> Any:
-        """Log-likelihood of each row: (n,); written to the file ``out`` if that is given."""
+        """Log-likelihood of each row: (n,). With ``out``, the name of a file, it is written there block by block."""
         return self._answer(log_likelihood, X, out, lambda: ["log_likelihood"])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -134,74 +145,115 @@ class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
         return float(self.score_samples(X).sum())
 
     def outliers(self, X: Any) -> Outliers:
-        """Distances of rows from the model, with p-values and the share of each cell."""
+        """Squared Mahalanobis distance of each row from the model, with p-values and the contribution of each cell."""
         found: Outliers = self._answer(outliers, X)
         return found
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Array:
         """Draw rows from the model: (n_samples, n_features)."""
-        check_is_fitted(self)
+        _ = self._state
         if n_samples < 0:
             msg = f"n_samples must not be negative; got {n_samples}."
             raise ShapeError(msg)
         return sampling.sample(self.model_, n_samples, rng=self._generator(random_state))
 
     def explore(self, X: Any, n_draws: int = 10, *, random_state: Any = None) -> Array:
-        """Draw plausible neighbours of each row: (n_draws, n, n_features)."""
+        """Draw plausible neighbours of each row, from the posterior of its latents: (n_draws, n, n_features)."""
         rows = self._block(X)
         return sampling.explore(self.model_, rows, n_draws, rng=self._generator(random_state))
 
     def joint(self) -> Gaussian:
         """The joint Gaussian of data and latent variables, of size n_features + n_components."""
-        check_is_fitted(self)
         return conditioning.joint(self.model_)
 
     def condition(self, features: Any, values: Any) -> Predictive:
-        """Predict all other columns from ``features`` (names or positions), whose values are given."""
-        check_is_fitted(self)
+        """Predict all other columns from the ``values`` of some ``features`` (names or positions)."""
+        _ = self._state
         known = check_array(values, dtype=np.float64, ensure_min_features=0)
         return conditioning.condition(self.model_, self._positions(features), known)
 
     def get_covariance(self) -> Array:
         """The covariance W W' + Psi of the model: (n_features, n_features)."""
-        check_is_fitted(self)
         return self.model_.covariance.dense()
 
     def get_precision(self) -> Array:
-        """Its inverse, by the low-rank form."""
-        check_is_fitted(self)
+        """Inverse of the model covariance, (n_features, n_features), computed by the Woodbury identity."""
         return self.model_.covariance.dense_inverse()
+
+    def impute(self, X: Any, *, return_std: bool = False, out: Any = None) -> Any:
+        """Rows with missing cells replaced by their conditional means: (n, n_features).
+
+        Observed cells are returned bit for bit. With ``return_std`` also the standard deviation of each cell, 0
+        where it was observed: it includes the noise, the uncertainty of the row's latent variables, and the
+        uncertainty of the parameters that a finite table leaves. A dataframe comes back as a dataframe.
+        With ``out``, the name of a file, completed rows are written there block by block.
+        """
+        if not return_std:
+            found = self._answer(impute, X, out, self._names)
+            return like(X, found) if out is None else found
+        if out is not None:
+            msg = "out= takes completed rows; standard deviations come as an array.\nHint: leave out one of the two."
+            raise DataError(msg)
+        imputed = self._imputed(X)
+        return like(X, imputed.values), like(X, imputed.std)
+
+    def impute_interval(self, X: Any, level: float = 0.95) -> tuple[Any, Any]:
+        """Lower and upper ends of intervals that contain each missing cell with probability ``level``.
+
+        Both ends of an observed cell are its value.
+        """
+        low, high = self._imputed(X).interval(level)
+        return like(X, low), like(X, high)
+
+    def impute_draws(self, X: Any, n_draws: int = 20, *, random_state: Any = None) -> Array:
+        """Draw completed tables for multiple imputation: (n_draws, n, n_features).
+
+        For each table parameters are drawn, by a fit to resampled training rows (``BayesianPCA``: from their
+        posterior); then latent variables, then cells. Analyse each table, and combine the results by ``pool``. The
+        draws of parameters depend on the ``random_state`` of the fit, those of cells on this one. ``PPCA`` must be
+        fitted with ``keep_source=True``, or with ``n_parameter_draws`` of at least ``n_draws``.
+        """
+        _ = self._state
+        if not (hasattr(n_draws, "__index__") and n_draws >= 1):
+            msg = f"n_draws must be a whole number, at least 1; got {n_draws!r}."
+            raise ShapeError(msg)
+        rng = self._generator(random_state)
+        models = self._parameters(n_draws)
+        rows = self._block(X)
+        return np.stack([draw_missing(model, rows, rng=rng) for model in models])
+
+    def _parameters(self, n_draws: int) -> list[LinearGaussian]:
+        """Draws of the model, the same whenever they are made."""
+        raise NotImplementedError
+
+    def _imputed(self, X: Any) -> Imputed:
+        """Completed rows with the standard deviation of each cell, from one posterior."""
+        found: Imputed = self._answer(partial(_impute_with_doubt, self._state.doubt), X)
+        return found
+
+    def _names(self) -> Any:
+        return getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.model_.n_features)])
 
     def _positions(self, features: Any) -> Any:
         names = list(getattr(self, "feature_names_in_", []))
-        asked = [features] if np.ndim(features) == 0 else list(features)
-        if any(isinstance(feature, str) for feature in asked):
-            unknown = [feature for feature in asked if feature not in names]
+        wanted = [features] if np.ndim(features) == 0 else list(features)
+        if any(isinstance(feature, str) for feature in wanted):
+            unknown = [feature for feature in wanted if feature not in names]
             if unknown:
                 msg = f"no column is called {unknown[0]!r}; the fitted columns are {names or 'without names'}."
                 raise ShapeError(msg)
-            return [names.index(feature) for feature in asked]
-        return asked
-
-    def _generator(self, random_state: Any) -> np.random.Generator:
-        return generator(self.random_state if random_state is None else random_state)
-
-    def _validated(self, X: Any) -> Any:
-        check_is_fitted(self)
-        if not is_table(X):
-            msg = "this method takes a matrix of rows, not a source.\nHint: pass some of its rows as an array."
-            raise SourceError(msg)
-        kinds = [np.float64, np.float32]
-        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=kinds, ensure_all_finite="allow-nan")
-
-    @property
-    def _unstored_missing(self) -> bool:
-        return getattr(self, "missing", "nan") == "unstored"
+            return [names.index(feature) for feature in wanted]
+        return wanted
 
     def _block(self, X: Any) -> Block:
-        """Rows at hand, as one block."""
-        values = as_block(self._validated(X)).values
-        return Block(values, unstored_missing=self._unstored_missing and sparse.issparse(values))
+        """Rows in memory as one block, after scikit-learn's checks."""
+        _ = self._state
+        if not is_matrix(X):
+            msg = "this method takes a matrix of rows, not a source.\nHint: pass some of its rows as an array."
+            raise SourceError(msg)
+        rows = as_block(checked_matrix(self, X, reset=False)).values
+        require_no_infinity(self, rows)
+        return Block(rows, unstored_missing=self.missing == "unstored" and sparse.issparse(rows))
 
     def _answer(
         self,
@@ -210,12 +262,41 @@ class LinearGaussianQueries(TransformerMixin):  # type: ignore[misc]
         out: Any = None,
         names: Callable[[], Any] = list,
     ) -> Any:
-        """Ask a row-wise question of rows wherever they are, blocks in parallel."""
-        check_is_fitted(self)
-        _ = self.model_.covariance.whitened  # once, before workers would each compute it
-        if is_table(X):
-            source = open_source(self._validated(X), unstored_missing=self._unstored_missing, n_jobs=self.n_jobs)
+        """Answer a row-wise question about rows wherever they are, large tables block by block in parallel."""
+        model = self.model_
+        question = partial(function, model)
+        if is_matrix(X):
+            block = self._block(X)
+            if out is None and next(block.pieces()).stop == block.n_rows:  # small enough for one piece
+                with np.errstate(all="ignore"):
+                    return question(block)
+            source = open_source(block.values, unstored_missing=block.unstored_missing, n_jobs=self.n_jobs)
         else:
             source = open_rows(self, X)
-        question = partial(function, self.model_)
-        return source.map(question) if out is None else write_answers(source, question, out, [*map(str, names())])
+        _ = model.covariance.whitened  # computed here once, before each worker would
+        if out is None:
+            return source.map(question)
+        if not hasattr(source, "answers"):
+            msg = "out= needs rows that are read here.\nHint: leave it out, and write the answer with your engine."
+            raise SourceError(msg)
+        return write_rows(out, source.answers(question), [*map(str, names())])
+
+
+class _Posterior(NamedTuple):
+    """Posterior of the rows of a block; covariances only if cells are missing."""
+
+    mean: Array  # (n, q)
+    incomplete: Array  # whether the row has a covariance of its own: (n,)
+    covariance: Array  # of those rows: (m, q, q)
+
+
+def _posterior(model: LinearGaussian, block: Block) -> _Posterior:
+    n, q = block.n_rows, model.n_components
+    if block.is_complete:
+        return _Posterior(posterior_mean(model, block), np.zeros(n, dtype=bool), np.empty((0, q, q)))
+    found = posterior(model, block)
+    return _Posterior(found.mean, np.ones(n, dtype=bool), found.covariance)
+
+
+def _impute_with_doubt(doubt: ParameterDoubt, model: LinearGaussian, x: Any) -> Imputed:
+    return impute_with_doubt(model, x, doubt)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class _Columns(HasFeaturesCol, HasInputCols, HasOutputCol):  # type: ignore[misc]
-    """From which columns, to which one."""
+    """Parameters for the names of input and output columns."""
 
     def setFeaturesCol(self, value: str) -> Self:  # noqa: N802
         """Name of a column of vectors, or of arrays of numbers."""
@@ -43,17 +43,17 @@ class _Columns(HasFeaturesCol, HasInputCols, HasOutputCol):  # type: ignore[misc
         return self._set(outputCol=value)
 
     def _numbers(self, dataset: Any) -> Any:
-        """The columns that hold the rows."""
+        """Select the columns that hold the rows."""
         names = self.getInputCols() if self.isSet(self.inputCols) else [self.getFeaturesCol()]
         return dataset.select([f"`{name}`" for name in names])
 
 
 class PPCA(Estimator, _Columns, HasTol, HasMaxIter, HasSolver, HasSeed, DefaultParamsReadable, DefaultParamsWritable):  # type: ignore[misc]
-    """Probabilistic PCA of the rows of a Spark DataFrame, of which cells may be missing.
+    """Probabilistic PCA of the rows of a Spark DataFrame with or without missing cells.
 
     Parameters are those of ``probpca.PPCA`` in Spark's spelling. Rows are a column of vectors or arrays
     (``featuresCol``), or columns of numbers (``inputCols``), in which null and NaN are missing cells.
-    They stay with the executors; the driver sees sums.
+    Rows stay on the executors; the driver receives sums.
     """
 
     nComponents: Any = Param(  # noqa: N815
@@ -81,7 +81,7 @@ class PPCA(Estimator, _Columns, HasTol, HasMaxIter, HasSolver, HasSeed, DefaultP
         standardize: bool | None = None,
         seed: int | None = None,
     ) -> None:
-        """Store the parameters; ``fit`` looks at them."""
+        """Store the parameters; ``fit`` checks them."""
         super().__init__()
         self._setDefault(nComponents="bic", tol=1e-3, maxIter=1000, solver="auto", standardize=False, seed=0)
         given = {"nComponents": nComponents, "featuresCol": featuresCol, "inputCols": inputCols}
@@ -106,11 +106,11 @@ class PPCA(Estimator, _Columns, HasTol, HasMaxIter, HasSolver, HasSeed, DefaultP
         return self._set(solver=value)
 
     def setStandardize(self, value: bool) -> Self:  # noqa: FBT001, N802
-        """Fit to columns scaled to unit variance, and express the model in the units of the data?"""
+        """Whether to fit to columns scaled to unit variance; the model is in the units of the data."""
         return self._set(standardize=value)
 
     def setSeed(self, value: int) -> Self:  # noqa: N802
-        """What decides the starting vectors of iterative solvers."""
+        """Seed of the starting vectors of iterative solvers."""
         return self._set(seed=value)
 
     def getNComponents(self) -> Any:  # noqa: N802
@@ -118,7 +118,7 @@ class PPCA(Estimator, _Columns, HasTol, HasMaxIter, HasSolver, HasSeed, DefaultP
         return self.getOrDefault(self.nComponents)
 
     def getStandardize(self) -> bool:  # noqa: N802
-        """Are columns scaled to unit variance?"""
+        """Whether columns are scaled to unit variance."""
         return bool(self.getOrDefault(self.standardize))
 
     def _fit(self, dataset: Any) -> PPCAModel:
@@ -134,7 +134,7 @@ def _fitted(name: str, doc: str, converter: Any) -> Any:
 
 
 class PPCAModel(Model, _Columns, DefaultParamsReadable, DefaultParamsWritable):  # type: ignore[misc]
-    """A fitted model; its numbers are parameters, and are saved with them."""
+    """A fitted model; its numbers are parameters of Spark, and are saved as such."""
 
     mean: Any = _fitted("mean", "mean of the rows", TypeConverters.toListFloat)
     loadings: Any = _fitted("loadings", "loadings along the principal axes", TypeConverters.toListListFloat)
@@ -143,7 +143,7 @@ class PPCAModel(Model, _Columns, DefaultParamsReadable, DefaultParamsWritable): 
     status: Any = _fitted("status", "how the fit ended", TypeConverters.toString)
 
     def __init__(self, result: FitResult | None = None) -> None:
-        """Keep the numbers of a fit; Spark fills them in itself when it reads a saved model."""
+        """Store the numbers of a fit; Spark sets them itself when it reads a saved model."""
         super().__init__()
         if result is not None:
             self._set(mean=result.model.mean.tolist(), loadings=result.model.loadings.tolist())
@@ -152,7 +152,7 @@ class PPCAModel(Model, _Columns, DefaultParamsReadable, DefaultParamsWritable): 
 
     @property
     def linear_gaussian(self) -> LinearGaussian:
-        """The model itself, for the functions of this library."""
+        """The fitted model, for the functions of ``probpca.inference``."""
         noise = np.array(self.getOrDefault(self.noiseVariance))
         mean, loadings = np.array(self.getOrDefault(self.mean)), np.array(self.getOrDefault(self.loadings))
         return LinearGaussian(mean, loadings, noise if noise.size > 1 else noise[0])

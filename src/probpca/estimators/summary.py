@@ -1,11 +1,10 @@
-"""A fitted estimator, told to a person."""
+"""Summaries of fitted estimators as text."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from probpca.errors import ShapeError
 
@@ -15,9 +14,8 @@ if TYPE_CHECKING:
 MOST_LINES = 12
 
 
-def summary(estimator: Any, feature_names: Any = None) -> str:
-    """What was fitted, what each component holds, and how the fit ended."""
-    check_is_fitted(estimator)
+def table_summary(estimator: Any, objective: tuple[str, float], feature_names: Any = None) -> str:
+    """Describe the size of the table, the variance of each component, and how the fit ended."""
     names = _names(estimator, feature_names)
     rows = f"{estimator.n_samples_:,.12g} rows x {estimator.n_features_in_:,} features"
     lines = [
@@ -25,14 +23,13 @@ def summary(estimator: Any, feature_names: Any = None) -> str:
         "",
         *_components(estimator, names),
         "",
-        *_ending(estimator, "one per feature (standardize=True)", estimator.n_samples_, "row"),
+        *_ending(estimator, objective, "one per feature (standardize=True)", estimator.n_samples_, "row"),
     ]
     return "\n".join(lines)
 
 
-def dynamics_summary(estimator: Any, feature_names: Any = None) -> str:
-    """What moves, how fast, and how the fit ended."""
-    check_is_fitted(estimator)
+def dynamics_summary(estimator: Any, objective: tuple[str, float], feature_names: Any = None) -> str:
+    """Describe the modes of a dynamical system, their loadings, and how the fit ended."""
     names = _names(estimator, feature_names)
     steps = f"{estimator.n_steps_:,} steps x {estimator.n_features_in_:,} features"
     lines = [
@@ -47,13 +44,12 @@ def dynamics_summary(estimator: Any, feature_names: Any = None) -> str:
     lines += ["", "state   largest loadings"]
     for j in range(min(estimator.n_components_, MOST_LINES)):
         lines.append(f"{j + 1:>5}   {_largest(names, estimator.loadings_[:, j], '+.3g')}")
-    return "\n".join([*lines, "", *_ending(estimator, "one per feature", estimator.n_steps_, "step")])
+    return "\n".join([*lines, "", *_ending(estimator, objective, "one per feature", estimator.n_steps_, "step")])
 
 
-def _ending(estimator: Any, several: str, count: float, unit: str) -> list[str]:
-    """Noise, what was maximised, and status; ``several`` says what a noise variance for each feature means."""
-    bounded = hasattr(estimator, "lower_bound_")
-    label, value = ("lower bound", estimator.lower_bound_) if bounded else ("log-likelihood", estimator.log_likelihood_)
+def _ending(estimator: Any, objective: tuple[str, float], several: str, count: float, unit: str) -> list[str]:
+    """Noise variance, objective and status; ``several`` explains a noise variance for each feature."""
+    label, value = objective
     return [
         f"{'noise variance':<18}{_noise(estimator.noise_variance_, several)}",
         f"{label:<18}{value:,.2f}  ({value / count:.4f} a {unit})",

@@ -87,22 +87,16 @@ def model_arrays(model: LinearGaussian) -> dict[str, Any]:
     return {name: getattr(model, name) for name in MODEL_FIELDS}
 
 
-def save_model(model: LinearGaussian | StateSpace, path: str | Path) -> None:
-    """Write a model to one file (npz with a schema version)."""
-    if isinstance(model, LinearGaussian):
-        write_record(path, {"kind": "LinearGaussian"}, model_arrays(model))
-        return
+def state_space_arrays(model: StateSpace) -> dict[str, Any]:
+    """The arrays that make up a state-space model, by name; without inputs there are no ``input_loadings``."""
     dynamics = {name: getattr(model, name) for name in DYNAMICS_FIELDS if getattr(model, name) is not None}
     start = {"initial_mean": model.initial.mean, "initial_covariance": model.initial.covariance}
-    write_record(path, {"kind": "StateSpace"}, {**model_arrays(model.emission), **dynamics, **start})
+    return {**model_arrays(model.emission), **dynamics, **start}
 
 
-def load_model(path: str | Path) -> LinearGaussian | StateSpace:
-    """Read a model written by ``save_model``; a foreign or damaged file is a ``FileFormatError``."""
-    header, arrays = read_record(path)
+def state_space_from_arrays(path: str | Path, arrays: Mapping[str, Any]) -> StateSpace:
+    """Build a state-space model from stored arrays, or say which of them is wrong."""
     emission = model_from_arrays(path, arrays)
-    if header.get("kind") != "StateSpace":
-        return emission
     try:
         initial = Gaussian(arrays["initial_mean"], arrays["initial_covariance"])
         transition, process_noise = arrays["transition"], arrays["process_noise"]
@@ -110,3 +104,28 @@ def load_model(path: str | Path) -> LinearGaussian | StateSpace:
     except (KeyError, ProbpcaError, TypeError, ValueError) as error:
         msg = f"{path} holds no valid model: {error}"
         raise FileFormatError(msg) from error
+
+
+def save_model(model: LinearGaussian | StateSpace, path: str | Path) -> None:
+    """Write a model to one file (npz with a schema version)."""
+    arrays = model_arrays(model) if isinstance(model, LinearGaussian) else state_space_arrays(model)
+    write_record(path, {"kind": type(model).__name__}, arrays)
+
+
+def load_model(path: str | Path) -> LinearGaussian | StateSpace:
+    """Read a model from a file that ``save_model`` or the ``to_file`` method of an estimator wrote.
+
+    The file of an estimator gives its ``model_``: of ``BayesianPCA`` the predictive distribution of a new row. Any
+    other file raises ``FileFormatError``.
+    """
+    header, arrays = read_record(path)
+    match header.get("kind"):
+        case "LinearGaussian" | "PPCA" | "PPCAImputer":
+            return model_from_arrays(path, arrays)
+        case "BayesianPCA":
+            return belief_from_arrays(path, arrays).predictive()
+        case "StateSpace" | "LinearDynamicalSystem":
+            return state_space_from_arrays(path, arrays)
+        case kind:
+            msg = f"{path} holds a {kind}, not a model.\nHint: save_model and the to_file methods write models."
+            raise FileFormatError(msg)

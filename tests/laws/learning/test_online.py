@@ -67,7 +67,7 @@ def gap(model, best, x):
 def few_first(monkeypatch):
     """Begin after forty rows already."""
     early = partial(Settings, online=OnlineSettings(first_rows=(40, 40)))
-    monkeypatch.setattr("probpca.estimators.streaming.Settings", early)
+    monkeypatch.setattr("probpca.estimators.ppca.Settings", early)
 
 
 # One pass is enough

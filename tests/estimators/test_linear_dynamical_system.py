@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oracles import dense_covariance, punched, random_system
@@ -405,6 +404,26 @@ def test_what_is_left_without_time_is_the_distribution_of_one_row(x):
     assert "from a dynamical system" in ppca.summary()
 
 
+@pytest.mark.filterwarnings("ignore:nothing was observed of")
+def test_what_was_never_observed_is_unknown_without_time_too(x):
+    x[:, 3] = NAN
+    system = lds().fit(x)
+    ppca = system.to_ppca()
+    assert_array_equal(ppca.empty_features_, [3])
+    assert ppca.n_observed_ == system.n_observed_ == np.count_nonzero(~np.isnan(x))
+    for estimator in (system, ppca):
+        std = estimator.impute(x, return_std=True)[1]
+        assert_array_equal(std[:, 3], np.inf)
+        assert np.isfinite(std[:, :3]).all()
+
+
+def test_columns_observed_less_often_are_known_less_well_without_time(x):
+    few = x.copy()
+    few[5:, 0] = NAN
+    information = lds(transition="stable").fit(few).to_ppca().information_
+    assert_array_equal(information[-1], np.count_nonzero(~np.isnan(few), axis=0))
+
+
 def test_what_has_no_ppca_says_so(x):
     with pytest.raises(DataError, match="fewer components than features; got 4 and 4"):
         lds(4, tol=100.0).fit(x).to_ppca()
@@ -555,7 +574,7 @@ def test_rows_that_cannot_be_fitted(rows, error, message):
 )
 def test_parameters_that_mean_nothing(x, parameters):
     (name,) = parameters
-    with pytest.raises(InvalidParameterError, match=f"'{name}' parameter of LinearDynamicalSystem"):
+    with pytest.raises(DataError, match=f"'{name}' parameter of LinearDynamicalSystem"):
         lds().set_params(**parameters).fit(x)
 
 

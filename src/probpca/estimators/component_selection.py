@@ -1,10 +1,10 @@
-"""How many components? Every criterion asked about one table."""
+"""The number of components by several criteria."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from probpca.learning.seeds import generator
+from probpca.estimators.base import generator
 from probpca.learning.selection.choose import ask, open_rows
 
 if TYPE_CHECKING:
@@ -23,44 +23,44 @@ def select_n_components(
     verbose: bool = False,
     random_state: Any = None,
 ) -> Selection:
-    r"""Ask several criteria how many components a table has.
+    r"""Choose the number of components of a table by several criteria.
 
     Parameters
     ----------
     X : rows
-        As ``PPCA.fit`` takes them; cells may be missing. Rows that are not in memory are judged by a sample.
+        As for ``PPCA.fit``; cells may be missing. Of rows that are not in memory a sample is used.
     criteria : str, list of str or None, default=None
         Any of
 
         - "bic": Schwarz's criterion, :math:`\mathcal L - \tfrac12 p \log n`;
         - "evidence": Minka's approximation of the probability of the rows given q;
-        - "cv": log density of cells that were held out, five folds of them; the fewest components that fall short of
-          the best by no more than one standard error, which is that of the difference between rows;
-        - "ard": the components that stay alive in a Bayesian fit that begins with many;
+        - "cv": log density of held-out cells, in five folds; the smallest number of components within one standard
+          error of the best, where the standard error is that of the difference between rows;
+        - "ard": the components that remain in a Bayesian fit that starts with many;
         - "parallel": eigenvalues above the 95 % quantile of those of columns shuffled one by one;
         - "gavish_donoho": singular values above the optimal hard threshold.
 
-        "evidence", "parallel" and "gavish_donoho" need complete rows. None asks all, and those that do not apply
-        say why.
+        "evidence", "parallel" and "gavish_donoho" need complete rows. None: all criteria; the result gives the
+        reason why some do not apply.
     max_components : int or None, default=None
-        The largest number to look at. None: 50 for "bic" and "parallel", 20 where fits are needed.
+        Largest number of components to try. None: 50 for "bic" and "parallel", 20 for criteria that need fits.
     sample_weight : array-like or None, default=None
-        Frequencies: 2 is the row twice, 0 a row that is not there. "parallel" takes whole numbers.
+        Frequencies: a row of weight 2 counts twice, one of weight 0 not at all. "parallel" needs whole numbers.
     missing : "nan" or "unstored", default="nan"
-        As ``PPCA`` has it.
+        As for ``PPCA``.
     standardize : bool, default=False
         Scale columns to unit variance first.
     n_jobs : int or None, default=None
-        Threads. None: as many as BLAS may use. The answer does not depend on it.
+        Number of threads. None: as many as BLAS may use. The result does not depend on it.
     verbose : bool, default=False
-        Show what is being done.
+        Show a progress bar.
     random_state : int, RandomState, Generator or None, default=None
-        Decides which cells are held out together, and how columns are shuffled.
+        Determines which cells are held out together, and how columns are shuffled.
 
     Returns
     -------
     Selection
-        The curve and the choice of each criterion. Print it.
+        The curve and the choice of each criterion; ``print`` shows a table.
 
     Examples
     --------

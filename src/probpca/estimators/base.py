@@ -1,0 +1,289 @@
+"""What all estimators share: one frozen fitted state, names of columns, opening rows, warnings, random numbers."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils.validation import validate_data
+
+from probpca.errors import DataError, ShapeError
+from probpca.estimators.storage import read_estimator, write_estimator
+from probpca.learning.progress import ProgressBar
+from probpca.sources import open_source
+from probpca.sources.files import has_names, is_path
+from probpca.sources.open import is_table
+from probpca.sources.readers.frames import as_text, order_of
+from probpca.sources.source import arranged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from probpca.estimators.constraints import Constraint, Option
+    from probpca.learning import Status
+    from probpca.sources import Source
+    from probpca.sources.source import Watch
+    from probpca.typing import Array, Index
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What a fit found; an estimator holds one such object, and its fitted attributes are read from it."""
+
+    result: Any  # of the learning functions: model, status, trace, number of steps
+
+    @property
+    def ready(self) -> bool:
+        """Whether the model can be asked for: always true after a fit."""
+        return True
+
+    def solve(self, name: str) -> Self:
+        """Return the fit itself: there is nothing left to compute."""
+        return self
+
+
+class Estimator(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    """A scikit-learn estimator around one frozen fitted state."""
+
+    _fitted: Any = None  # a Fit, or the state of a stream whose model is computed at the first question
+    _fit_type: Any  # the subclass of Fit that files are read into
+    _constraints: ClassVar[dict[str, Constraint]]
+    _accepts_sparse: ClassVar[bool] = False
+    random_state: Any
+
+    @property
+    def _state(self) -> Any:
+        """The fitted state; raises ``NotFittedError``, with the reason, if there is none."""
+        if self._fitted is None:
+            msg = (
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments "
+                "before using this estimator."
+            )
+            raise NotFittedError(msg)
+        return self._fitted.solve(type(self).__name__)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there is a model, or a stream with enough rows for one; computes nothing."""
+        return self._fitted is not None and self._fitted.ready
+
+    @property
+    def model_(self) -> Any:
+        """The fitted model, for the functions of ``probpca.inference``."""
+        return self._state.result.model
+
+    @property
+    def status_(self) -> Status:
+        """How the fit ended; ``status_.value`` says what to do about it."""
+        return self._state.result.status
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the model is the maximum of the objective, to within ``tol``."""
+        return self._state.result.status.converged
+
+    @property
+    def trace_(self) -> Array:
+        """Objective before each step, and at the end: (n_iter + 1,)."""
+        return np.array(self._state.result.trace)
+
+    @property
+    def n_iter_(self) -> int:
+        """Number of steps; for the closed form, of passes over the rows."""
+        return self._state.result.n_iter
+
+    @property
+    def n_components_(self) -> int:
+        """Number of components of the model."""
+        return self._state.result.model.n_components
+
+    @property
+    def rule_(self) -> str:
+        """How the number of components was chosen."""
+        return self._state.rule
+
+    @property
+    def n_observed_(self) -> float:
+        """Number of observed cells in the training data, as rows count."""
+        return self._state.n_observed
+
+    @property
+    def empty_features_(self) -> Index:
+        """Positions of the columns without any observed cell in the training data."""
+        return self._state.empty_features
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names of the columns that ``transform`` returns: the class name in lower case and a number."""
+        _ = self._state  # says why there is no model, where scikit-learn would only say that there is none
+        return super().get_feature_names_out(input_features)
+
+    def to_file(self, path: str | Path) -> None:
+        """Write the parameters and the fitted model to one file (npz), which contains no code."""
+        write_estimator(self, path)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Self:
+        """Read an estimator that ``to_file`` wrote."""
+        estimator: Self = read_estimator(cls, path)
+        return estimator
+
+    def _generator(self, random_state: Any) -> np.random.Generator:
+        return generator(self.random_state if random_state is None else random_state)
+
+    def _finish(self, fit: Fit) -> Self:
+        """Keep the result of a fit, and warn about what is wrong with it."""
+        self._fitted = fit
+        if not self.converged_:
+            warnings.warn(self.status_.value, ConvergenceWarning, stacklevel=3)
+        empty = self.empty_features_
+        if empty.size:
+            msg = (
+                f"nothing was observed of {empty.size} of {self.n_features_in_} columns (first: {empty[0]}); "
+                "their loadings and mean are 0. See empty_features_."
+            )
+            warnings.warn(msg, UserWarning, stacklevel=3)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = self._accepts_sparse
+        return tags
+
+
+def check_parameters(estimator: BaseEstimator, constraints: Mapping[str, Constraint]) -> None:
+    """Raise ``DataError`` if a parameter of the estimator has a value that its constraint does not allow."""
+    for name, options in constraints.items():
+        value = getattr(estimator, name)
+        if not any(_allows(option, value) for option in options):
+            words, kind = " or ".join(option.words for option in options), type(estimator).__name__
+            msg = f"The {name!r} parameter of {kind} must be {words}. Got {value!r} instead."
+            raise DataError(msg)
+
+
+def _allows(option: Option, value: Any) -> bool:
+    if not isinstance(value, option.types):
+        return False
+    if option.interval is None:
+        return option.names is None or value in option.names
+    left, low, high, right = option.interval
+    number: Any = value
+    above = number >= low if left == "[" else number > low
+    return bool(above and (number <= high if right == "]" else number < high))
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Make a numpy Generator from what scikit-learn accepts as ``random_state``, or from a Generator."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    try:
+        legacy = check_random_state(random_state)
+    except ValueError as error:
+        msg = f"random_state must be an int, a RandomState, a Generator or None; got {random_state!r}."
+        raise DataError(msg) from error
+    return np.random.default_rng(legacy.randint(2**31 - 1))
+
+
+def progress_bar(verbose: Any, objective: str = "ll") -> AbstractContextManager[ProgressBar | None]:
+    """Make a progress bar, or None if nobody wants to see one."""
+    return ProgressBar(enabled=True, objective=objective) if verbose else nullcontext()
+
+
+# Rows in
+
+
+def is_matrix(X: Any) -> bool:
+    """Whether the rows are one table in memory: an array, a sparse matrix, a dataframe or nested lists."""
+    return isinstance(X, np.ndarray) or sparse.issparse(X) or is_table(X)
+
+
+def open_training(estimator: Any, X: Any, sample_weight: Any, cell_weight: Any, watch: Watch | None = None) -> Source:
+    """Open the rows of a fit; set ``n_features_in_`` and ``feature_names_in_`` of the estimator."""
+    options: dict[str, Any] = {
+        "weight": sample_weight,
+        "cell_weight": cell_weight,
+        "unstored_missing": estimator.missing == "unstored",
+        "n_jobs": estimator.n_jobs,
+    }
+    if is_matrix(X):
+        # Values that are not finite show in the sums that the solver makes anyway.
+        return open_source(checked_matrix(estimator, X, ensure_min_samples=2, ensure_min_features=2), **options)
+    source = open_source(X, watch=watch, **options)
+    estimator.n_features_in_ = source.n_features
+    names = getattr(source, "columns", None)
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_  # of an earlier table
+    return source
+
+
+def checked_matrix(estimator: Any, X: Any, **options: Any) -> Any:
+    """Rows in memory as an array of floats or a CSR matrix, after scikit-learn's checks of shape and names."""
+    kinds = [np.float64, np.float32]
+    return validate_data(estimator, X, accept_sparse="csr", dtype=kinds, ensure_all_finite=False, **options)
+
+
+def require_no_infinity(estimator: Any, rows: Any) -> None:
+    """Raise scikit-learn's error if a cell is infinite; NaN is a missing cell."""
+    cells = rows.data if sparse.issparse(rows) else rows
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(cells.sum())  # one quick pass that nearly always suffices
+    if not finite:
+        assert_all_finite(cells, allow_nan=True, estimator_name=type(estimator).__name__, input_name="X")
+
+
+def open_rows(estimator: Any, X: Any) -> Source:
+    """Open rows that are not in memory, with their columns in the order of the fit if they have names."""
+    names = as_text(getattr(estimator, "feature_names_in_", None))
+    chosen = names if names is not None and is_path(X) and has_names(X) else None
+    source = open_source(X, columns=chosen, unstored_missing=estimator.missing == "unstored", n_jobs=estimator.n_jobs)
+    columns = getattr(source, "columns", None)
+    if names is not None and columns is not None:
+        order = order_of(columns, names)
+        return source if order is None else arranged(source, order)
+    if source.n_features != estimator.n_features_in_:
+        msg = f"rows must have {estimator.n_features_in_} features, as the fit had; got {source.n_features}."
+        raise ShapeError(msg)
+    if names is not None and is_path(X):
+        msg = f"the columns of {X} have no names; they are taken to be those of the fit, in the same order."
+        warnings.warn(msg, UserWarning, stacklevel=4)
+    return source
+
+
+# Dataframes out
+
+
+def like(X: Any, values: Array) -> Any:
+    """Return the values as a dataframe with the names and the index of ``X``, if ``X`` is a dataframe."""
+    if isinstance(X, np.ndarray):
+        return values
+    if nw.dependencies.is_pandas_dataframe(X):
+        return type(X)(values, index=X.index, columns=X.columns)
+    if nw.dependencies.is_into_dataframe(X):
+        frame = nw.from_native(X, eager_only=True)
+        return table_of(values, frame.columns, frame.implementation)
+    return values
+
+
+def table_of(values: Array, names: Any, backend: Any) -> Any:
+    """Make a dataframe of the library that narwhals calls ``backend``, without an index."""
+    columns = {name: values[:, j] for j, name in enumerate(names)}
+    return nw.from_dict(columns, backend=backend).to_native()

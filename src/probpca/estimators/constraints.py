@@ -1,0 +1,101 @@
+"""Constraints on the parameters of estimators: types, bounds and names, which are checked when a fit begins."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from probpca.learning import SOLVERS
+from probpca.learning.components import RULES
+
+
+@runtime_checkable
+class SupportsArray(Protocol):
+    """Whatever numpy can turn into an array: arrays, and the columns and tables of dataframe libraries."""
+
+    def __array__(self) -> Any:
+        """Return the values as an array."""
+        ...
+
+
+class Option(NamedTuple):
+    """Values that a parameter may have: instances of some types, within an interval or among some names."""
+
+    words: str
+    types: tuple[type, ...]
+    interval: tuple[str, float, float, str] | None = None  # brackets around two bounds, as mathematics has them
+    names: tuple[str, ...] | None = None
+
+
+Constraint: TypeAlias = tuple[Option, ...]
+"""The value must be one of these options."""
+
+
+def whole(least: float = -math.inf) -> Option:
+    """Allow whole numbers, Python's or numpy's, from ``least`` on."""
+    return Option(f"an int in the range [{least}, inf)", (Integral,), ("[", least, math.inf, ")"))
+
+
+def number(left: str, low: float, high: float, right: str) -> Option:
+    """Allow the real numbers of an interval, such as ``number("[", 0, 1, ")")``; NaN is in none."""
+    return Option(f"a float in the range {left}{low}, {high}{right}", (Real,), (left, low, high, right))
+
+
+def one_of(*names: str) -> Option:
+    """Allow some names."""
+    return Option(f"a str among {{{', '.join(map(repr, sorted(names)))}}}", (str,), names=names)
+
+
+def nothing() -> Option:
+    """Allow None."""
+    return Option("None", (type(None),))
+
+
+def boolean() -> Option:
+    """Allow True and False, Python's or numpy's."""
+    return Option("a bool", (bool, np.bool_))
+
+
+def array() -> Option:
+    """Allow arrays, nested lists, and dataframes."""
+    return Option("an array-like", (list, tuple, SupportsArray))
+
+
+def iteration_constraints() -> dict[str, Constraint]:
+    """Return the constraints of the parameters that every estimator has."""
+    random = Option("a RandomState or a Generator", (np.random.RandomState, np.random.Generator))
+    return {
+        "tol": (number("[", 0, math.inf, ")"),),
+        "max_iter": (whole(1),),
+        "verbose": (whole(0), boolean()),
+        "random_state": (whole(0), random, nothing()),
+    }
+
+
+def table_constraints() -> dict[str, Constraint]:
+    """Return the constraints of the parameters that every estimator of tables has."""
+    return {
+        "standardize": (boolean(),),
+        "missing": (one_of("nan", "unstored"),),
+        "n_jobs": (whole(), nothing()),
+        **iteration_constraints(),
+    }
+
+
+def ppca_constraints() -> dict[str, Constraint]:
+    """Return the constraints of the parameters of ``PPCA``."""
+    return {
+        "n_components": (whole(1), number("(", 0, 1, ")"), one_of(*RULES), nothing()),
+        "solver": (one_of(*SOLVERS),),
+        "n_init": (whole(1),),
+        "keep_source": (boolean(),),
+        "n_parameter_draws": (whole(0),),
+        "checkpoint": (Option("a path", (str, PathLike)), nothing()),
+        "bias_correction": (boolean(),),
+        "half_life": (number("(", 0, math.inf, ")"), nothing()),
+        **table_constraints(),
+    }
