@@ -12,7 +12,8 @@
   with the best latents and precisions. The peer gets more and more iterations until it is within 1e-4 nats a cell of
   our bound, or stands still, or minutes have passed; what counts is the shortest time to where it ends.
 
-``--only quality|ratings|speed`` is one part. Tables go to docs/benchmarks/bayesian_*.md, numbers to bayesian.json.
+``--only quality|ratings|speed`` is one part; ``--quick`` prints a few data sets and the time of one fit.
+Tables go to docs/benchmarks/bayesian_*.md, numbers to bayesian.json.
 """
 
 from __future__ import annotations
@@ -276,12 +277,26 @@ def speed_table(found):
         )
 
 
+def print_quick(workers):
+    """Coverage and errors in a few data sets, and the time of a fit."""
+    with threadpool_limits(1), ProcessPoolExecutor(workers) as pool:
+        for name in ("60 x 20, 3 components", "wine, 178 x 13"):
+            sets = list(pool.map(partial(quality_of, name), range(4)))
+            print(name, *(summary_of(q, sets) for q in RANKS), sep="\n  ", flush=True)
+    x = plain_table()
+    print(f"fit 10,000 x 100, 20 % missing: {best_of(lambda: fit(x), 7):.3f} s")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=("quality", "ratings", "speed"))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="a few data sets, printed and not stored")
     options = parser.parse_args()
+    if options.quick:
+        print_quick(options.workers)
+        return
     found = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else {}
     if options.only in (None, "quality"):
         with threadpool_limits(1), ProcessPoolExecutor(options.workers) as workers:

@@ -2,7 +2,8 @@
 
 ``python benchmarks/dynamics.py`` needs statsmodels, dynamax (jax) and pykalman; it writes a table and the raw numbers
 to docs/benchmarks. Contenders take turns in one process; numbers are the best of several rounds, after one that
-compiles what has to be compiled. Likelihoods are compared before any time is believed.
+compiles what has to be compiled. Likelihoods are compared before any time is believed. ``--quick`` prints quick
+cases of ours alone, and needs no other library.
 """
 
 from __future__ import annotations
@@ -10,16 +11,11 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from functools import partial
 
-import jax
-import jax.numpy as jnp
 import numpy as np
+import quick
 from complete import OUT
-from dynamax.linear_gaussian_ssm import LinearGaussianSSM, lgssm_filter, lgssm_smoother
-from pykalman import KalmanFilter
 from scipy.linalg import solve_discrete_lyapunov
-from statsmodels.tsa.statespace.kalman_smoother import KalmanSmoother
 
 from probpca.blocks import as_sequences
 from probpca.inference import sample_series, series_log_likelihood, smooth
@@ -28,7 +24,6 @@ from probpca.learning.dynamics.structure import Structure
 from probpca.models import Gaussian, LinearGaussian, StateSpace
 from probpca.sources.engines.local import one_blas_thread
 
-jax.config.update("jax_enable_x64", True)
 STORE = OUT / "dynamics.json"
 STEPS = 20
 GOALS = {  # times as fast as whom, complete and with missing cells
@@ -70,61 +65,6 @@ def best(contenders, rounds, least=0.3):
     return times
 
 
-def statsmodels_of(model, y, *, collapsed=False):
-    ks = KalmanSmoother(k_endog=model.n_features, k_states=model.n_components)
-    offset = model.emission.mean  # which its collapsed form does not take
-    ks.bind(np.asfortranarray((y - offset if collapsed else y).T))
-    ks["design"] = model.emission.loadings
-    if not collapsed:
-        ks["obs_intercept"] = offset
-    ks["obs_cov"] = np.diag(model.emission.noise_variance)
-    ks["transition"], ks["selection"], ks["state_cov"] = (
-        model.transition,
-        np.eye(len(model.transition)),
-        np.eye(len(model.transition)),
-    )
-    ks.initialize_known(model.initial.mean, model.initial.covariance)
-    if collapsed:
-        ks.filter_collapsed = True
-    return ks
-
-
-def dynamax_of(model):
-    q, d = model.n_components, model.n_features
-    ssm = LinearGaussianSSM(q, d, has_dynamics_bias=False, has_emissions_bias=True)
-    params, props = ssm.initialize(
-        jax.random.PRNGKey(0),
-        initial_mean=jnp.array(model.initial.mean),
-        initial_covariance=jnp.array(model.initial.covariance),
-        dynamics_weights=jnp.array(model.transition),
-        dynamics_covariance=jnp.array(model.process_noise),
-        emission_weights=jnp.array(model.emission.loadings),
-        emission_bias=jnp.array(model.emission.mean),
-        emission_covariance=jnp.diag(jnp.array(model.emission.noise_variance)),
-    )
-    return ssm, params, props
-
-
-def dynamax_em(model, ys):
-    """EM as dynamax has it, each step compiled as a whole: it learns a full noise covariance."""
-    ssm, start, props = dynamax_of(model)
-    batch = jnp.array(ys)
-
-    @jax.jit
-    def step(params, state):
-        stats, values = jax.vmap(partial(ssm.e_step, params))(batch)
-        params, state = ssm.m_step(params, props, stats, state)
-        return params, state, values.sum()
-
-    def run():
-        params, state = start, ssm.initialize_m_step_state(start, props)
-        for _ in range(STEPS):
-            params, state, value = step(params, state)
-        return float(value)
-
-    return run
-
-
 def our_em(model, ys):
     start = StateSpace(model.initial, model.transition, model.process_noise, model.emission)
 
@@ -158,6 +98,8 @@ def agree(values, tolerance=1e-8):
 
 def measure(name, missing, rounds, *, slow=False):
     """All contenders on one case."""
+    from peers.state_space import dynamax_em, dynamax_filters, statsmodels_of  # noqa: PLC0415
+
     _, t, d, q, k = CASES[name]
     model = system(d, q)
     ys = data(model, t, k, missing)
@@ -175,10 +117,7 @@ def measure(name, missing, rounds, *, slow=False):
         likelihood |= {peer: ks.loglike for peer, ks in peers.items()}
         smoothers = {"ours": lambda: smooth(model, y)} | {peer: ks.smooth for peer, ks in peers.items()}
         if missing == 0 and d <= 100:
-            _, params, _ = dynamax_of(model)
-            emissions = jnp.array(y)
-            filtering = jax.jit(lambda: lgssm_filter(params, emissions).marginal_loglik)
-            smoothing = jax.jit(lambda: lgssm_smoother(params, emissions).smoothed_means)
+            filtering, smoothing = dynamax_filters(model, y)
             agree([ours, float(filtering())])
             likelihood["dynamax, jitted"] = lambda: filtering().block_until_ready()
             smoothers["dynamax, jitted"] = lambda: smoothing().block_until_ready()
@@ -186,7 +125,7 @@ def measure(name, missing, rounds, *, slow=False):
         found["smoother"] = best(smoothers, rounds)
     em = {"ours": our_em(model, ys)}
     if missing == 0 and d <= 100:
-        peer = dynamax_em(model, ys)
+        peer = dynamax_em(model, ys, STEPS)
         start = time.perf_counter()
         peer()
         found["dynamax compiling"] = time.perf_counter() - start
@@ -197,16 +136,9 @@ def measure(name, missing, rounds, *, slow=False):
 
 def measure_pykalman(model, y):
     """One pass of pykalman's EM and its likelihood, once: it takes seconds."""
-    kf = KalmanFilter(
-        model.transition,
-        model.emission.loadings,
-        model.process_noise,
-        np.diag(model.emission.noise_variance),
-        None,
-        model.emission.mean,
-        model.initial.mean,
-        model.initial.covariance,
-    )
+    from peers.state_space import pykalman_of  # noqa: PLC0415
+
+    kf = pykalman_of(model)
     start = time.perf_counter()
     value = kf.loglikelihood(y)
     likelihood = time.perf_counter() - start
@@ -257,7 +189,11 @@ def main():
     parser.add_argument("--pykalman", action="store_true")
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--slow", action="store_true", help="the plain form of statsmodels where features are many")
+    parser.add_argument("--quick", action="store_true", help="quick cases of ours alone, printed and not stored")
     options = parser.parse_args()
+    if options.quick:
+        quick.run("dynamics")
+        return
     store = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else {}
     if options.pykalman:
         model = system(10, 3)

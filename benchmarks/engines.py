@@ -2,6 +2,7 @@
 
 ``python benchmarks/engines.py`` writes tables and the raw numbers to docs/benchmarks; it needs dask[distributed].
 ``--peers`` runs dask-ml and pyspark.ml instead (needs both, and Java); ``--folder`` says where tables go and stay.
+``--quick`` prints the overhead of Dask on smaller tables.
 Both sides of a ratio run in one process, after each other; numbers are the best of several rounds.
 """
 
@@ -218,7 +219,14 @@ def main():
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--quick", action="store_true", help="smaller tables, printed and not stored")
     options = parser.parse_args()
+    if options.quick:
+        with tempfile.TemporaryDirectory() as temporary:
+            found = measure_overhead(Path(temporary), n=500_000, d=20, part=50_000)
+        for name, (local, dask) in found.items():
+            print(f"{name:12}{1e3 * local:10.1f} ms local{1e3 * dask:10.1f} ms on two Dask workers")
+        return
     store = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)

@@ -3,7 +3,8 @@
 ``python benchmarks/missing.py`` measures ours and every peer that has no result yet, and writes a table, a plot and
 the raw numbers to docs/benchmarks. ``--case A`` is one case only; ``--peers none`` is ours alone; ``--peers a,b``
 measures these peers again; ``--huge`` and ``--growth`` are the measurements that stand apart; ``--report`` only
-writes the page. Each fit runs in a process of its own, the peers in environments of their own (benchmarks/peers).
+writes the page; ``--quick`` prints quick cases of ours.
+Each fit runs in a process of its own, the peers in environments of their own (benchmarks/peers).
 
 One judge for all: the log-likelihood of the observed cells, by the plain function in benchmarks/peers/judge.py. The
 gap is its distance to the best value seen, in nats a cell. A peer that lets us choose gets more and more iterations
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import quick
 from complete import OUT, PAUSE, best_of, peak_memory, seconds
 from peers.judge import calibrated, log_likelihood
 from scipy import sparse
@@ -535,7 +537,11 @@ def main():
     parser.add_argument("--growth", action="store_true", help="the time of one iteration along n, d, q and the share")
     parser.add_argument("--report", action="store_true", help="only write the page from what is stored")
     parser.add_argument("--ours", help=argparse.SUPPRESS)  # in a process of its own: one case, D or growth
+    parser.add_argument("--quick", action="store_true", help="quick cases of ours alone, printed and not stored")
     options = parser.parse_args()
+    if options.quick:
+        quick.run("missing")
+        return
     if options.ours:
         print(json.dumps(measure_alone(options.ours, options.rounds)))
         return

@@ -8,7 +8,8 @@ complete or with a fifth of the cells missing, and counts how often each criteri
 - the table of Minka (2000): 100 rows, 10 columns, variances 10, 8, 6, 4, 2 and five times 1;
 - the bias of the noise variance and of the eigenvalues with and without ``bias_correction``.
 
-The tables go to docs/benchmarks/selection.md, the numbers to selection.json.
+The tables go to docs/benchmarks/selection.md, the numbers to selection.json. ``--quick`` prints what the
+criteria choose in some of the cases, four data sets each.
 """
 
 from __future__ import annotations
@@ -219,7 +220,13 @@ def main():
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--report", action="store_true", help="only write the page")
     parser.add_argument("--resume", action="store_true", help="go on where an earlier run was stopped")
+    parser.add_argument("--quick", action="store_true", help="a few data sets, printed and not stored")
     options = parser.parse_args()
+    if options.quick:
+        with ProcessPoolExecutor(options.workers, initializer=threadpool_limits, initargs=(1,)) as workers:
+            for case in CASES[::5]:
+                print(label(case), counted(list(workers.map(partial(choices_of, case), range(4))), Q), flush=True)
+        return
     OUT.mkdir(parents=True, exist_ok=True)
     path = OUT / "selection.json"
     store = json.loads(path.read_text(encoding="utf-8")) if options.resume or options.report else {}

@@ -3,7 +3,7 @@
 ``python benchmarks/streams.py`` writes 2,000,000 x 100 tables to a temporary folder (2 GB), measures and writes a
 table and the raw numbers to docs/benchmarks. ``--huge`` is 20,000,000 x 100 with missing cells (16 GB of Parquet);
 ``--incremental`` counts passes; ``--folder`` says where tables go and stay; ``--report`` only writes the page.
-Numbers are the best of several rounds.
+``--quick`` prints quick cases of ours alone. Numbers are the best of several rounds.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import quick
 from complete import OUT, best_of, peak_memory, seconds
 from peers.judge import log_likelihood
 from pyarrow import parquet as pq
@@ -273,7 +274,11 @@ def main():
         parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="quick cases of ours alone, printed and not stored")
     options = parser.parse_args()
+    if options.quick:
+        quick.run("streams")
+        return
     store = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)

@@ -148,7 +148,7 @@ def test_a_bar_with_the_time_left_appears_on_a_terminal_and_after_a_while(
         parts(bar, *args)
 
     monkeypatch.setattr(ProgressBar, "parts", slowly)
-    monkeypatch.setattr("probpca.cli.main.PATIENCE", patience)
+    monkeypatch.setattr("probpca.cli.main.QUIET_SECONDS", patience)
     monkeypatch.setattr("sys.stderr", screen)
     assert run("fit", large, "--components", 1).code == 0, screen.getvalue()
     shown = screen.getvalue()

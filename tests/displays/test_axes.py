@@ -20,14 +20,14 @@ from probpca import (
     MissingnessDisplay,
     OutlierDisplay,
 )
-from probpca.displays.axes import LONGEST, TITLE, apart, clipped, name_points, whole_numbers
+from probpca.displays.axes import THEME, apart, clipped, name_points, whole_numbers
 from probpca.learning.uncertainty.asymptotic import asymptotic_uncertainty
 
 LETTERS = ("long ", "äßł", "名前", "$x_1$ ")
 
 
 @pytest.mark.parametrize("letters", LETTERS)
-@pytest.mark.parametrize("most", [10, LONGEST])
+@pytest.mark.parametrize("most", [10, THEME.name_length])
 def test_a_long_name_keeps_its_ends(letters, most):
     name = f"first{40 * letters}7 last"
     short = clipped(name, most).replace("\\$", "$")
@@ -41,7 +41,7 @@ def test_a_long_name_keeps_its_ends(letters, most):
 
 def test_a_short_name_stays_as_it_is():
     assert clipped("a name") == "a name"
-    assert clipped(LONGEST * "x") == LONGEST * "x"
+    assert clipped(THEME.name_length * "x") == THEME.name_length * "x"
     assert clipped("two\nlines\tof words") == "two lines of words"
 
 
@@ -141,6 +141,6 @@ def test_long_names_leave_room_for_the_data(kind, holed):
         text.get_text() for text in display.figure_.findobj(Text) if text.get_text().startswith(("row ", "column "))
     ]
     assert names
-    assert max(map(len, names)) <= TITLE
+    assert max(map(len, names)) <= THEME.title_length
     whole = display.figure_.get_window_extent()
     assert all(ax.get_window_extent().width > 0.1 * whole.width for ax in display.figure_.axes)

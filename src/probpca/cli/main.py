@@ -17,7 +17,7 @@ from probpca.cli.parser import parse
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PATIENCE = 2.0
+QUIET_SECONDS = 2.0
 """Seconds of a command before a progress bar appears."""
 
 
@@ -60,7 +60,7 @@ def _run(args: Any) -> None:
         "demo": "demo",
     }
     command = import_module(f"probpca.cli.{modules.get(args.command, 'row_commands')}")
-    quiet = QUIET_UNTIL.set(time.monotonic() + PATIENCE)
+    quiet = QUIET_UNTIL.set(time.monotonic() + QUIET_SECONDS)
     with warnings.catch_warnings():
         warnings.filterwarnings("always", category=UserWarning)
         warnings.showwarning = show

@@ -12,7 +12,7 @@ from probpca import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-RULES = ("bic", "evidence", "cv", "ard", "parallel", "gavish_donoho")
+SELECTION_RULES = ("bic", "evidence", "cv", "ard", "parallel", "gavish_donoho")
 
 PROGRAM = """\
 Probabilistic PCA of tables in files: principal components, imputation of missing cells,
@@ -150,7 +150,7 @@ def _usage(command: Program) -> str:
 
 def _fit(command: Program) -> None:
     _table(command)
-    about = f"a number, a share of variance such as 0.95, or one of {', '.join(RULES)} (default: bic)"
+    about = f"a number, a share of variance such as 0.95, or one of {', '.join(SELECTION_RULES)} (default: bic)"
     command.add_argument("--components", type=_as_components, metavar="N|SHARE|RULE", help=about)
     command.add_argument("--bayesian", action="store_true", help="Bayesian PCA, for many columns or many missing cells")
     command.add_argument("--standardize", action="store_true", help="scale columns to unit variance first")
@@ -188,7 +188,9 @@ def _sample(command: Program) -> None:
 
 def _select(command: Program) -> None:
     _table(command)
-    command.add_argument("--criteria", nargs="+", choices=RULES, metavar="RULE", help=f"any of {', '.join(RULES)}")
+    command.add_argument(
+        "--criteria", nargs="+", choices=SELECTION_RULES, metavar="RULE", help=f"any of {', '.join(RULES)}"
+    )
     command.add_argument("--max-components", type=_as_count, metavar="N", help="largest number to consider")
     command.add_argument("--standardize", action="store_true", help="scale columns to unit variance first")
     _columns(command)
@@ -304,11 +306,13 @@ def _level(command: Program) -> None:
 
 def _as_components(text: str) -> int | float | str:
     """A number of components, a share of variance, or a rule."""
-    if text in RULES:
+    if text in SELECTION_RULES:
         return text
     if text.isdecimal() and int(text) > 0:
         return int(text)
-    return _as_share(text, f"must be a number of components, a share between 0 and 1, or one of {', '.join(RULES)}")
+    return _as_share(
+        text, f"must be a number of components, a share between 0 and 1, or one of {', '.join(SELECTION_RULES)}"
+    )
 
 
 def _as_states(text: str) -> int | str:

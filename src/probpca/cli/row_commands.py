@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from probpca.inference import Outliers
     from probpca.typing import Array, Floats
 
-SHOWN = 10
+WORST_ROWS = 10
 """Outliers that are shown."""
 RARE = 0.001
 """p-value below which a row is called rare."""
@@ -318,7 +318,7 @@ def _cells_of_row(line: tuple[Any, ...]) -> str:
 def _outliers(args: Any) -> None:
     """Write the outlier scores of each row, or show the worst rows."""
     place = place_for_table(args, args.model, args.table)
-    judgement = Judgement(open_both(args), LeastRows(args.top or SHOWN))
+    judgement = Judgement(open_both(args), LeastRows(args.top or WORST_ROWS))
     with shown_progress() as watch:
         batches = judgement.batches if args.top is None else judgement.worst_batch
         head = finish(args, place, batches(watch), judgement.facts)
@@ -326,7 +326,7 @@ def _outliers(args: Any) -> None:
         return
     rare = f"{judgement.n_rare:,} of {several(judgement.n_rows, 'row')} have a p-value below {RARE}"
     print(wrap(f"{rare}; {RARE * judgement.n_rows:.2g} would by chance"), end="\n\n")
-    print(judgement.text(SHOWN if place else judgement.worst.count))
+    print(judgement.text(WORST_ROWS if place else judgement.worst.count))
     if place:
         print(f"\n{written(place, head.n_rows)}")
 

@@ -1,1 +1,1 @@
-"""What there is to see: figures, drawn with matplotlib from numbers that other rooms computed."""
+"""Figures of tables and fits, drawn with matplotlib: one Display a module, with the scikit-learn interface."""

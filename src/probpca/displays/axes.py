@@ -1,8 +1,9 @@
-"""How figures look: colours, frames, bars, marks, ellipses and curves shared by all displays."""
+"""Drawing shared by all displays: one theme, figures and panels, text, points, bars, intervals, ellipses and curves."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,22 +16,43 @@ if TYPE_CHECKING:
     from probpca.learning.selection.result import Criterion
     from probpca.typing import Array, Index
 
-INK, CHOSEN, FAINT, LINE, DIM = "#33415c", "#c1440e", "#8d99ae", "#c8ced8", "#5d6879"
-"""What is shown, what stands out of it, what is there to compare with, rules, and words beside."""
-CATEGORIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333")
-"""Okabe and Ito's colours, which people who do not see all colours tell apart."""
-MARKERS = ("o", "^", "s", "D", "v", "P", "X")
-SMALL = 8.5
-"""Size of words beside the data, in points."""
-WORDS: dict[str, Any] = {"fontsize": SMALL, "color": DIM, "zorder": 4}
-SIZE = (6.4, 4.0)
-"""Of a figure with one panel, in inches."""
-LONGEST, SHORTER, TITLE = 28, 20, 60
-"""Letters of a name that are written: beside the data, where there is little room, and above a wide panel."""
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours, sizes and lengths of names in all figures. Sizes of text are in points, those of figures in inches."""
+
+    ink: str = "#33415c"  # the data
+    accent: str = "#c1440e"  # what stands out: choices, outliers, imputed cells
+    faint: str = "#8d99ae"  # what the data are compared with
+    unsure: str = "#9aa5b8"  # loadings whose interval holds zero
+    unsure_name: str = "#6b7280"  # names of these features
+    rule: str = "#c8ced8"  # zero lines and grids
+    muted: str = "#5d6879"  # text beside the data
+    paper: str = "#eef1f5"  # observed cells of a raster
+    categories: tuple[str, ...] = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333")
+    """Classes, in the colours of Okabe and Ito, which colour-blind readers can tell apart."""
+    markers: tuple[str, ...] = ("o", "^", "s", "D", "v", "P", "X")
+    small: float = 8.5  # text beside the data
+    figure: tuple[float, float] = (6.4, 4.0)  # a figure with one panel
+    name_length: int = 28  # letters of a name beside the data
+    short_name_length: int = 20  # the same where there is little room
+    title_length: int = 60  # letters of a title above a panel
+    name_gap: float = 6  # points between a name and its point
+    threshold: float = 0.5  # height of the ratio 1 where curves of criteria share a panel of height 1
+
+    def category(self, k: int) -> tuple[str, str]:
+        """Colour and marker of the k-th class or curve."""
+        return self.categories[k % len(self.categories)], self.markers[k % len(self.markers)]
+
+
+THEME = Theme()
+
+
+# Figures and panels
 
 
 def pyplot() -> Any:
-    """Import matplotlib when something is drawn, for nothing else needs it."""
+    """Import matplotlib, which only drawing needs."""
     try:
         import matplotlib.pyplot as plt  # noqa: PLC0415
     except ImportError as error:
@@ -39,8 +61,8 @@ def pyplot() -> Any:
     return plt
 
 
-def place(ax: Any, size: tuple[float, float] = SIZE) -> tuple[Any, Any]:
-    """The figure and the axes to draw in: those given, or new ones."""
+def place(ax: Any, size: tuple[float, float] = THEME.figure) -> tuple[Any, Any]:
+    """Figure and axes to draw in: ``ax`` if it is given, otherwise new ones."""
     plt = pyplot()
     if ax is None:
         return plt.subplots(figsize=size, layout="constrained")
@@ -50,9 +72,9 @@ def place(ax: Any, size: tuple[float, float] = SIZE) -> tuple[Any, Any]:
 def panels(
     ax: Any, count: int, across: int, size: tuple[float, float], *, share: bool = False, heights: Any = None
 ) -> tuple[Any, Any]:
-    """A figure and so many axes in it: new ones, those given, or parts of the one that is given.
+    """Figure and ``count`` axes: new ones, those given, or a grid in the place of the one axes that is given.
 
-    They may ``share`` what lies along them, and have ``heights`` in a certain proportion, one for each line of them.
+    ``share`` makes all panels share their x axis; ``heights`` are the relative heights of the lines of panels.
     """
     plt, down = pyplot(), -(-count // across)
     if ax is None:
@@ -75,7 +97,7 @@ def panels(
 
 
 def _place_of(given: Any, count: int) -> Any:
-    """Where the one axes is that has to make room for several."""
+    """Position in its grid of the one axes that has to make room for several."""
     where = given[0].get_subplotspec() if given.size == 1 else None
     if where is None:
         msg = (
@@ -88,65 +110,40 @@ def _place_of(given: Any, count: int) -> Any:
 
 
 def frame(ax: Any, title: str = "", *, x: str = "", y: str = "") -> None:
-    """Words around the data, and no more lines than they need."""
+    """Title and labels of a panel, without the lines at its top and right."""
     if title:
-        ax.set_title(clipped(title, TITLE), loc="left", fontsize=11, color=INK, fontweight="bold")
+        bold_title(ax, title, THEME.title_length)
     ax.set_xlabel(x, fontsize=9)
     ax.set_ylabel(y, fontsize=9)
-    ax.tick_params(labelsize=SMALL)
+    ax.tick_params(labelsize=THEME.small)
     ax.spines[["top", "right"]].set_visible(False)
 
 
+def bold_title(ax: Any, title: str, most: int = THEME.name_length, **style: Any) -> None:
+    """Title at the left above a panel, of at most ``most`` letters."""
+    ax.set_title(clipped(title, most), loc="left", fontsize=11, color=THEME.ink, fontweight="bold", **style)
+
+
+def draw_key(figure: Any, ax: Any, handles: list[Any], *, inside: bool, loc: str) -> None:
+    """Legend within ``ax``, or in one line above all panels at ``loc``."""
+    if inside:
+        ax.legend(handles=handles, frameon=False, fontsize=THEME.small)
+    else:
+        figure.legend(handles=handles, frameon=False, fontsize=THEME.small, ncols=len(handles), loc=loc)
+
+
+# Axes
+
+
 def whole_numbers(axis: Any, most: int = 9) -> None:
-    """Ticks of something that is counted."""
+    """At most ``most`` ticks, at whole numbers only."""
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 
     axis.set_major_locator(MaxNLocator(integer=True, nbins=most, min_n_ticks=1))
 
 
-def clipped(name: str, most: int = LONGEST) -> str:
-    """A name of no more letters than there is room for: of a longer one the beginning and the end, and no formulas."""
-    plain = " ".join(name.split())
-    if len(plain) > most:
-        end = most // 3
-        plain = f"{plain[: most - end - 1].rstrip()}\N{HORIZONTAL ELLIPSIS}{plain[-end:].lstrip()}"
-    return re.sub(r"(?<!\\)\$", r"\\$", plain)
-
-
-def apart(places: Sequence[float] | Array, gap: float, ends: tuple[float, float] = (-np.inf, np.inf)) -> Array:
-    """Places as near as can be to those given, in the same order, at least ``gap`` apart, and within the ends: (k,).
-
-    If they do not fit in, the first end is kept.
-    """
-    from scipy.optimize import isotonic_regression  # noqa: PLC0415
-
-    wanted = np.asarray(places, dtype=np.float64)
-    if wanted.size == 0:
-        return wanted
-    order = np.argsort(wanted, kind="stable")
-    steps = gap * np.arange(wanted.size)
-    out = np.empty(wanted.size)
-    level = np.asarray(isotonic_regression(wanted[order] - steps).x)
-    out[order] = np.maximum(np.minimum(level, ends[1] - steps[-1]), ends[0]) + steps
-    return out
-
-
-def line_height(ax: Any, points: float = SMALL) -> float:
-    """Height of a line of text, as a share of the height of the axes."""
-    height = ax.get_window_extent().height / ax.figure.dpi * 72
-    return float(1.25 * points / height)
-
-
-def line_width(ax: Any, words: str, points: float = SMALL) -> float:
-    """Width of a line of text, as a share of the width of the axes."""
-    tried = ax.text(0, 0, words, fontsize=points)
-    width = tried.get_window_extent().width
-    tried.remove()
-    return float(width / ax.get_window_extent().width)
-
-
 def plain_log(axis: Any, low: float, high: float) -> None:
-    """Ticks of a logarithmic axis as people write numbers, and enough of them."""
+    """Enough ticks on a logarithmic axis, written as plain numbers if it spans fewer than four decades."""
     from matplotlib.ticker import LogLocator, NullFormatter  # noqa: PLC0415
 
     decades = np.log10(high) - np.log10(low)
@@ -156,27 +153,8 @@ def plain_log(axis: Any, low: float, high: float) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def percent(share: float) -> str:
-    """A share in words; what lacks little to all of it is not said to be all."""
-    if 0.9995 <= share < 1 - 1e-12:
-        return "> 99.9 %"
-    return f"{100 * share:.1f} %" if share >= 0.985 else f"{100 * share:.0f} %"
-
-
-def beside(ax: Any, words: str, point: Any, offset: Any, **style: Any) -> Any:
-    """Words so many points away from a place, legible on whatever lies below."""
-    return ax.annotate(words, point, offset, textcoords="offset points", path_effects=halo(), **(WORDS | style))
-
-
-def halo() -> list[Any]:
-    """A white rim around letters."""
-    from matplotlib.patheffects import withStroke  # noqa: PLC0415
-
-    return [withStroke(linewidth=2.2, foreground="white", alpha=0.85)]
-
-
 def root_scale(ax: Any, axis: str, highest: float) -> None:
-    """Show squares by their roots, from 0 to ``highest``: what is large leaves room for what is small."""
+    """Show squares by their roots, from 0 to ``highest``: large values leave room for small ones."""
     top = 1.15 * highest
     getattr(ax, f"set_{axis}scale")("function", functions=(_root, np.square))
     getattr(ax, f"set_{axis}lim")(0, top)
@@ -191,56 +169,85 @@ def _root(values: Any) -> Any:
     return np.sqrt(np.maximum(values, 0.0))
 
 
-MOST_TICKS = 12
-HIGHER, LOWER = "higher than the other cells let expect", "lower"
-EMPTY = "no cell of this row was observed"
+def name_lines(ax: Any, names: Sequence[str], **style: Any) -> None:
+    """Names down the y axis, the first on top, one line for each."""
+    ax.set_yticks(np.arange(len(names)), [clipped(name) for name in names], **style)
+    ax.set_ylim(max(len(names), 1) - 0.4, -0.6)
 
 
-def lying_bars(ax: Any, values: Array, above: Any, names: list[str], words: str) -> Any:
-    """One below the other, each with its name."""
-    places = np.arange(values.size)
-    bars = ax.barh(places, values, color=np.where(above, CHOSEN, INK), height=0.65)
-    ax.axvline(0, color=LINE, linewidth=1)
-    frame(ax, x=words)
-    ax.set_yticks(places, [clipped(name) for name in names])
-    ax.set_ylim(max(values.size, 1) - 0.4, -0.6)
-    ax.tick_params(axis="y", length=0)
-    _tell_colours(ax, above)
-    return bars
+# Text
 
 
-def upright_bars(ax: Any, values: Array, above: Any, names: list[str], words: str) -> Any:
-    """Side by side, with as many names as there is room for."""
-    places = np.arange(values.size)
-    bars = ax.bar(places, values, color=np.where(above, CHOSEN, INK), width=0.8)
-    ax.axhline(0, color=LINE, linewidth=1)
-    frame(ax, y=words)
-    shown = places[:: max(-(-places.size // MOST_TICKS), 1)]
-    written = [clipped(names[j], SHORTER) for j in shown]
-    ax.set_xticks(shown, written, rotation=90 if sum(map(len, written)) > 75 else 0)
-    _tell_colours(ax, above)
-    return bars
+def clipped(name: str, most: int = THEME.name_length) -> str:
+    """A name of at most ``most`` letters, cut in the middle, in which ``$`` does not begin a formula."""
+    plain = " ".join(name.split())
+    if len(plain) > most:
+        end = most // 3
+        plain = f"{plain[: most - end - 1].rstrip()}\N{HORIZONTAL ELLIPSIS}{plain[-end:].lstrip()}"
+    return re.sub(r"(?<!\\)\$", r"\\$", plain)
 
 
-def _tell_colours(ax: Any, above: Any) -> None:
-    from matplotlib.patches import Patch  # noqa: PLC0415
-
-    sides = ((CHOSEN, HIGHER, above.any()), (INK, LOWER, (~above).any()))
-    key = [Patch(color=colour, label=words) for colour, words, present in sides if present]
-    if key:
-        ax.legend(handles=key, frameon=False, fontsize=SMALL)
-    else:
-        ax.set(xticks=[], yticks=[])
-        beside(ax, EMPTY, (0, 1), (8, -8), xycoords="axes fraction", va="top")
+def percent(share: float) -> str:
+    """A share in percent; just less than everything is not rounded to 100 %."""
+    if 0.9995 <= share < 1 - 1e-12:
+        return "> 99.9 %"
+    return f"{100 * share:.1f} %" if share >= 0.985 else f"{100 * share:.0f} %"
 
 
-MOST_CLASSES = len(CATEGORIES) * len(MARKERS)
-FEW = 12
-"""Whole numbers that are so few are classes; more are a scale."""
-AWAY = 6
-"""Of a name from its point, in points."""
-ROUNDS = 8
-"""Of widening axes: each leaves a part of what is lacking."""
+def beside(ax: Any, words: str, point: Any, offset: Any, **style: Any) -> Any:
+    """Text ``offset`` points away from a point, with a white rim, so that it is legible on whatever lies below."""
+    from matplotlib.patheffects import withStroke  # noqa: PLC0415
+
+    look = {"fontsize": THEME.small, "color": THEME.muted, "zorder": 4} | style
+    rim = [withStroke(linewidth=2.2, foreground="white", alpha=0.85)]
+    return ax.annotate(words, point, offset, textcoords="offset points", path_effects=rim, **look)
+
+
+def apart(places: Sequence[float] | Array, gap: float, ends: tuple[float, float] = (-np.inf, np.inf)) -> Array:
+    """Places nearest to those given, in the same order, at least ``gap`` apart, and between the ends: (k,).
+
+    If there is too little room, the lower end is kept.
+    """
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415
+
+    wanted = np.asarray(places, dtype=np.float64)
+    if wanted.size == 0:
+        return wanted
+    order = np.argsort(wanted, kind="stable")
+    steps = gap * np.arange(wanted.size)
+    out = np.empty(wanted.size)
+    level = np.asarray(isotonic_regression(wanted[order] - steps).x)
+    out[order] = np.maximum(np.minimum(level, ends[1] - steps[-1]), ends[0]) + steps
+    return out
+
+
+def _height_in_points(ax: Any) -> float:
+    return float(ax.get_window_extent().height / ax.figure.dpi * 72)
+
+
+def line_height(ax: Any) -> float:
+    """Height of a line of text, as a share of the height of the axes."""
+    return float(1.25 * THEME.small / _height_in_points(ax))
+
+
+def _widths(ax: Any, names: list[str]) -> Array:
+    """Widths of names with the gaps to their points, as shares of the width of the axes: (k,)."""
+    total, found = ax.get_window_extent().width, []
+    for name in names:
+        tried = ax.text(0, 0, name, fontsize=THEME.small)
+        found.append(tried.get_window_extent().width / total)
+        tried.remove()
+    return np.array(found) + THEME.name_gap * ax.figure.dpi / 72 / total
+
+
+def _shares(ax: Any, points: Array) -> Any:
+    """Positions of points as shares of the width and height of the axes: (2, n)."""
+    ax.apply_aspect()
+    _ = ax.viewLim  # limits follow the data only when they are read
+    return (ax.transData + ax.transAxes.inverted()).transform(points).T
+
+
+# Points and their names
 
 
 def colour_rows(ax: Any, points: Array, labels: Any = None) -> list[Any]:
@@ -248,28 +255,30 @@ def colour_rows(ax: Any, points: Array, labels: Any = None) -> list[Any]:
     size = 22 if len(points) <= 500 else 9
     style = {"s": size, "linewidths": 0.3, "edgecolors": "white", "zorder": 2}
     if labels is None:
-        return [ax.scatter(*points.T, color=INK, alpha=0.8, **style)]
-    if is_scale(labels):
+        return [ax.scatter(*points.T, color=THEME.ink, alpha=0.8, **style)]
+    if _is_scale(labels):
         drawn = ax.scatter(*points.T, c=labels, cmap="viridis", **style)
         ax.figure.colorbar(drawn, ax=ax, shrink=0.8)
         return [drawn]
     drawn = []
     for k, label in enumerate(np.unique(labels)):
-        colour, marker = CATEGORIES[k % len(CATEGORIES)], MARKERS[k % len(MARKERS)]
+        colour, marker = THEME.category(k)
         here = points[labels == label]
         drawn.append(ax.scatter(*here.T, color=colour, marker=marker, label=clipped(str(label)), alpha=0.85, **style))
-    ax.legend(frameon=False, fontsize=SMALL, loc="best", handletextpad=0.2)
+    ax.legend(frameon=False, fontsize=THEME.small, loc="best", handletextpad=0.2)
     return drawn
 
 
-def is_scale(labels: Any) -> bool:
-    """Are these numbers on a scale, and not classes?"""
+def _is_scale(labels: Any, most_classes: int = 12) -> bool:
+    """Whether labels are numbers on a scale: real numbers, or more than ``most_classes`` whole numbers."""
     kind = labels.dtype.kind
-    return kind == "f" or (kind in "iu" and np.unique(labels).size > FEW)
+    return kind == "f" or (kind in "iu" and np.unique(labels).size > most_classes)
 
 
-def name_points(ax: Any, points: Array, names: list[str], *, leftwards: Any = None, colour: str = DIM) -> list[Any]:
-    """Write names beside points, moved up or down where they would lie on each other.
+def name_points(
+    ax: Any, points: Array, names: list[str], *, leftwards: Any = None, colour: str = THEME.muted
+) -> list[Any]:
+    """Write names beside points, moved up or down where they would overlap.
 
     They stand to the right, but to the left where ``leftwards`` is true: by default near the right edge.
     """
@@ -277,20 +286,37 @@ def name_points(ax: Any, points: Array, names: list[str], *, leftwards: Any = No
         return []
     written = [clipped(name) for name in names]
     (x, y), wide = _shares(ax, points), _widths(ax, written)
-    tall, line = ax.get_window_extent().height / ax.figure.dpi * 72, line_height(ax)
+    tall, line = _height_in_points(ax), line_height(ax)
     left = x + wide > 1 if leftwards is None else np.asarray(leftwards)
     up = np.empty(len(names))
-    for here in _side_by_side(np.where(left, x - wide, x), wide):
+    for here in _overlapping(np.where(left, x - wide, x), wide):
         up[here] = tall * (apart(y[here], line, (line / 2, 1 - line / 2)) - y[here])
+    line_to_point = {"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
+    style = {"color": colour, "va": "center", "arrowprops": line_to_point}
     return [
-        _written(ax, points[i], written[i], up[i], leftwards=bool(left[i]), colour=colour) for i in range(len(names))
+        beside(
+            ax,
+            name,
+            point,
+            (-THEME.name_gap if back else THEME.name_gap, rise),
+            ha="right" if back else "left",
+            **style,
+        )
+        for name, point, back, rise in zip(written, points, left, up, strict=True)
     ]
 
 
-def make_room(ax: Any, points: Array, names: list[str], leftwards: Any) -> None:
-    """Widen the axes until names beside points fit in."""
+def _overlapping(start: Array, wide: Array) -> list[Index]:
+    """Positions of names in groups: names of different groups do not overlap sideways."""
+    order = np.argsort(start, kind="stable")
+    ends = np.maximum.accumulate((start + wide)[order])
+    return np.split(order, np.flatnonzero(start[order][1:] > ends[:-1]) + 1)
+
+
+def make_room(ax: Any, points: Array, names: list[str], leftwards: Any, rounds: int = 8) -> None:
+    """Widen the axes, in ``rounds`` because a name grows with them, until names beside points fit."""
     wide = _widths(ax, [clipped(name) for name in names])
-    for _ in range(ROUNDS):  # the wider the axes, the wider a name is in units of the data
+    for _ in range(rounds):
         _shares(ax, points)
         low, high = ax.get_xlim()
         ends = points[:, 0] + np.where(leftwards, -wide, wide) * (high - low)
@@ -299,59 +325,82 @@ def make_room(ax: Any, points: Array, names: list[str], leftwards: Any) -> None:
         ax.autoscale_view()
 
 
-def _widths(ax: Any, names: list[str]) -> Array:
-    """Of names and of what parts them from their points, as shares of the width of the axes: (k,)."""
-    away = AWAY * ax.figure.dpi / 72 / ax.get_window_extent().width
-    return np.array([line_width(ax, name) + away for name in names])
+# Bars
 
 
-def _side_by_side(start: Array, wide: Array) -> list[Index]:
-    """Positions of the names that may lie on each other, group by group: each begins where no other one is."""
-    order = np.argsort(start, kind="stable")
-    ends = np.maximum.accumulate((start + wide)[order])
-    return np.split(order, np.flatnonzero(start[order][1:] > ends[:-1]) + 1)
+def lying_bars(ax: Any, values: Array, above: Any, names: list[str], words: str) -> Any:
+    """One bar below the other, each with its name."""
+    bars = ax.barh(np.arange(values.size), values, color=np.where(above, THEME.accent, THEME.ink), height=0.65)
+    ax.axvline(0, color=THEME.rule, linewidth=1)
+    frame(ax, x=words)
+    name_lines(ax, names)
+    ax.tick_params(axis="y", length=0)
+    _explain_colours(ax, above)
+    return bars
 
 
-def _shares(ax: Any, points: Array) -> Any:
-    """Where points are within the axes, as shares of its width and height: (2, n)."""
-    ax.apply_aspect()
-    _ = ax.viewLim  # limits follow the data only when they are asked for
-    return (ax.transData + ax.transAxes.inverted()).transform(points).T
+def upright_bars(ax: Any, values: Array, above: Any, names: list[str], words: str, *, most_names: int = 12) -> Any:
+    """Bars side by side, at most ``most_names`` of them with a name."""
+    places = np.arange(values.size)
+    bars = ax.bar(places, values, color=np.where(above, THEME.accent, THEME.ink), width=0.8)
+    ax.axhline(0, color=THEME.rule, linewidth=1)
+    frame(ax, y=words)
+    named = places[:: max(-(-places.size // most_names), 1)]
+    written = [clipped(names[j], THEME.short_name_length) for j in named]
+    ax.set_xticks(named, written, rotation=90 if sum(map(len, written)) > 75 else 0)
+    _explain_colours(ax, above)
+    return bars
+
+
+def _explain_colours(ax: Any, above: Any) -> None:
+    """A legend of the colours that are there; without any bar, a note that the row is empty."""
+    from matplotlib.patches import Patch  # noqa: PLC0415
+
+    sides = (
+        (THEME.accent, "higher than the other cells let expect", above.any()),
+        (THEME.ink, "lower", (~above).any()),
+    )
+    key = [Patch(color=colour, label=words) for colour, words, present in sides if present]
+    if key:
+        ax.legend(handles=key, frameon=False, fontsize=THEME.small)
+    else:
+        ax.set(xticks=[], yticks=[])
+        beside(ax, "no cell of this row was observed", (0, 1), (8, -8), xycoords="axes fraction", va="top")
+
+
+# Intervals and limits
 
 
 def draw_endless(draw: Any, places: Any, low: Array, high: Array, **style: Any) -> None:
-    """Intervals that hold everything, from edge to edge by ``axhline`` or ``axvline``: a point alone looks certain."""
-    for place in np.asarray(places)[np.isinf(low) & np.isinf(high)]:
-        draw(place, **style)
+    """Draw infinite intervals from edge to edge by ``axhline`` or ``axvline``: without a bar a point looks certain."""
+    for where in np.asarray(places)[np.isinf(low) & np.isinf(high)]:
+        draw(where, **style)
 
 
 def draw_limits(ax: Any, axis: str, places: Array, words: list[str]) -> None:
-    """Dashed lines across an axis, with words but where these would lie on those of the one before."""
+    """Dashed lines across an axis, each with its words unless they would overlap those before."""
     free = -np.inf
-    for place, said in zip(places, words, strict=True):
-        if not np.isfinite(place):
+    for where, said in zip(places, words, strict=True):
+        if not np.isfinite(where):
             continue
         draw = ax.axvline if axis == "x" else ax.axhline
-        draw(place, color=INK, linewidth=0.9, linestyle="--", zorder=1)
-        share = _shares(ax, np.array([[place, place]]))["xy".index(axis), 0]
+        draw(where, color=THEME.ink, linewidth=0.9, linestyle="--", zorder=1)
+        share = _shares(ax, np.array([[where, where]]))["xy".index(axis), 0]
         if share < free:
             continue
         if axis == "x":
-            beside(ax, said, (place, 1), (3, -2), xycoords=ax.get_xaxis_transform(), va="top")
+            beside(ax, said, (where, 1), (3, -2), xycoords=ax.get_xaxis_transform(), va="top")
             free = share + _widths(ax, [said])[0]
         else:
-            beside(ax, said, (1, place), (0, 3), xycoords=ax.get_yaxis_transform(), ha="right")
+            beside(ax, said, (1, where), (0, 3), xycoords=ax.get_yaxis_transform(), ha="right")
             free = share + line_height(ax)
 
 
-def _written(ax: Any, point: Any, name: str, up: float, *, leftwards: bool, colour: str) -> Any:
-    line = {"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
-    style = {"color": colour, "ha": "right" if leftwards else "left", "va": "center", "arrowprops": line}
-    return beside(ax, name, point, (-AWAY if leftwards else AWAY, up), **style)
+# Ellipses
 
 
 class Region(NamedTuple):
-    """An ellipse, as matplotlib wants it: full lengths of its axes, and the angle of the first in degrees."""
+    """An ellipse as matplotlib describes it: full lengths of its axes, and the angle of the first in degrees."""
 
     width: float
     height: float
@@ -359,7 +408,7 @@ class Region(NamedTuple):
 
 
 def region_of(covariance: Array, level: float) -> Region:
-    """The smallest region of the plane that holds a Gaussian point with probability ``level``."""
+    """The smallest region of the plane that holds a centred Gaussian with probability ``level``."""
     values, vectors = np.linalg.eigh(covariance)
     reach = -2.0 * np.log1p(-level)  # the quantile of chi-square with two degrees of freedom
     height, width = 2.0 * np.sqrt(reach * values)
@@ -367,43 +416,45 @@ def region_of(covariance: Array, level: float) -> Region:
 
 
 def ellipse(centre: Any, region: Region) -> Any:
-    """Ink for a region."""
+    """The matplotlib patch of a region."""
     from matplotlib.patches import Ellipse  # noqa: PLC0415
 
     return Ellipse(tuple(centre), region.width, region.height, angle=region.angle)
 
 
 def half_sides(region: Region) -> Array:
-    """Of the box around it: (2,)."""
+    """Half the width and half the height of the box around an ellipse: (2,)."""
     turn = np.radians(region.angle)
     cosine, sine = np.cos(turn), np.sin(turn)
     return np.hypot([region.width * cosine, region.width * sine], [region.height * sine, region.height * cosine]) / 2
 
 
-RING = {"markersize": 9, "markerfacecolor": "none", "markeredgecolor": CHOSEN, "markeredgewidth": 2}
-BEYOND = 6
-"""Numbers of components that are shown after a choice, at least."""
-THRESHOLD = 0.5
-"""Where 1 stands, which ratios must exceed, if curves share a panel of height 1."""
+# Curves of criteria
 
 
-def draw_curve(ax: Any, criterion: Criterion) -> None:
-    """One curve in its own units, what it must exceed, and the choice."""
+def draw_rings(ax: Any, x: Any, y: Any, colour: str = THEME.accent, width: float = 2) -> None:
+    """Rings around chosen points."""
+    style = {"markersize": 9, "markerfacecolor": "none", "markeredgecolor": colour, "markeredgewidth": width}
+    ax.plot(x, y, "o", **style)
+
+
+def draw_curve(ax: Any, criterion: Criterion, *, beyond: int = 6) -> None:
+    """One criterion in its own units with its threshold and its choice, and at least ``beyond`` counts after it."""
     choice = criterion.choice or 1
-    shown = slice(0, max(2 * choice, choice + BEYOND))
+    shown = slice(0, max(2 * choice, choice + beyond))
     counts, values = criterion.n_components[shown], criterion.shown[shown]
-    ax.plot(counts, values, color=INK, marker="o", markersize=3.5, linewidth=1.3)
+    ax.plot(counts, values, color=THEME.ink, marker="o", markersize=3.5, linewidth=1.3)
     if criterion.standard_error is not None:
         error = criterion.standard_error[shown]
-        ax.fill_between(counts, values - error, values + error, color=INK, alpha=0.15, linewidth=0)
-    ax.axvline(choice, color=CHOSEN, linewidth=0.8, alpha=0.5, zorder=0)
+        ax.fill_between(counts, values - error, values + error, color=THEME.ink, alpha=0.15, linewidth=0)
+    ax.axvline(choice, color=THEME.accent, linewidth=0.8, alpha=0.5, zorder=0)
     here = counts == choice
-    ax.plot(counts[here], values[here], "o", **RING)
+    draw_rings(ax, counts[here], values[here])
     unit = f"{criterion.unit}, less the best" if criterion.in_nats else criterion.unit
     frame(ax, f"{criterion.name}: {choice}", x="components", y=unit)
     whole_numbers(ax.xaxis, 7)
     if not criterion.in_nats:
-        ax.axhline(1.0, color=FAINT, linewidth=1, linestyle="--")
+        ax.axhline(1.0, color=THEME.faint, linewidth=1, linestyle="--")
         if (values > 0).all():
             ax.set_yscale("log")
             plain_log(ax.yaxis, values.min(), values.max())
@@ -414,40 +465,40 @@ def draw_curve(ax: Any, criterion: Criterion) -> None:
 
 
 def draw_together(ax: Any, criteria: Sequence[Criterion], furthest: int) -> list[Any]:
-    """Curves up to so many components in one panel, each on a scale of its own, with rings around choices."""
+    """Curves of criteria up to ``furthest`` components in one panel, each on its own scale, with rings on choices."""
     lines = []
     for k, criterion in enumerate(criteria):
-        colour, marker = CATEGORIES[k % len(CATEGORIES)], MARKERS[k % len(MARKERS)]
+        colour, marker = THEME.category(k)
         counts, at = criterion.n_components[criterion.n_components <= furthest], heights(criterion, furthest)
         style = {"color": colour, "marker": marker, "markersize": 3.5, "linewidth": 1.2, "label": criterion.name}
         lines += ax.plot(counts, at, **style)
         here = counts == criterion.choice
-        ax.plot(counts[here], at[here], "o", **(RING | {"markeredgecolor": colour, "markeredgewidth": 1.6}))
+        draw_rings(ax, counts[here], at[here], colour, 1.6)
     if not all(criterion.in_nats for criterion in criteria):
-        ax.axhline(THRESHOLD, color=FAINT, linewidth=1, linestyle="--", zorder=0)
+        ax.axhline(THEME.threshold, color=THEME.faint, linewidth=1, linestyle="--", zorder=0)
         where = ax.get_yaxis_transform()
-        beside(ax, "ratios: 1", (1, THRESHOLD), (-2, 3), xycoords=where, ha="right")
+        beside(ax, "ratios: 1", (1, THEME.threshold), (-2, 3), xycoords=where, ha="right")
     frame(ax, x="components", y="criteria, each\non its own scale")
     ax.set(ylim=(-0.08, 1.12), yticks=[])
     look = {"loc": "lower left", "bbox_to_anchor": (0, 0.98), "handlelength": 1.6, "columnspacing": 1.2}
-    ax.legend(frameon=False, fontsize=SMALL, ncols=len(lines), borderaxespad=0.2, **look)
+    ax.legend(frameon=False, fontsize=THEME.small, ncols=len(lines), borderaxespad=0.2, **look)
     return lines
 
 
 def heights(criterion: Criterion, furthest: int) -> Array:
-    """Scores up to so many components on a scale from 0 to 1: what is larger stands higher: (m,).
+    """Scores up to ``furthest`` components on a scale from 0 to 1, the larger the higher: (m,).
 
-    Those in nats have the best at 1 and what is near it magnified, for the first ones are often very low; ratios have
-    1 at ``THRESHOLD``.
+    Scores in nats have the best at 1, and the scale is wider near it, because the first ones are often very low.
+    Ratios have 1 at ``Theme.threshold``.
     """
     values = criterion.shown[criterion.n_components <= furthest]
     if criterion.in_nats:
         depth = np.arcsinh(-values / _near(values))
         return np.asarray(1 - depth / (depth.max() or 1.0))
     above = np.log(values) if (values > 0).all() else values - 1
-    return np.asarray(THRESHOLD * (1 + above / (np.abs(above).max() or 1.0)))
+    return np.asarray(THEME.threshold * (1 + above / (np.abs(above).max() or 1.0)))
 
 
 def _near(values: Array) -> float:
-    """How far below the best a third of the curve is, at least."""
+    """Distance to the best value within which the upper two thirds of the values lie."""
     return max(-float(np.sort(values)[values.size // 3]), 1e-12)

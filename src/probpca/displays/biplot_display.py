@@ -1,4 +1,4 @@
-"""Rows and features in one plane: points, and arrows that say where features grow."""
+"""Biplot: rows as points and features as arrows in the plane of two components."""
 
 from __future__ import annotations
 
@@ -6,39 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probpca.displays.axes import (
-    DIM,
-    FAINT,
-    INK,
-    LINE,
-    SHORTER,
-    SMALL,
-    clipped,
-    colour_rows,
-    frame,
-    make_room,
-    name_points,
-    place,
-)
-from probpca.displays.inputs import chosen, names_of, require_fitted
+from probpca.displays.axes import THEME, clipped, colour_rows, frame, make_room, name_points, place
+from probpca.displays.inputs import chosen, names_of, require_choice, require_fitted
 from probpca.displays.latent_display import component_title
-from probpca.errors import DataError, ShapeError
+from probpca.errors import ShapeError
 from probpca.learning.uncertainty.estimate import largest_first
 
 if TYPE_CHECKING:
     from probpca.learning.uncertainty.estimate import ParameterUncertainty
     from probpca.typing import Array, Index
 
-UNITS = ("loading", "correlation")
-MOST = 12
-"""Features that are shown."""
-
 
 class BiplotDisplay:
     r"""Posterior means of two latent variables as points, and the loadings of the features as arrows.
 
-    A row far along an arrow has much of that feature: :math:`x_j \approx \mu_j + w_j^\top z`. Bars at the tip of an
-    arrow are intervals of its loadings; an arrow is pale if they hold zero in both directions. Make it with
+    A row far along an arrow has a large value of that feature: :math:`x_j \approx \mu_j + w_j^\top z`. Bars at the tip
+    of an arrow are intervals of its loadings; an arrow is pale if they hold zero in both directions. Create it with
     ``from_estimator``.
 
     Attributes
@@ -76,10 +59,10 @@ class BiplotDisplay:
         interval: tuple[Array, Array] | None = None,
         labels: Any = None,
         units: str = "loading",
-        most: int = MOST,
+        most: int = 12,
         axis_labels: tuple[str, ...] = ("component 1", "component 2"),
     ) -> None:
-        """Remember what is to be drawn; ``plot`` draws it."""
+        """Store what ``plot`` draws."""
         self.scores, self.loadings, self.feature_names = scores, loadings, feature_names
         self.low: Array | None = None if interval is None else interval[0]
         self.high: Array | None = None if interval is None else interval[1]
@@ -99,18 +82,17 @@ class BiplotDisplay:
         units: str = "loading",
         feature_names: Any = None,
         labels: Any = None,
-        most: int = MOST,
+        most: int = 12,
         ax: Any = None,
     ) -> BiplotDisplay:
-        """Draw rows and the ``most`` longest arrows, of two components whose positions, from 0, are given.
+        """Draw rows and the ``most`` longest arrows in the plane of two ``components``, counted from 0.
 
-        ``units="correlation"`` divides loadings by the standard deviations of the features in the model, as suits
-        features in different units. ``uncertainty``, from ``estimator.uncertainty()``, gives loadings intervals.
+        ``units="correlation"`` divides loadings by the standard deviations of the features in the model, which suits
+        features in different units. ``uncertainty``, from ``estimator.uncertainty()``, adds intervals of the
+        loadings at this ``level``.
         """
         require_fitted(cls, estimator, "posterior")
-        if units not in UNITS:
-            msg = f"units must be one of {', '.join(UNITS)}; got {units!r}."
-            raise DataError(msg)
+        require_choice("units", units, ("loading", "correlation"))
         if estimator.n_components_ < 2:
             msg = (
                 "BiplotDisplay needs two components; the model has 1.\n"
@@ -136,7 +118,7 @@ class BiplotDisplay:
 
     @property
     def sure(self) -> Any:
-        """Which features have a loading whose interval does not hold zero; all where there are none: (n_features,)."""
+        """Which features have a loading whose interval excludes zero; all of them without intervals: (n_features,)."""
         if self.low is None or self.high is None:
             return np.ones(len(self.loadings), dtype=bool)
         return ((self.low > 0) | (self.high < 0)).any(axis=1)
@@ -148,8 +130,8 @@ class BiplotDisplay:
         reach = np.abs(self.scores).max(initial=0.0) or 1.0
         longest = np.hypot(*self.loadings.T).max() or 1.0
         self.arrow_scale_ = float(0.9 * reach / longest)
-        ax.axhline(0, color=LINE, linewidth=0.8, zorder=0)
-        ax.axvline(0, color=LINE, linewidth=0.8, zorder=0)
+        ax.axhline(0, color=THEME.rule, linewidth=0.8, zorder=0)
+        ax.axvline(0, color=THEME.rule, linewidth=0.8, zorder=0)
         self.points_ = colour_rows(ax, self.scores, self.labels)
         for points in self.points_:
             points.set_alpha(0.5)
@@ -158,17 +140,17 @@ class BiplotDisplay:
         self.arrows_ = [self._draw_arrow(j, tips[j]) for j in self.shown]
         ax.set_aspect("equal", adjustable="datalim")
         ax.margins(0.08)
-        drawn, names = tips[self.shown], [clipped(self.feature_names[j], SHORTER) for j in self.shown]
+        drawn, names = tips[self.shown], [clipped(self.feature_names[j], THEME.short_name_length) for j in self.shown]
         make_room(ax, drawn, names, drawn[:, 0] < 0)
-        self.names_ = name_points(ax, drawn, names, leftwards=drawn[:, 0] < 0, colour=INK)
+        self.names_ = name_points(ax, drawn, names, leftwards=drawn[:, 0] < 0, colour=THEME.ink)
         for name, j in zip(self.names_, self.shown, strict=True):
-            name.set_color(INK if self.sure[j] else DIM)
+            name.set_color(THEME.ink if self.sure[j] else THEME.muted)
         frame(ax, x=self.axis_labels[0], y=self.axis_labels[1])
         self._draw_scale()
         return self
 
     def _draw_arrow(self, j: int, tip: Array) -> Any:
-        colour = INK if self.sure[j] else FAINT
+        colour = THEME.ink if self.sure[j] else THEME.faint
         if self.low is not None and self.high is not None:
             (left, low), (right, high) = self.arrow_scale_ * self.low[j], self.arrow_scale_ * self.high[j]
             bars = {"color": colour, "alpha": 0.4, "linewidth": 1.4, "zorder": 2.5}
@@ -178,17 +160,17 @@ class BiplotDisplay:
         return self.ax_.annotate("", tip, (0, 0), arrowprops=style, zorder=3)
 
     def _draw_scale(self) -> None:
-        """Axes of the arrows, above and to the right."""
+        """Draw the axes of the arrows above and to the right."""
         factor = self.arrow_scale_
         both = (lambda score: score / factor, lambda loading: loading * factor)
         for axis in (
             self.ax_.secondary_xaxis("top", functions=both),
             self.ax_.secondary_yaxis("right", functions=both),
         ):
-            axis.tick_params(colors=INK, labelsize=SMALL)
+            axis.tick_params(colors=THEME.ink, labelsize=THEME.small)
             axis.spines[:].set_visible(False)
         words = "correlation with the component" if self.units == "correlation" else "loading"
-        self.ax_.set_title(words, fontsize=SMALL, color=INK, loc="right")
+        self.ax_.set_title(words, fontsize=THEME.small, color=THEME.ink, loc="right")
 
 
 def _interval(uncertainty: ParameterUncertainty, pair: list[int], level: float, scale: Any) -> tuple[Array, Array]:

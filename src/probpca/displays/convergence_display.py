@@ -1,4 +1,4 @@
-"""How a fit went: what each step gained, and what was left to gain."""
+"""Convergence of a fit: the log-likelihood at each step, and what was left to gain."""
 
 from __future__ import annotations
 
@@ -7,32 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probpca.displays.axes import CHOSEN, DIM, INK, SMALL, beside, frame, panels, plain_log, whole_numbers
+from probpca.displays.axes import THEME, beside, frame, panels, plain_log, whole_numbers
 from probpca.displays.inputs import require_fitted
 from probpca.errors import DataError
 
 if TYPE_CHECKING:
     from probpca.typing import Array
 
-MANY = 40
-"""Steps that are drawn without marks, the first ones stretched."""
-
 
 class ConvergenceDisplay:
-    """The log-likelihood, or the bound, step by step; and beside it what was still missing to the end.
+    """The log-likelihood, or the lower bound, at each step, and beside it the distance to its final value.
 
-    The first panel shows the steep beginning, the second, on a logarithmic axis, how fast the rest went: a straight
-    line is a constant factor from step to step. A curve that falls off at its right end was measured against
-    its own last value; a better one may be known, the ``reference``. Make it with ``from_estimator``.
+    The first panel shows the steep beginning; the second, on a logarithmic axis, the rate of convergence: a straight
+    line is a constant factor from step to step. The curve drops at its right end because the distance is measured to
+    its own last value; pass a better one, if it is known, as ``reference``. Create it with ``from_estimator``.
 
     Attributes
     ----------
     trace : ndarray (n_steps + 1,)
-        What was maximised: before each step, and at the end.
+        The objective before each step and at the end.
     reference : float
-        The largest of them, or the value that was given.
+        The largest value of the trace, or the one that was given.
     gap : ndarray (n_steps + 1,)
-        How much less than the reference each of them is.
+        Difference between the reference and the trace.
     figure_, ax_, axes_
         matplotlib Figure, the first Axes, and both; an axes that was given alone is cut in two, and is neither.
     line_, gap_line_ : artists
@@ -56,7 +53,7 @@ class ConvergenceDisplay:
         tol: float | None = None,
         status: str = "",
     ) -> None:
-        """Remember what is to be drawn; ``plot`` draws it."""
+        """Store what ``plot`` draws."""
         self.trace: Array = np.asarray(trace, dtype=np.float64)
         self.name, self.tol, self.status = name, tol, status
         if self.trace.ndim != 1 or self.trace.size < 2:
@@ -70,24 +67,30 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, reference: float | None = None, ax: Any = None) -> ConvergenceDisplay:
-        """Draw how the fit of an estimator went; ``reference`` is the value of a better one, if one is known.
+        """Draw the convergence of a fit; ``reference`` is the value of a better fit, if one is known.
 
         ``ax`` is as in ``plot``.
         """
         require_fitted(cls, estimator)
         name = "lower bound" if hasattr(estimator, "lower_bound_") else "log-likelihood"
-        told = {"tol": estimator.tol, "status": estimator.status_.value}
-        return cls(estimator.trace_, name=name, reference=reference, **told).plot(ax)
+        settings = {"tol": estimator.tol, "status": estimator.status_.value}
+        return cls(estimator.trace_, name=name, reference=reference, **settings).plot(ax)
 
-    def plot(self, ax: Any = None) -> ConvergenceDisplay:
+    def plot(self, ax: Any = None, *, most_marks: int = 40) -> ConvergenceDisplay:
         """Draw in a new figure, or in two given axes.
 
-        One axes of a grid is cut in two: it is left empty, and ``axes_`` are two new ones in its place.
+        One axes of a grid is cut in two: it is left empty, and ``axes_`` are two new ones in its place. More than
+        ``most_marks`` steps are drawn without markers, and the first panel has a logarithmic x axis.
         """
         self.figure_, self.axes_ = panels(ax, 2, 2, (6.8, 3.2))
         self.ax_, right = self.axes_
         steps = np.arange(1, self.trace.size + 1)
-        marked = {"color": INK, "linewidth": 1.4, "marker": "o" if steps.size <= MANY else "", "markersize": 3}
+        marked = {
+            "color": THEME.ink,
+            "linewidth": 1.4,
+            "marker": "o" if steps.size <= most_marks else "",
+            "markersize": 3,
+        }
         (self.line_,) = self.ax_.plot(steps, self.trace, **marked)
         frame(self.ax_, x="before step", y=f"{self.name}, nats")
         self.ax_.ticklabel_format(axis="y", useOffset=False, style="plain")
@@ -96,15 +99,15 @@ class ConvergenceDisplay:
         right.set_yscale("log")
         frame(right, x="before step", y="below the end, nats" if self.gap.min() == 0 else "below the reference, nats")
         whole_numbers(right.xaxis, 6)
-        if steps.size > MANY:  # the beginning would be one vertical line
+        if steps.size > most_marks:  # the beginning would be one vertical line
             self.ax_.set_xscale("log")
             plain_log(self.ax_.xaxis, 1, steps.size)
-        elif self.ax_.get_xscale() != "log":  # given axes may have a longer story already
+        elif self.ax_.get_xscale() != "log":  # given axes may hold a longer curve already
             whole_numbers(self.ax_.xaxis, 6)
         if self.tol:
-            right.axhline(self.tol, color=CHOSEN, linewidth=0.9, linestyle="--")
+            right.axhline(self.tol, color=THEME.accent, linewidth=0.9, linestyle="--")
             where = right.get_yaxis_transform()
-            beside(right, f"tol = {self.tol:g}", (0.15, self.tol), (0, 3), xycoords=where, color=CHOSEN)
+            beside(right, f"tol = {self.tol:g}", (0.15, self.tol), (0, 3), xycoords=where, color=THEME.accent)
         if ax is None and self.status:
-            self.figure_.suptitle(fill(self.status, 100), x=0.02, ha="left", fontsize=SMALL, color=DIM)
+            self.figure_.suptitle(fill(self.status, 100), x=0.02, ha="left", fontsize=THEME.small, color=THEME.muted)
         return self

@@ -1,4 +1,4 @@
-"""A series, what the model sees in it, and what it expects of the time to come."""
+"""Forecast of a time series: observed past, smoothed past, and intervals of the future."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.displays.axes import CHOSEN, FAINT, INK, SMALL, frame, panels
-from probpca.displays.inputs import by_name, names_of, require_fitted, table_of, tried_level
+from probpca.displays.axes import THEME, draw_key, frame, panels
+from probpca.displays.inputs import by_name, names_of, require_fitted, require_level, table_of
 from probpca.errors import DataError, ShapeError
 
 if TYPE_CHECKING:
@@ -15,12 +15,9 @@ if TYPE_CHECKING:
 
     from probpca.typing import Array
 
-MOST = 3
-"""Features that are drawn if none are chosen."""
-
 
 class Band(NamedTuple):
-    """Ends that hold each future value with a probability."""
+    """Intervals that hold each value with probability ``level``."""
 
     level: float
     low: Array  # (horizon, features)
@@ -28,17 +25,16 @@ class Band(NamedTuple):
 
 
 class ForecastDisplay:
-    """Past values as points, the smoothed past as a line, and a fan of intervals for what comes; a panel a feature.
+    """Past values as points, the smoothed past as a line, and a fan of intervals for the future, a panel a feature.
 
-    Where past cells are missing, a bar shows the widest interval of the fan for what they were. Make it with
-    ``from_estimator``.
+    Bars are intervals of missing past cells, at the widest level of the fan. Create it with ``from_estimator``.
 
     Attributes
     ----------
     past, smoothed : ndarray (n, features)
-        Values, NaN where missing, and what the model takes them for without noise.
+        Observed values, NaN where missing, and the smoothed values without noise.
     filled : Band
-        Intervals of the past cells that are missing, NaN elsewhere.
+        Intervals of missing past cells, NaN elsewhere.
     mean : ndarray (horizon, features)
     bands : tuple of Band
         The widest first.
@@ -70,7 +66,7 @@ class ForecastDisplay:
         times: Any = None,
         future_times: Any = None,
     ) -> None:
-        """Remember what is to be drawn; ``plot`` draws it."""
+        """Store what ``plot`` draws."""
         self.past, self.smoothed, self.filled, self.mean = past, smoothed, filled, mean
         self.bands = tuple(sorted(bands, key=lambda band: -band.level))
         self.feature_names = feature_names
@@ -92,6 +88,7 @@ class ForecastDisplay:
         *,
         horizon: int = 10,
         features: Any = None,
+        most: int = 3,
         levels: Any = (0.5, 0.8, 0.95),
         times: Any = None,
         feature_names: Any = None,
@@ -101,16 +98,16 @@ class ForecastDisplay:
         value_name: str = "",
         ax: Any = None,
     ) -> ForecastDisplay:
-        """Draw one series and the next ``horizon`` steps of it, of ``features`` by position or name.
+        """Draw one series and its next ``horizon`` steps: ``features`` by position or name, or the first ``most``.
 
-        ``times`` are those of the rows, or of the rows and of the steps ahead; a time index of pandas is known.
-        ``last`` shows only so many steps of the past. ``inputs`` and ``future`` are those of ``forecast``, and
-        ``value_name`` is what is measured.
+        ``times`` are those of the rows, or of the rows and the steps ahead; by default those of a pandas index.
+        ``last`` is the number of past steps to show. ``inputs`` and ``future`` are as in ``forecast``, and
+        ``value_name`` is the label of the values.
         """
         require_fitted(cls, estimator, "forecast", "smooth")
         names = names_of(estimator, feature_names)
-        shown = by_name("features", range(min(MOST, len(names))) if features is None else features, names)
-        levels = [tried_level(level) for level in np.atleast_1d(levels)]
+        shown = by_name("features", range(min(most, len(names))) if features is None else features, names)
+        levels = [require_level(level) for level in np.atleast_1d(levels)]
         past, ahead = table_of(X), estimator.forecast(horizon, X, inputs=inputs, future=future)
         bands = [Band(level, *(np.asarray(end)[:, shown] for end in ahead.interval(level))) for level in levels]
         filled = estimator.impute_interval(X, max(levels), inputs=inputs)
@@ -141,14 +138,22 @@ class ForecastDisplay:
         return self
 
     def _draw(self, j: int, ax: Any) -> None:
-        ax.vlines(self.times, self.filled.low[:, j], self.filled.high[:, j], color=CHOSEN, alpha=0.3, linewidth=1.6)
-        ax.plot(self.times, self.smoothed[:, j], color=FAINT, linewidth=1.4)
-        ax.plot(self.times, self.past[:, j], "o", color=INK, markersize=3 if len(self.times) <= 150 else 1.5)
+        ax.vlines(
+            self.times, self.filled.low[:, j], self.filled.high[:, j], color=THEME.accent, alpha=0.3, linewidth=1.6
+        )
+        ax.plot(self.times, self.smoothed[:, j], color=THEME.faint, linewidth=1.4)
+        ax.plot(self.times, self.past[:, j], "o", color=THEME.ink, markersize=3 if len(self.times) <= 150 else 1.5)
         for band in self.bands:
             ax.fill_between(
-                self.future_times, band.low[:, j], band.high[:, j], color=CHOSEN, alpha=0.22, linewidth=0, zorder=1
+                self.future_times,
+                band.low[:, j],
+                band.high[:, j],
+                color=THEME.accent,
+                alpha=0.22,
+                linewidth=0,
+                zorder=1,
             )
-        ax.plot(self.future_times, self.mean[:, j], color=CHOSEN, linewidth=1.6)
+        ax.plot(self.future_times, self.mean[:, j], color=THEME.accent, linewidth=1.6)
 
     def _draw_key(self, *, inside: bool) -> None:
         from matplotlib.lines import Line2D  # noqa: PLC0415
@@ -156,19 +161,16 @@ class ForecastDisplay:
 
         levels = ", ".join(f"{100 * band.level:.4g}" for band in reversed(self.bands))
         key = [
-            Line2D([], [], color=INK, marker="o", linestyle="none", markersize=3, label="observed"),
-            Line2D([], [], color=FAINT, linewidth=1.4, label="smoothed"),
-            Line2D([], [], color=CHOSEN, linewidth=1.6, label="forecast"),
-            Patch(color=CHOSEN, alpha=0.3, linewidth=0, label=f"{levels} %"),
+            Line2D([], [], color=THEME.ink, marker="o", linestyle="none", markersize=3, label="observed"),
+            Line2D([], [], color=THEME.faint, linewidth=1.4, label="smoothed"),
+            Line2D([], [], color=THEME.accent, linewidth=1.6, label="forecast"),
+            Patch(color=THEME.accent, alpha=0.3, linewidth=0, label=f"{levels} %"),
         ]
-        if inside:
-            self.ax_.legend(handles=key, frameon=False, fontsize=SMALL)
-        else:
-            self.figure_.legend(handles=key, frameon=False, fontsize=SMALL, ncols=4, loc="outside upper right")
+        draw_key(self.figure_, self.ax_, key, inside=inside, loc="outside upper right")
 
 
 def _times(given: Any, X: Any, ahead: Any, n: int, horizon: int) -> tuple[Any, Any]:
-    """Times of the rows and of the steps ahead: given, those of pandas, or counted."""
+    """Times of the rows and of the steps ahead: those given, those of a pandas index, or counted from 0."""
     if given is None and hasattr(ahead, "index") and hasattr(X, "index"):
         return _drawable(X.index), _drawable(ahead.index)
     if given is None:
@@ -183,5 +185,5 @@ def _times(given: Any, X: Any, ahead: Any, n: int, horizon: int) -> tuple[Any, A
 
 
 def _drawable(index: Any) -> Any:
-    """Periods as the days on which they begin."""
+    """Times that matplotlib can draw: periods become the time stamps at which they begin."""
     return (index.to_timestamp() if hasattr(index, "to_timestamp") else index).to_numpy()

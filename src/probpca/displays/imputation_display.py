@@ -1,48 +1,59 @@
-"""Rows with holes, and what the model puts into them."""
+"""Imputed rows: observed cells, imputed cells with intervals, and the fitted row."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.displays.axes import CHOSEN, FAINT, INK, LINE, SHORTER, SMALL, clipped, draw_endless, frame, panels
-from probpca.displays.inputs import by_name, names_of, require_fitted, row_names, some_rows, table_of, tried_level
-from probpca.errors import DataError, ShapeError
+from probpca.displays.axes import THEME, clipped, draw_endless, draw_key, frame, name_lines, panels
+from probpca.displays.inputs import (
+    by_name,
+    cells_of,
+    names_of,
+    require_choice,
+    require_fitted,
+    require_level,
+    row_names,
+    some_rows,
+)
+from probpca.errors import ShapeError
 
 if TYPE_CHECKING:
     from probpca.typing import Array, Index
 
-MOST = 4
-"""Rows that are drawn if none are chosen: those that lack most, but are not empty."""
-MOST_NAMES, FEWEST_NAMES = 60, 12
-"""Features that stand one below the other: in the height of a figure, and in each of its panels at least."""
-ACROSS = 3
-"""Panels in a line, where features stand one below the other."""
-UNITS = ("auto", "data", "standard")
+
+@dataclass(frozen=True)
+class ImputationLayout:
+    """Limits of the panels in which features stand one below the other."""
+
+    across: int = 3  # panels side by side
+    most_features: int = 60  # in the height of the figure
+    fewest_features: int = 12  # in each panel, however many panels there are
 
 
 class ImputedRow(NamedTuple):
-    """What one panel shows, in the units of the data."""
+    """The content of one panel, in the units of the data."""
 
     name: str
-    observed: Array  # NaN where nothing was: (d,)
-    imputed: Array  # NaN where something was observed: (d,)
+    observed: Array  # NaN where missing: (d,)
+    imputed: Array  # NaN where observed: (d,)
     low: Array  # (d,)
     high: Array  # (d,)
-    fitted: Array  # what the model takes the row for without noise: (d,)
+    fitted: Array  # the row in the model, without noise: (d,)
 
 
 class ImputationDisplay:
-    """Observed cells as points, missing ones as intervals, and what the model takes the row for as a line.
+    """Observed cells as points, imputed cells with intervals, and the row as the model fits it as a line.
 
-    Of features side by side, more than can be read, those are drawn that have the widest intervals, and it is said how
-    many are not. Make it with ``from_estimator``.
+    Of more features than can be read, the ones with the widest intervals are drawn, and the figure says how many are
+    not shown. Create it with ``from_estimator``.
 
     Attributes
     ----------
     rows : tuple of ImputedRow
-        What is drawn, one panel for each.
+        Observed and imputed cells of each panel.
     scale, centre : ndarray (n_features,)
         Panels show (value - centre) / scale.
     shown_ : ndarray
@@ -63,7 +74,7 @@ class ImputationDisplay:
     True
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         rows: tuple[ImputedRow, ...],
         feature_names: list[str],
@@ -72,10 +83,11 @@ class ImputationDisplay:
         centre: Any = 0.0,
         scale: Any = 1.0,
         level: float = 0.95,
+        layout: ImputationLayout = ImputationLayout(),
     ) -> None:
-        """Remember what is to be drawn; ``plot`` draws it."""
+        """Store what ``plot`` draws."""
         d = len(feature_names)
-        self.rows, self.feature_names, self.level = rows, feature_names, level
+        self.rows, self.feature_names, self.level, self.layout = rows, feature_names, level, layout
         self.positions = None if positions is None else np.asarray(positions)
         if self.positions is not None and self.positions.shape != (d,):
             msg = f"positions must be one for each of {d} features; got shape {self.positions.shape}."
@@ -90,6 +102,7 @@ class ImputationDisplay:
         X: Any,
         *,
         rows: Any = None,
+        most: int = 4,
         level: float = 0.95,
         names: Any = None,
         feature_names: Any = None,
@@ -98,22 +111,20 @@ class ImputationDisplay:
         value_name: str = "value",
         ax: Any = None,
     ) -> ImputationDisplay:
-        """Draw some rows of ``X``, by position or name, each in a panel; by default those that lack most.
+        """Draw some rows of ``X``, by position or name, a panel each; by default the ``most`` with most missing cells.
 
-        ``positions`` are places of the features on a scale, as years. Without them features stand side by side, and
-        ``units`` "auto" shows them in standard deviations of the model from its mean; "data" in their own.
+        ``positions`` place the features on a scale, such as years. Without them features stand one below the other,
+        and ``units="auto"`` shows them in standard deviations from the mean of the model; "data" in their own units.
         """
         require_fitted(cls, estimator, "impute_interval", "transform")
-        values = table_of(X, unstored_missing=getattr(estimator, "missing", "nan") == "unstored")
-        if units not in UNITS:
-            msg = f"units must be one of {', '.join(UNITS)}; got {units!r}."
-            raise DataError(msg)
+        values = cells_of(estimator, X)
+        require_choice("units", units, ("auto", "data", "standard"))
         known = row_names(X, names, len(values))
-        shown = _lacking(values) if rows is None else by_name("rows", rows, known)
+        shown = _most_missing(values, most) if rows is None else by_name("rows", rows, known)
         scaled = units == "standard" or (units == "auto" and positions is None)
         made = cls(
             _imputed_rows(
-                estimator, some_rows(X, values, shown), values[shown], [known[i] for i in shown], tried_level(level)
+                estimator, some_rows(X, values, shown), values[shown], [known[i] for i in shown], require_level(level)
             ),
             names_of(estimator, feature_names),
             positions=positions,
@@ -134,7 +145,7 @@ class ImputationDisplay:
         for k, (row, place) in enumerate(zip(self.rows, self.axes_, strict=True)):
             if self.positions is None:
                 self._draw_across(row, place, named=k % across == 0 or ax is not None)
-                frame(place, clipped(row.name, SHORTER), x=value_name + self._hidden(row))
+                frame(place, clipped(row.name, THEME.short_name_length), x=value_name + self._hidden(row))
             else:
                 self._draw_along(row, place)
                 frame(place, clipped(row.name), y=value_name)
@@ -142,15 +153,16 @@ class ImputationDisplay:
         return self
 
     def _chosen(self, count: int) -> Index:
-        """All features if they can be read; else some, the same in all panels."""
+        """Positions of the features to draw: all if they can be read, otherwise the same ones in all panels."""
         d = len(self.feature_names)
-        if self.positions is not None or d <= MOST_NAMES:
+        if self.positions is not None or d <= self.layout.most_features:
             return np.arange(d)
-        down = -(-count // ACROSS)
-        return most_telling([self._scaled(row) for row in self.rows], max(MOST_NAMES // down, FEWEST_NAMES))
+        down = -(-count // self.layout.across)
+        room = max(self.layout.most_features // down, self.layout.fewest_features)
+        return most_telling([self._scaled(row) for row in self.rows], room)
 
     def _hidden(self, row: ImputedRow) -> str:
-        """How many cells of a row are not drawn, in words."""
+        """A note on the cells of a row that are not drawn."""
         rest = np.delete(np.isnan(row.observed), self.shown_)
         if not rest.size:
             return ""
@@ -158,9 +170,9 @@ class ImputationDisplay:
         return f"\n{rest.size:,} more columns are not shown,\n{filled}"
 
     def _layout(self, count: int) -> tuple[int, tuple[float, float]]:
-        """Panels side by side, and the size of the figure in inches."""
+        """Number of panels side by side, and the size of the figure in inches."""
         if self.positions is None:
-            across = min(count, ACROSS)
+            across = min(count, self.layout.across)
             down = -(-count // across)
             labels = 0.07 * max(len(clipped(self.feature_names[j])) for j in self.shown_)
             tall = 0.22 * self.shown_.size + 1.1
@@ -170,29 +182,28 @@ class ImputationDisplay:
         return across, (6.4 if across == 1 else 9.0, max(2.3 * down + 0.6, 3.4))
 
     def _draw_along(self, row: ImputedRow, ax: Any) -> None:
-        """Features along a scale, values upwards."""
+        """Draw features along a scale and values upwards."""
         x, (observed, imputed, low, high, fitted) = self.positions, self._scaled(row)
         many = len(self.feature_names) > 80
-        ax.plot(x, fitted, color=FAINT, linewidth=1.4)
-        bars = {"color": CHOSEN, "linewidth": 1 if many else 2.2, "alpha": 0.35}
+        ax.plot(x, fitted, color=THEME.faint, linewidth=1.4)
+        bars = {"color": THEME.accent, "linewidth": 1 if many else 2.2, "alpha": 0.35}
         ax.vlines(x, low, high, **bars)
         draw_endless(ax.axvline, x, low, high, **bars)
-        ax.plot(x, imputed, "o", markersize=2 if many else 4, markerfacecolor="white", color=CHOSEN)
-        ax.plot(x, observed, "o", markersize=2 if many else 4, color=INK)
+        ax.plot(x, imputed, "o", markersize=2 if many else 4, markerfacecolor="white", color=THEME.accent)
+        ax.plot(x, observed, "o", markersize=2 if many else 4, color=THEME.ink)
 
     def _draw_across(self, row: ImputedRow, ax: Any, *, named: bool) -> None:
-        """Features one below the other, values sideways."""
+        """Draw features one below the other and values sideways."""
         y = np.arange(self.shown_.size)
         observed, imputed, low, high, fitted = (values[self.shown_] for values in self._scaled(row))
-        ax.axvline(0, color=LINE, linewidth=0.8, zorder=0)
-        ax.plot(fitted, y, "|", color=FAINT, markersize=11, markeredgewidth=1.8)
-        bars = {"color": CHOSEN, "linewidth": 2.2, "alpha": 0.35}
+        ax.axvline(0, color=THEME.rule, linewidth=0.8, zorder=0)
+        ax.plot(fitted, y, "|", color=THEME.faint, markersize=11, markeredgewidth=1.8)
+        bars = {"color": THEME.accent, "linewidth": 2.2, "alpha": 0.35}
         ax.hlines(y, low, high, **bars)
         draw_endless(ax.axhline, y, low, high, **bars)
-        ax.plot(imputed, y, "o", markersize=5, markerfacecolor="white", color=CHOSEN)
-        ax.plot(observed, y, "o", markersize=4.5, color=INK)
-        ax.set_yticks(y, [clipped(self.feature_names[j]) for j in self.shown_] if named else [""] * y.size)
-        ax.set_ylim(y.size - 0.4, -0.6)
+        ax.plot(imputed, y, "o", markersize=5, markerfacecolor="white", color=THEME.accent)
+        ax.plot(observed, y, "o", markersize=4.5, color=THEME.ink)
+        name_lines(ax, [self.feature_names[j] if named else "" for j in self.shown_])
         ax.tick_params(axis="y", length=0)
 
     def _scaled(self, row: ImputedRow) -> list[Array]:
@@ -203,19 +214,18 @@ class ImputationDisplay:
 
         line: dict[str, Any] = {"marker": "|", "linestyle": "none"} if self.positions is None else {}
         key = [
-            Line2D([], [], color=INK, marker="o", linestyle="none", markersize=4, label="observed"),
-            Line2D([], [], color=CHOSEN, marker="o", markerfacecolor="white", markersize=4, linewidth=2.2),
-            Line2D([], [], color=FAINT, linewidth=1.4, markersize=9, label="the row as the model sees it", **line),
+            Line2D([], [], color=THEME.ink, marker="o", linestyle="none", markersize=4, label="observed"),
+            Line2D([], [], color=THEME.accent, marker="o", markerfacecolor="white", markersize=4, linewidth=2.2),
+            Line2D(
+                [], [], color=THEME.faint, linewidth=1.4, markersize=9, label="the row as the model sees it", **line
+            ),
         ]
         key[1].set_label(f"filled in, with {100 * self.level:.4g} % interval")
-        if inside:
-            self.ax_.legend(handles=key, frameon=False, fontsize=SMALL)
-        else:
-            self.figure_.legend(handles=key, frameon=False, fontsize=SMALL, ncols=3, loc="outside upper left")
+        draw_key(self.figure_, self.ax_, key, inside=inside, loc="outside upper left")
 
 
 def _imputed_rows(estimator: Any, rows: Any, observed: Array, names: list[str], level: float) -> tuple[ImputedRow, ...]:
-    """Ask the estimator about the rows that are shown, and no others."""
+    """Impute the rows that are shown, and no others."""
     missing = np.isnan(observed)
     filled = np.asarray(estimator.impute(rows))
     low, high = (np.asarray(end) for end in estimator.impute_interval(rows, level))
@@ -225,10 +235,10 @@ def _imputed_rows(estimator: Any, rows: Any, observed: Array, names: list[str], 
 
 
 def most_telling(rows: list[list[Array]], most: int) -> Index:
-    """Positions of some features, as they stand in the table: (most,).
+    """Positions of the ``most`` most informative features, in the order of the table: (most,).
 
-    First come those filled in, by the widest interval that they have in any row; then those of which nothing is known,
-    whose intervals have no ends; then those observed furthest from what the model takes them for.
+    First come imputed features, by their widest interval in any row; then those with infinite intervals; then observed
+    ones, by their distance from the fitted value.
     """
     observed, _, low, high, fitted = (np.stack(part) for part in zip(*rows, strict=True))
     width = np.nan_to_num(high - low, nan=-1.0, posinf=0.0).max(axis=0)
@@ -236,10 +246,10 @@ def most_telling(rows: list[list[Array]], most: int) -> Index:
     return np.sort(np.lexsort((-away, -width))[:most])
 
 
-def _lacking(values: Array) -> list[int]:
-    """Rows that lack most cells but not all; the first ones if there are none."""
+def _most_missing(values: Array, most: int) -> list[int]:
+    """The ``most`` rows with the most missing cells, without empty rows; the first rows if none has a missing cell."""
     lacking = np.isnan(values).sum(axis=1)
     lacking[lacking == values.shape[1]] = 0
-    order = np.argsort(-lacking, kind="stable")[:MOST]
+    order = np.argsort(-lacking, kind="stable")[:most]
     some = order[lacking[order] > 0]
     return [int(i) for i in np.sort(some if some.size else order)]

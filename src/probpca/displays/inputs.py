@@ -1,4 +1,4 @@
-"""What displays take: names of rows and columns, tables in memory, fitted estimators."""
+"""Input of displays and pages: choices, names of rows and columns, tables in memory, fitted estimators."""
 
 from __future__ import annotations
 
@@ -20,41 +20,75 @@ if TYPE_CHECKING:
 
     from probpca.typing import Array, Index
 
-MISSING = {"", "nan", "nat", "none", "<na>"}
-"""How values that are not text read if there is none."""
-WHOLE = 2**53
-"""Scripts know smaller whole numbers only."""
+
+# Choices
+
+
+def require_choice(what: str, given: Any, choices: Sequence[str]) -> None:
+    """Raise ``DataError`` unless ``given`` is one of the choices."""
+    if given not in choices:
+        msg = f"{what} must be one of {', '.join(choices)}; got {given!r}."
+        raise DataError(msg)
+
+
+def require_level(level: float) -> float:
+    """Return a probability; raise ``DataError`` unless it lies strictly between 0 and 1."""
+    if not 0 < level < 1:
+        msg = f"level must lie between 0 and 1; got {level}."
+        raise DataError(msg)
+    return float(level)
+
+
+def chosen(what: str, asked: Any, count: int) -> list[int]:
+    """Positions, counted from 0, as a list; raise ``ShapeError`` unless all lie below ``count``."""
+    positions = np.atleast_1d(np.asarray(asked))
+    if positions.dtype.kind not in "iu" or positions.size == 0 or positions.min() < 0 or positions.max() >= count:
+        msg = f"{what} must be among 0 .. {count - 1}; got {asked!r}."
+        raise ShapeError(msg)
+    return [int(i) for i in positions]
+
+
+def by_name(what: str, asked: Any, names: Sequence[str]) -> list[int]:
+    """Positions of rows or columns that are given by name or by position."""
+    several = [asked] if isinstance(asked, str) or np.ndim(asked) == 0 else list(asked)
+    if not any(isinstance(one, str) for one in several):
+        return chosen(what, several, len(names))
+    unknown = [one for one in several if one not in names]
+    if unknown:
+        some = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+        msg = f"{what} must be among {some}; got {unknown[0]!r}."
+        raise ShapeError(msg)
+    return [names.index(one) for one in several]
+
+
+# Names and numbers of rows
 
 
 def text_of(value: Any) -> str:
-    """A name as text; nothing if it is missing or blank."""
+    """A name as text; an empty string if it is missing or blank."""
     if isinstance(value, tuple):  # of an index with several levels
         return ", ".join(map(str, value))
     text = str(value)
-    blank = not text.strip() or (not isinstance(value, str) and text.lower() in MISSING)
-    return "" if blank else text
+    missing = not isinstance(value, str) and text.lower() in {"nan", "nat", "none", "<na>"}
+    return "" if missing or not text.strip() else text
 
 
 def labels_of(X: Any, given: Any, n: int, what: str = "labels") -> list[str | None]:
-    """Names of rows: those given, or those of the index of pandas; None for rows without one."""
+    """Names of rows: those given, or those of a pandas index; None for rows without one."""
     names = given
     if given is None:
         index = _index_of(X)
-        if index is None or _counted(index) is not None:
+        if index is None or _whole_numbers(index) is not None:
             return [None] * n
         names = index.astype(str) if getattr(index.dtype, "kind", "") == "M" else index  # dates without hours
-    found = [text_of(name) or None for name in names]
-    if len(found) != n:
-        msg = f"{what} must be {n} names; got {len(found)}."
-        raise ShapeError(msg)
-    return found
+    return [name or None for name in listed(what, map(text_of, names), n)]
 
 
 def numbers_of(X: Any, given: Any, n: int) -> Index:
-    """Numbers by which people know rows: those given, those of the index of pandas, or the places from 0: (n,)."""
+    """Numbers of rows: those given, those of a pandas index of whole numbers, or positions from 0: (n,)."""
     if given is None:
         index = _index_of(X)
-        known = None if index is None else _counted(index)
+        known = None if index is None else _whole_numbers(index)
         return np.arange(n) if known is None else known
     numbers = np.asarray(given)
     if numbers.shape != (n,) or numbers.dtype.kind not in "iu" or np.unique(numbers).size != n:
@@ -70,46 +104,24 @@ def row_names(X: Any, given: Any, n: int) -> list[str]:
 
 
 def _index_of(X: Any) -> Any:
-    """The index of a pandas dataframe, if this is one."""
+    """The index of a pandas dataframe; None for other tables."""
     index = getattr(X, "index", None)
     return None if index is None or callable(index) else index
 
 
-def _counted(index: Any) -> Index | None:
-    """An index of whole numbers that differ; other ones are names."""
+def _whole_numbers(index: Any) -> Index | None:
+    """A pandas index as whole numbers, if it holds different ones that JavaScript represents exactly; else None."""
     if getattr(index.dtype, "kind", "") not in ("i", "u") or not index.is_unique or index.hasnans:
         return None
     numbers = np.asarray(index, dtype=np.float64)
-    return None if (np.abs(numbers) >= WHOLE).any() else numbers.astype(np.int64)
+    return None if (np.abs(numbers) >= 2**53).any() else numbers.astype(np.int64)
 
 
-SAME = 0.01
-"""Log-likelihoods that are no further apart are those of one model, in nats."""
-
-
-def require_fitted(display: type, estimator: Any, *needed: str) -> None:
-    """Raise unless the estimator is fitted and can answer what the display asks."""
-    lacking = [name for name in needed if not hasattr(type(estimator), name)]
-    if lacking:
-        msg = f"{display.__name__} asks for {lacking[0]}, which {type(estimator).__name__} does not have."
-        raise DataError(msg)
-    asked = getattr(estimator, "__sklearn_is_fitted__", None)
-    if not (hasattr(estimator, "model_") if asked is None else asked()):
-        msg = f"{display.__name__} shows a fitted estimator; got {estimator} before its fit.\nHint: call fit(X) first."
-        raise DataError(msg)
-
-
-def names_of(estimator: Any, given: Any = None) -> list[str]:
-    """Names of the features: those given, those of the fit, or x0, x1, ..."""
-    known = getattr(estimator, "feature_names_in_", None) if given is None else given
-    d = int(estimator.n_features_in_)
-    if known is None:
-        return [f"x{j}" for j in range(d)]
-    return listed("feature_names", known, d)
+# Names of columns
 
 
 def listed(what: str, given: Any, count: int) -> list[str]:
-    """Names as text, as many as are needed."""
+    """Names as text; raise ``ShapeError`` unless there are ``count``."""
     names = [str(name) for name in given]
     if len(names) != count:
         msg = f"{what} must be {count} names; got {len(names)}."
@@ -117,35 +129,40 @@ def listed(what: str, given: Any, count: int) -> list[str]:
     return names
 
 
-def chosen(what: str, asked: Any, count: int) -> list[int]:
-    """Positions, counted from 0, of which there are ``count``."""
-    positions = np.atleast_1d(np.asarray(asked))
-    if positions.dtype.kind not in "iu" or positions.size == 0 or positions.min() < 0 or positions.max() >= count:
-        msg = f"{what} must be among 0 .. {count - 1}; got {asked!r}."
-        raise ShapeError(msg)
-    return [int(i) for i in positions]
+def default_names(count: int) -> list[str]:
+    """Names of columns without any: x0, x1, ..."""
+    return [f"x{j}" for j in range(count)]
 
 
-def by_name(what: str, asked: Any, names: Sequence[str]) -> list[int]:
-    """Positions of what is asked for by name or by position."""
-    several = [asked] if isinstance(asked, str) or np.ndim(asked) == 0 else list(asked)
-    if not any(isinstance(one, str) for one in several):
-        return chosen(what, several, len(names))
-    unknown = [one for one in several if one not in names]
-    if unknown:
-        some = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
-        msg = f"{what} must be among {some}; got {unknown[0]!r}."
-        raise ShapeError(msg)
-    return [names.index(one) for one in several]
+def names_of(estimator: Any, given: Any = None) -> list[str]:
+    """Names of the features: those given, those seen in ``fit``, or x0, x1, ..."""
+    known = getattr(estimator, "feature_names_in_", None) if given is None else given
+    d = int(estimator.n_features_in_)
+    return default_names(d) if known is None else listed("feature_names", known, d)
+
+
+# Tables
 
 
 def table_of(X: Any, *, unstored_missing: bool = False) -> Array:
-    """All cells of a table in memory, missing ones NaN: (n, d)."""
+    """All cells of a table in memory, NaN where missing: (n, d)."""
     return np.asarray(open_source(X, unstored_missing=unstored_missing).map(dense_values))
 
 
+def cells_of(estimator: Any, X: Any) -> Array:
+    """All cells of a table in memory, NaN where the estimator takes them for missing: (n, d)."""
+    return table_of(X, unstored_missing=getattr(estimator, "missing", "nan") == "unstored")
+
+
+def require_columns(cells: Array, d: int) -> None:
+    """Raise ``ShapeError`` unless a table has as many columns as the fit had."""
+    if cells.shape[1] != d:
+        msg = f"rows must have {d} columns, as the fit had; got {cells.shape[1]}."
+        raise ShapeError(msg)
+
+
 def some_rows(X: Any, values: Array, positions: list[int]) -> Any:
-    """Some rows, in a dataframe if they came in one, for estimators know columns by their names."""
+    """Some rows, as a dataframe if ``X`` is one: estimators find columns by their names."""
     return taken(X, positions) if is_frame(X) else values[positions]
 
 
@@ -158,16 +175,37 @@ def taken(X: Any, rows: Any) -> Any:
     return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
 
 
+# Fitted estimators
+
+
+def require_fitted(display: type, estimator: Any, *needed: str) -> None:
+    """Raise ``DataError`` unless the estimator is fitted and has the members that the display needs."""
+    lacking = [name for name in needed if not hasattr(type(estimator), name)]
+    if lacking:
+        msg = f"{display.__name__} asks for {lacking[0]}, which {type(estimator).__name__} does not have."
+        raise DataError(msg)
+    is_fitted = getattr(estimator, "__sklearn_is_fitted__", None)
+    if not (hasattr(estimator, "model_") if is_fitted is None else is_fitted()):
+        raise not_fitted(display.__name__, estimator)
+
+
+def not_fitted(what: str, estimator: Any) -> DataError:
+    """The error of a display or page that was given an estimator before its fit."""
+    msg = f"{what} shows a fitted estimator; got {estimator} before its fit.\nHint: call fit(X) first."
+    return DataError(msg)
+
+
 def noise_along(estimator: Any) -> Any:
-    """Variance of the noise along each component, (q,); one number where all features have the same noise."""
+    """Noise variance along each component, (q,); one number where all features have the same noise."""
     noise = np.asarray(estimator.noise_variance_)
     return noise if noise.ndim == 0 else np.square(estimator.components_) @ noise
 
 
-def own_bic(estimator: Any) -> Selection | None:
-    """BIC of fewer components than an exact fit has, which follows from its variances; None for other fits.
+def own_bic(estimator: Any, tolerance: float = 0.01) -> Selection | None:
+    """BIC of 1 .. q components, which follows from the variances of an exact fit with q; None for other fits.
 
-    That it chooses the last number is said only if it has looked at more.
+    A fit is exact if its log-likelihood is that of its variances within ``tolerance`` nats. The last count is named as
+    the choice only if BIC has chosen it among larger ones.
     """
     model, n = estimator.model_, float(estimator.n_samples_)
     d, q = model.loadings.shape
@@ -177,16 +215,8 @@ def own_bic(estimator: Any) -> Selection | None:
     axes, above = model.rescale(1 / unit).principal_axes  # where the noise is 1 in every direction
     spectrum = Spectrum(n, int(n), model.mean, 1 + np.square(above), axes, float(d - q), 0.0)
     shift = -n * float(np.log(unit).sum())
-    if not abs(log_likelihood_of(spectrum, q) + shift - getattr(estimator, "log_likelihood_", np.nan)) < SAME:
+    if not abs(log_likelihood_of(spectrum, q) + shift - getattr(estimator, "log_likelihood_", np.nan)) < tolerance:
         return None
     curve = bic(spectrum, q)
     choice = curve.best if curve.best < q or estimator.rule_ == RULES["bic"] else None
     return Selection((Criterion("bic", choice, curve.n_components, curve.score + shift),), n, d)
-
-
-def tried_level(level: float) -> float:
-    """A probability strictly between 0 and 1."""
-    if not 0 < level < 1:
-        msg = f"level must lie between 0 and 1; got {level}."
-        raise DataError(msg)
-    return float(level)

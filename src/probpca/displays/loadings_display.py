@@ -1,4 +1,4 @@
-"""Loadings and how sure they are, one panel for each component."""
+"""Loadings with their intervals, one panel for each component."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.displays.axes import clipped, draw_endless, pyplot
+from probpca.displays.axes import THEME, bold_title, clipped, draw_endless, name_lines, panels, pyplot
 from probpca.displays.inputs import require_fitted
 from probpca.errors import ShapeError
 from probpca.learning.uncertainty.estimate import largest_first
@@ -15,19 +15,9 @@ if TYPE_CHECKING:
     from probpca.learning.uncertainty.estimate import ParameterUncertainty
     from probpca.typing import Array, Index
 
-SURE, UNSURE, LINE = "#33415c", "#9aa5b8", "#c8ced8"
-MOST = 25
-"""Features that are shown of one component."""
-WIDTH, ROW, HEAD = 3.2, 0.23, 1.35
-"""Of a panel, of one feature in it, and of what stands above and below, in inches."""
-N_DRAWS = 200
-"""Resampled fits, where intervals need them."""
-ACROSS = 3
-"""Panels in a row of the figure."""
-
 
 class Loadings(NamedTuple):
-    """What one panel shows."""
+    """The content of one panel."""
 
     title: str
     names: tuple[str, ...]
@@ -38,20 +28,20 @@ class Loadings(NamedTuple):
 
     @property
     def sure(self) -> Any:
-        """Which intervals do not hold zero: (k,)."""
+        """Which intervals exclude zero: (k,)."""
         return (self.low > 0) | (self.high < 0)
 
 
 class LoadingsDisplay:
     """Loadings as points with bars for their intervals, largest first, one panel for each component.
 
-    Filled points have an interval that does not hold zero. Make it with ``from_estimator``, or if the intervals
-    are known already with ``from_uncertainty``.
+    Filled points have an interval that excludes zero. Create it with ``from_estimator``, or with
+    ``from_uncertainty`` if the intervals are known already.
 
     Attributes
     ----------
     panels : tuple of Loadings
-        What is drawn.
+        Loadings, intervals and names of each panel.
     figure_ : matplotlib Figure
     axes_ : ndarray of Axes
         One for each component; the first is ``ax_``.
@@ -72,38 +62,20 @@ class LoadingsDisplay:
     """
 
     def __init__(self, panels: tuple[Loadings, ...], caption: str = "") -> None:
-        """Remember what is to be drawn; ``plot`` draws it."""
+        """Store what ``plot`` draws."""
         self.panels, self.caption = panels, caption
 
     @classmethod
-    def from_estimator(  # noqa: PLR0913
-        cls,
-        estimator: Any,
-        X: Any = None,
-        *,
-        n_draws: int = N_DRAWS,
-        random_state: Any = None,
-        component: Any = None,
-        feature_names: Any = None,
-        level: float = 0.95,
-        most: int = MOST,
-        in_order: bool = False,
-        ax: Any = None,
+    def from_estimator(
+        cls, estimator: Any, X: Any = None, *, n_draws: int = 200, random_state: Any = None, **options: Any
     ) -> LoadingsDisplay:
-        """Ask a fit for its ``uncertainty``, and draw it as ``from_uncertainty`` does.
+        """Compute the ``uncertainty`` of a fit and draw it; ``options`` are those of ``from_uncertainty``.
 
-        ``X`` are the rows of the fit, to be resampled ``n_draws`` times; many complete rows need not be given.
+        ``X`` are the rows of the fit, which are resampled ``n_draws`` times; they are not needed where
+        ``uncertainty`` uses large-sample formulas.
         """
         require_fitted(cls, estimator, "uncertainty")
-        return cls.from_uncertainty(
-            estimator.uncertainty(X, n_draws=n_draws, random_state=random_state),
-            component=component,
-            feature_names=feature_names,
-            level=level,
-            most=most,
-            in_order=in_order,
-            ax=ax,
-        )
+        return cls.from_uncertainty(estimator.uncertainty(X, n_draws=n_draws, random_state=random_state), **options)
 
     @classmethod
     def from_uncertainty(  # noqa: PLR0913
@@ -113,25 +85,23 @@ class LoadingsDisplay:
         component: Any = None,
         feature_names: Any = None,
         level: float = 0.95,
-        most: int = MOST,
+        most: int = 25,
         in_order: bool = False,
         ax: Any = None,
     ) -> LoadingsDisplay:
-        """Draw the ``most`` largest loadings of all components, or of those whose positions, from 0, are given.
+        """Draw the ``most`` largest loadings of all components, or of some, counted from 0.
 
-        The largest stand first; with ``in_order`` they stand as the columns of the table do, which suits years.
+        The largest stand first; ``in_order=True`` keeps the order of the columns of the table, which suits years.
         """
         names = uncertainty.names(feature_names)
         chosen = uncertainty.chosen(component)
         shown = [largest_first(uncertainty.loadings.value[:, j], most) for j in chosen]
         shown = [np.sort(features) for features in shown] if in_order else shown
-        panels = tuple(
-            loadings_of(uncertainty, names, j, features, level) for j, features in zip(chosen, shown, strict=True)
-        )
-        return cls(panels, f"loading, and its {100 * level:.4g} % interval").plot(ax)
+        drawn = tuple(loadings_of(uncertainty, names, j, one, level) for j, one in zip(chosen, shown, strict=True))
+        return cls(drawn, f"loading, and its {100 * level:.4g} % interval").plot(ax)
 
     def plot(self, ax: Any = None) -> LoadingsDisplay:
-        """Draw in a new figure, or in the given axes: as many as there are components."""
+        """Draw in a new figure, or in the given axes, one for each component."""
         self.figure_, self.axes_ = _axes(self.panels, ax)
         self.ax_ = self.axes_[0]
         for panel, place in zip(self.panels, self.axes_, strict=True):
@@ -142,7 +112,7 @@ class LoadingsDisplay:
 def loadings_of(
     uncertainty: ParameterUncertainty, names: list[str], j: int, shown: Index, level: float = 0.95
 ) -> Loadings:
-    """Some loadings of component j with their intervals."""
+    """The loadings of component j on the ``shown`` features, with their intervals."""
     values = uncertainty.loadings.value[:, j]
     low, high = (end[:, j] for end in uncertainty.loadings.interval(level))
     variance = uncertainty.explained_variance
@@ -152,47 +122,41 @@ def loadings_of(
     return Loadings(title, names_shown, values[shown], low[shown], high[shown], values.size - shown.size)
 
 
-def _axes(panels: tuple[Loadings, ...], ax: Any) -> tuple[Any, Any]:
-    count = len(panels)
-    if ax is not None:
-        given = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
-        if given.size != count:
-            msg = f"ax must be one Axes for each of {count} components; got {given.size}."
-            raise ShapeError(msg)
-        return given[0].figure, given
-    columns = min(count, ACROSS)
-    rows = -(-count // columns)
-    longest = max(len(panel.names) for panel in panels)
-    labels = 0.075 * max(len(clipped(name)) for panel in panels for name in panel.names)
-    size = ((WIDTH + labels) * columns, (ROW * longest + HEAD) * rows)
-    figure, grid = pyplot().subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
-    axes = grid.ravel()
-    for spare in axes[count:]:
-        spare.set_axis_off()
-    return figure, axes[:count]
+def _axes(shown: tuple[Loadings, ...], ax: Any, across: int = 3) -> tuple[Any, Any]:
+    """The given axes, or a new figure with at most ``across`` panels side by side."""
+    count = len(shown)
+    if ax is not None and np.size(ax) != count:
+        msg = f"ax must be one Axes for each of {count} components; got {np.size(ax)}."
+        raise ShapeError(msg)
+    across = min(count, across)
+    longest = max(len(panel.names) for panel in shown)
+    labels = 0.075 * max(len(clipped(name)) for panel in shown for name in panel.names)
+    size = ((3.2 + labels) * across, (0.23 * longest + 1.35) * -(-count // across))  # inches
+    figure, axes = panels(ax, count, across, size)
+    if ax is None:
+        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
+    return figure, axes
 
 
 def _draw(panel: Loadings, ax: Any, caption: str) -> None:
-    """Zero as a line, intervals as bars, loadings as points; what may be zero is pale."""
+    """Draw zero as a line, intervals as bars and loadings as points, pale if the interval holds zero."""
     places = np.arange(len(panel.names))
-    colours = np.where(panel.sure, SURE, UNSURE)
-    ax.axvline(0.0, color=LINE, linewidth=1, zorder=0)
+    colours = np.where(panel.sure, THEME.ink, THEME.unsure)
+    ax.axvline(0.0, color=THEME.rule, linewidth=1, zorder=0)
     ax.hlines(places, panel.low, panel.high, color=colours, linewidth=1.8)
-    draw_endless(ax.axhline, places, panel.low, panel.high, color=UNSURE, linewidth=1.8)
-    ax.scatter(panel.values, places, s=26, color=np.where(panel.sure, SURE, "white"), edgecolors=colours, zorder=3)
-    ax.set_yticks(places, [clipped(name) for name in panel.names], fontsize=8)
+    draw_endless(ax.axhline, places, panel.low, panel.high, color=THEME.unsure, linewidth=1.8)
+    ax.scatter(panel.values, places, s=26, color=np.where(panel.sure, THEME.ink, "white"), edgecolors=colours, zorder=3)
+    name_lines(ax, panel.names, fontsize=8)
     for label, sure in zip(ax.get_yticklabels(), panel.sure, strict=True):
-        label.set_color("black" if sure else "#6b7280")
-    ax.set_ylim(len(places) - 0.4, -0.6)
+        label.set_color("black" if sure else THEME.unsure_name)
     title, _, under = panel.title.partition("\n")
-    ax.set_title(title, loc="left", fontsize=11, color=SURE, fontweight="bold", pad=18)
-    ax.annotate(under, (0, 1), (0, 5), xycoords="axes fraction", textcoords="offset points", fontsize=8.5)
+    bold_title(ax, title, pad=18)
+    ax.annotate(under, (0, 1), (0, 5), xycoords="axes fraction", textcoords="offset points", fontsize=THEME.small)
     hidden = f"\n{panel.n_hidden} smaller ones are not shown" if panel.n_hidden else ""
-    ax.set_xlabel(caption + hidden, fontsize=8.5)
+    ax.set_xlabel(caption + hidden, fontsize=THEME.small)
     ax.xaxis.set_major_locator(pyplot().MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
     ax.tick_params(axis="x", labelsize=8)
     ax.tick_params(axis="y", length=0)
-    ax.grid(axis="x", color=LINE, linewidth=0.4, alpha=0.6)
+    ax.grid(axis="x", color=THEME.rule, linewidth=0.4, alpha=0.6)
     ax.set_axisbelow(True)
     ax.spines[["top", "right", "left"]].set_visible(False)

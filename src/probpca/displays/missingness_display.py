@@ -1,26 +1,23 @@
-"""Which cells of a table are missing."""
+"""Missing cells of a table: where they are, by column and by pattern."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.displays.axes import (
-    CHOSEN,
-    DIM,
-    INK,
-    LINE,
-    SHORTER,
-    SMALL,
-    beside,
-    clipped,
-    frame,
-    percent,
-    place,
-    whole_numbers,
+from probpca.displays.axes import THEME, beside, clipped, frame, percent, place, whole_numbers
+from probpca.displays.inputs import (
+    cells_of,
+    default_names,
+    listed,
+    names_of,
+    require_choice,
+    require_columns,
+    require_fitted,
+    table_of,
 )
-from probpca.displays.inputs import listed, names_of, require_fitted, table_of
 from probpca.errors import DataError, ShapeError
 from probpca.sources.readers.frames import order_of
 
@@ -29,17 +26,19 @@ if TYPE_CHECKING:
 
     from probpca.typing import Array, Index
 
-MOST_ROWS, MOST_COLUMNS = 400, 400
-"""Of the raster; larger tables are averaged."""
-MOST_NAMES = 40
-"""Columns whose names are written, all of them."""
-ORDERS = ("given", "pattern")
-VISIBLE = 0.035
-"""Share of the rows that a pattern must have, and two at least, to be counted beside the raster."""
+
+@dataclass(frozen=True)
+class RasterLimits:
+    """Limits of what a raster of missing cells can show."""
+
+    most_rows: int = 400  # longer tables are averaged over rows
+    most_columns: int = 400  # wider tables are averaged over columns
+    most_names: int = 40  # of columns that are all named
+    visible: float = 0.035  # share of the rows, and two rows at least, from which a pattern is counted at the side
 
 
 class Pattern(NamedTuple):
-    """Rows that lack the same cells, one below the other."""
+    """Rows with the same missing cells, one below the other."""
 
     first: int  # position in the order that is drawn
     n_rows: int
@@ -50,7 +49,7 @@ class MissingnessDisplay:
     """The missing cells of a table as dark marks, with the share of each column above.
 
     With rows in the order of their patterns, the largest patterns are counted at the side; in the given order, the
-    side shows the share of each row. Make it with ``from_data``, or with ``from_estimator``.
+    side shows the share of missing cells in each row. Create it with ``from_data`` or ``from_estimator``.
 
     Attributes
     ----------
@@ -58,7 +57,7 @@ class MissingnessDisplay:
     order : ndarray (n,)
         Positions of the rows from top to bottom.
     shares : ndarray (d,)
-        Of missing cells, by column.
+        Share of missing cells of each column.
     patterns : list of Pattern
         In the order that is drawn; empty if rows keep their order.
     raster_ : ndarray
@@ -81,16 +80,14 @@ class MissingnessDisplay:
     """
 
     def __init__(self, missing: Any, feature_names: list[str] | None = None, *, order: str = "pattern") -> None:
-        """Remember what is to be drawn; ``plot`` draws it."""
+        """Store what ``plot`` draws."""
         self.missing: npt.NDArray[np.bool_] = np.asarray(missing, dtype=bool)
         if self.missing.ndim != 2 or 0 in self.missing.shape:
             msg = f"a table of rows and columns is needed; got shape {self.missing.shape}."
             raise ShapeError(msg)
-        if order not in ORDERS:
-            msg = f"order must be one of {', '.join(ORDERS)}; got {order!r}."
-            raise DataError(msg)
+        require_choice("order", order, ("given", "pattern"))
         n, d = self.missing.shape
-        self.feature_names = [f"x{j}" for j in range(d)] if feature_names is None else feature_names
+        self.feature_names = default_names(d) if feature_names is None else feature_names
         self.shares: Array = self.missing.mean(axis=0)
         self.order: Index
         self.patterns: list[Pattern]
@@ -108,8 +105,8 @@ class MissingnessDisplay:
     ) -> MissingnessDisplay:
         """Draw a table: an array, a dataframe or a sparse matrix.
 
-        ``order="pattern"`` puts rows that lack the same cells together, complete rows on top; "given" keeps them where
-        they are. ``missing="unstored"`` is for a sparse matrix whose cells are missing if they are not stored.
+        ``order="pattern"`` puts rows with the same missing cells together, complete rows on top; "given" keeps their
+        order. ``missing="unstored"`` is for a sparse matrix whose unstored cells are missing.
         """
         if missing not in ("nan", "unstored"):
             msg = f"missing must be 'nan' or 'unstored'; got {missing!r}."
@@ -123,23 +120,21 @@ class MissingnessDisplay:
     def from_estimator(
         cls, estimator: Any, X: Any, *, feature_names: Any = None, order: str = "pattern", ax: Any = None
     ) -> MissingnessDisplay:
-        """Draw rows as a fit sees them: what is missing to it, its columns in its order, by the names it has."""
+        """Draw rows as a fit sees them: with its columns, their order and names, and its meaning of missing."""
         require_fitted(cls, estimator)
-        values = table_of(X, unstored_missing=getattr(estimator, "missing", "nan") == "unstored")
+        values = cells_of(estimator, X)
         names, given = getattr(estimator, "feature_names_in_", None), _columns(X)
         if names is not None and given is not None:
             moved = order_of(list(given), list(names))
             values = values if moved is None else values[:, moved]
-        if values.shape[1] != estimator.n_features_in_:
-            msg = f"rows must have {estimator.n_features_in_} columns, as the fit had; got {values.shape[1]}."
-            raise ShapeError(msg)
+        require_columns(values, estimator.n_features_in_)
         return cls(np.isnan(values), names_of(estimator, feature_names), order=order).plot(ax)
 
-    def plot(self, ax: Any = None) -> MissingnessDisplay:
+    def plot(self, ax: Any = None, *, limits: RasterLimits = RasterLimits()) -> MissingnessDisplay:
         """Draw in a new figure or in ``ax``, beside which columns and rows get axes of their own."""
         self.figure_, self.ax_ = place(ax, (6.4, 4.4))
         n, d = self.missing.shape
-        self.row_edges_, self.column_edges_ = edges(n, MOST_ROWS), edges(d, MOST_COLUMNS)
+        self.row_edges_, self.column_edges_ = edges(n, limits.most_rows), edges(d, limits.most_columns)
         self.raster_ = averaged(self.missing[self.order], self.row_edges_, self.column_edges_)
         extent = (-0.5, d - 0.5, n, 0)
         look = {"cmap": _cells(), "vmin": 0, "vmax": 1, "aspect": "auto", "interpolation": "nearest"}
@@ -148,56 +143,59 @@ class MissingnessDisplay:
         side = self.ax_.inset_axes((1.02, 0, 0.16, 1), sharey=self.ax_)
         self.axes_ = np.array([self.ax_, above, side])
         self._draw_columns(above)
-        self._draw_rows(side)
+        self._draw_rows(side, limits.visible)
         frame(self.ax_, y="rows, by pattern" if self.patterns else "rows")
-        self.ax_.spines[:].set(visible=True, color=LINE)
+        self.ax_.spines[:].set(visible=True, color=THEME.rule)
         whole_numbers(self.ax_.yaxis)
-        self._name_columns()
+        self._name_columns(limits.most_names)
         return self
 
     def _draw_columns(self, ax: Any) -> None:
         self.bars_ = ax.bar(
-            np.arange(self.shares.size), 100 * self.shares, color=INK, width=0.85 if self.shares.size <= 60 else 1.0
+            np.arange(self.shares.size),
+            100 * self.shares,
+            color=THEME.ink,
+            width=0.85 if self.shares.size <= 60 else 1.0,
         )
         frame(ax, y="missing, %")
         total = f"{percent(self.missing.mean())} of {self.missing.size:,} cells are missing"
-        ax.set_title(total, loc="left", fontsize=9.5, color=INK)
+        ax.set_title(total, loc="left", fontsize=9.5, color=THEME.ink)
         ax.tick_params(axis="x", labelbottom=False, length=0)
         ax.set_ylim(0, max(100 * self.shares.max() * 1.1, 1))
         ax.locator_params(axis="y", nbins=3, prune="lower")
 
-    def _draw_rows(self, ax: Any) -> None:
-        """Counts of the patterns that can be seen, or how much each row lacks."""
+    def _draw_rows(self, ax: Any, visible: float) -> None:
+        """Draw the counts of the larger patterns, or the share of missing cells of each row."""
         n, d = self.missing.shape
         ax.tick_params(axis="y", labelleft=False, length=0)
         if not self.patterns:
             share = 100 * self.raster_ @ np.diff(self.column_edges_) / d
-            ax.stairs(share, self.row_edges_, orientation="horizontal", fill=True, color=INK)
+            ax.stairs(share, self.row_edges_, orientation="horizontal", fill=True, color=THEME.ink)
             frame(ax, x="missing, %")
             ax.locator_params(axis="x", nbins=3, prune="lower")
             return
         ax.set_axis_off()
         for pattern in self.patterns:
-            if pattern.n_rows >= max(VISIBLE * n, 2):
+            if pattern.n_rows >= max(visible * n, 2):
                 ends = pattern.first + 0.1, pattern.first + pattern.n_rows - 0.1
-                ax.plot([0.03, 0.03], ends, color=CHOSEN, linewidth=1.5)
+                ax.plot([0.03, 0.03], ends, color=THEME.accent, linewidth=1.5)
                 words = {0: "complete", d: "empty"}.get(pattern.n_missing, f"lack {pattern.n_missing}")
                 beside(ax, f"{pattern.n_rows:,} {words}", (0.03, sum(ends) / 2), (5, 0), va="center")
         ax.set_xlim(0, 1)
 
-    def _name_columns(self) -> None:
+    def _name_columns(self, most: int) -> None:
         d = len(self.feature_names)
-        step = -(-d // MOST_NAMES) if d <= 2 * MOST_NAMES else -(-d // 12)
+        step = -(-d // most) if d <= 2 * most else -(-d // 12)
         places = np.arange(0, d, step)
-        names = [clipped(self.feature_names[j], SHORTER) for j in places]
+        names = [clipped(self.feature_names[j], THEME.short_name_length) for j in places]
         steep = max(map(len, names)) * len(names) > 75
-        self.ax_.set_xticks(places, names, rotation=90 if steep else 0, fontsize=SMALL, color=DIM)
+        self.ax_.set_xticks(places, names, rotation=90 if steep else 0, fontsize=THEME.small, color=THEME.muted)
 
 
 def edges(count: int, most: int) -> Index:
-    """Where to cut so many rows into at most ``most`` parts of nearly equal length: (parts + 1,)."""
-    parts = min(count, most)
-    return np.asarray(np.arange(parts + 1) * count // parts, dtype=np.intp)
+    """Where to cut ``count`` rows into at most ``most`` groups of nearly equal length: (groups + 1,)."""
+    groups = min(count, most)
+    return np.asarray(np.arange(groups + 1) * count // groups, dtype=np.intp)
 
 
 def averaged(missing: Any, rows: Index, columns: Index) -> Array:
@@ -209,11 +207,11 @@ def averaged(missing: Any, rows: Index, columns: Index) -> Array:
 
 def _columns(X: Any) -> Any:
     """Names of the columns of a dataframe; None for other tables."""
-    return getattr(X, "column_names", getattr(X, "columns", None))  # columns of pyarrow are what they hold
+    return getattr(X, "column_names", getattr(X, "columns", None))  # of pyarrow, columns are the values
 
 
 def _by_pattern(missing: Any) -> tuple[Index, list[Pattern]]:
-    """Rows that lack few cells first, and those together that lack the same ones."""
+    """Order of rows by their number of missing cells, with equal patterns together, and these patterns."""
     packed = np.packbits(missing, axis=1)
     keys = np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).ravel()
     _, first, code, sizes = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
@@ -229,4 +227,4 @@ def _by_pattern(missing: Any) -> tuple[Index, list[Pattern]]:
 def _cells() -> Any:
     from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415
 
-    return LinearSegmentedColormap.from_list("missing", ["#eef1f5", INK])
+    return LinearSegmentedColormap.from_list("missing", [THEME.paper, THEME.ink])

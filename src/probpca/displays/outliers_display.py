@@ -1,4 +1,4 @@
-"""Which rows the model finds hard to believe, how hard, and which cells are to blame."""
+"""Outlying rows: distances from the model, control charts, and the cells that make a row unusual."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ import numpy as np
 from scipy.stats import chi2
 
 from probpca.displays.axes import (
-    CHOSEN,
-    DIM,
-    FAINT,
-    INK,
-    SIZE,
-    clipped,
+    THEME,
+    bold_title,
     draw_limits,
     frame,
     lying_bars,
@@ -23,7 +19,7 @@ from probpca.displays.axes import (
     upright_bars,
     whole_numbers,
 )
-from probpca.displays.inputs import by_name, names_of, require_fitted, row_names
+from probpca.displays.inputs import by_name, default_names, names_of, require_choice, require_fitted, row_names
 from probpca.errors import DataError
 from probpca.learning.uncertainty.estimate import largest_first
 
@@ -31,27 +27,21 @@ if TYPE_CHECKING:
     from probpca.inference.outlier_scores import Outliers
     from probpca.typing import Array, Index
 
-KINDS = ("distances", "chart", "cells")
-MEASURES = {"contributions": "contribution to the squared distance", "cell_scores": "standard deviations"}
-MOST_NAMED, MOST_CELLS = 8, 20
-FAINTEST = 1e-300
-"""Probabilities below this are not told apart."""
-
 
 class OutlierDisplay:
     """Rows by their distance from the model, or the cells of one row.
 
     "distances" shows the distance within the principal subspace against that off it, "chart" the whole distance row
     by row, both with limits that a row of the model exceeds with probability ``p``; "cells" shows which
-    cells of one row are strange. Make it with ``from_estimator``.
+    cells make one row unusual. Create it with ``from_estimator``.
 
-    Of a row with missing cells fewer things are known, and its distance follows another law: it is drawn at the
-    distance of a complete row that is as improbable, so that limits mean the same for all.
+    The distance of a row with missing cells has another distribution: the row is drawn at the distance of a complete
+    row with the same p-value, so that limits mean the same for all rows.
 
     Attributes
     ----------
     outliers : Outliers
-        What ``estimator.outliers`` says.
+        The answer of ``estimator.outliers``.
     points : ndarray (n, 2)
         Squared distances within and off the subspace, as drawn.
     whole : ndarray (n,)
@@ -84,14 +74,14 @@ class OutlierDisplay:
         names: list[str] | None = None,
         feature_names: list[str] | None = None,
     ) -> None:
-        """Remember what is to be drawn; ``plot`` draws it."""
+        """Store what ``plot`` draws."""
         n, d = outliers.contributions.shape
         self.outliers, self.p = outliers, np.sort(np.atleast_1d(np.asarray(p, dtype=np.float64)))[::-1]
         if not ((self.p > 0) & (self.p < 1)).all():
             msg = f"p must lie between 0 and 1; got {p}."
             raise DataError(msg)
         self.names = [str(i) for i in range(n)] if names is None else names
-        self.feature_names = [f"x{j}" for j in range(d)] if feature_names is None else feature_names
+        self.feature_names = default_names(d) if feature_names is None else feature_names
         degrees = {"latent": min(n_components, d), "residual": d - n_components, "whole": d}
         self.limits = {part: chi2.isf(self.p, count) for part, count in degrees.items()}
         o, incomplete = outliers, np.isnan(outliers.cell_scores).any(axis=1)
@@ -114,7 +104,7 @@ class OutlierDisplay:
         ax: Any = None,
         **options: Any,
     ) -> OutlierDisplay:
-        """Draw the rows of ``X``, or with ``row``, a position or a name, the cells of one.
+        """Draw the rows of ``X``, or the cells of one ``row``, given by position or name.
 
         ``kind`` is "distances" (the default), "chart", or "cells" (if a row is given). ``p`` may be several
         probabilities. ``options`` are those of ``plot``.
@@ -152,26 +142,24 @@ class OutlierDisplay:
     ) -> OutlierDisplay:
         """Draw in a new figure or in ``ax``.
 
-        ``most`` rows are named, or cells shown. ``measure`` of cells is "contributions", which sum to the squared
-        distance, or "cell_scores", how far each is from what the others let expect. The largest stand first; with
-        ``in_order`` cells stand as the columns of the table do, which suits years.
+        ``most`` is the number of rows that are named (8 by default) or of cells that are shown (20 by default).
+        ``measure`` of cells is "contributions", which sum to the squared distance, or "cell_scores", the distance of
+        each cell from its prediction by the others. The largest stand first; ``in_order=True`` shows all cells in the
+        order of the columns of the table, which suits years.
         """
         kind = kind or ("distances" if row is None else "cells")
-        if kind not in KINDS or measure not in MEASURES:
-            msg = (
-                f"kind must be one of {', '.join(KINDS)}, measure one of {', '.join(MEASURES)}; got {kind}, {measure}."
-            )
-            raise DataError(msg)
+        require_choice("kind", kind, ("distances", "chart", "cells"))
+        require_choice("measure", measure, ("contributions", "cell_scores"))
         if kind == "cells":
             self._draw_cells(ax, self._row(row), measure, most, in_order=in_order)
         elif kind == "chart":
-            self._draw_chart(ax, MOST_NAMED if most is None else most)
+            self._draw_chart(ax, 8 if most is None else most)
         else:
-            self._draw_distances(ax, MOST_NAMED if most is None else most)
+            self._draw_distances(ax, 8 if most is None else most)
         return self
 
     def _row(self, row: Any) -> int:
-        """The row that is meant; by default the least probable."""
+        """Position of a row given by position or name; by default of the least probable."""
         if row is None:
             return int(np.argmin(self.outliers.log10_p_value))
         return by_name("row", row, self.names)[0]
@@ -185,7 +173,7 @@ class OutlierDisplay:
         self._draw_points(self.points, flagged)
         self._name(self.points, flagged[:most])
         for axis, part in zip("xy", ("latent", "residual"), strict=True):
-            draw_limits(ax, axis, self.limits[part], self._said)
+            draw_limits(ax, axis, self.limits[part], self._limit_words)
         frame(ax, x="$T^2$, within the principal subspace", y="$Q$, off the subspace")
 
     def _draw_chart(self, ax: Any, most: int) -> None:
@@ -194,52 +182,53 @@ class OutlierDisplay:
         points, flagged = np.column_stack([np.arange(self.whole.size), self.whole]), self.beyond("chart")
         self._draw_points(points, flagged)
         self._name(points, flagged[:most])
-        draw_limits(self.ax_, "y", self.limits["whole"], self._said)
+        draw_limits(self.ax_, "y", self.limits["whole"], self._limit_words)
         whole_numbers(self.ax_.xaxis)
         frame(self.ax_, x="row", y="squared distance from the model, $D^2$")
 
     @property
-    def _said(self) -> list[str]:
-        """What is written beside limits."""
+    def _limit_words(self) -> list[str]:
+        """Words beside the limits."""
         return [f"p = {p:g}" for p in self.p]
 
     def _highest(self, values: Array, part: str) -> float:
-        """What must be seen: all rows, and limits with words above them."""
+        """The highest value to show: all rows, and limits with the words above them."""
         limits = self.limits[part]
         return float(max([values.max(initial=1e-3), *(1.2 * limits[np.isfinite(limits)])]))
 
     def _draw_points(self, points: Array, flagged: Index) -> None:
-        """All rows faint, those beyond a limit in colour, and the strangest with their names."""
+        """Draw all rows faint and those beyond a limit in colour."""
         ax, beyond = self.ax_, np.zeros(len(points), dtype=bool)
         beyond[flagged] = True
         size = 18 if len(points) <= 2000 else 5
         style = {"s": size, "linewidths": 0.3, "edgecolors": "white", "clip_on": False}
-        quiet = ax.scatter(*points[~beyond].T, color=FAINT, zorder=2.6, **style)
-        loud = ax.scatter(*points[beyond].T, color=CHOSEN, zorder=3, **style)
+        quiet = ax.scatter(*points[~beyond].T, color=THEME.faint, zorder=2.6, **style)
+        loud = ax.scatter(*points[beyond].T, color=THEME.accent, zorder=3, **style)
         self.points_ = [quiet, loud]
 
     def _name(self, points: Array, rows: Index) -> None:
-        name_points(self.ax_, points[rows], [self.names[i] for i in rows], colour=INK)
+        name_points(self.ax_, points[rows], [self.names[i] for i in rows], colour=THEME.ink)
 
     def _draw_cells(self, ax: Any, row: int, measure: str, most: int | None, *, in_order: bool) -> None:
         values, scores = getattr(self.outliers, measure)[row], self.outliers.cell_scores[row]
         seen = np.flatnonzero(~np.isnan(scores))
-        count = (seen.size if in_order else MOST_CELLS) if most is None else most
+        count = (seen.size if in_order else 20) if most is None else most
         shown = seen[largest_first(values[seen], min(count, seen.size))]
         self.cells_ = np.sort(shown) if in_order else shown
-        self.figure_, self.ax_ = place(ax, SIZE if in_order else (6.4, max(3.0, 0.22 * shown.size + 1.2)))
+        self.figure_, self.ax_ = place(ax, THEME.figure if in_order else (6.4, max(3.0, 0.22 * shown.size + 1.2)))
         names = [self.feature_names[j] for j in self.cells_]
+        words = "standard deviations" if measure == "cell_scores" else "contribution to the squared distance"
         draw = upright_bars if in_order else lying_bars
-        self.bars_ = draw(self.ax_, values[self.cells_], scores[self.cells_] > 0, names, MEASURES[measure])
-        self.ax_.set_title(clipped(self.names[row]), loc="left", fontsize=11, color=INK, fontweight="bold")
+        self.bars_ = draw(self.ax_, values[self.cells_], scores[self.cells_] > 0, names, words)
+        bold_title(self.ax_, self.names[row])
         told = f"$D^2$ = {self.outliers.distance[row]:.4g},   $\\log_{{10}} p$ = {self.outliers.log10_p_value[row]:.1f}"
-        self.ax_.set_title(told, loc="right", fontsize=9, color=DIM)
+        self.ax_.set_title(told, loc="right", fontsize=9, color=THEME.muted)
 
 
 def _comparable(distance: Array, p_value: Array, degrees: int, incomplete: Any) -> Array:
-    """Squared distances; of incomplete rows that of a complete one with the same p-value: (n,)."""
+    """Squared distances, where an incomplete row has that of a complete row with the same p-value: (n,)."""
     out = np.array(distance)
     if incomplete.any() and degrees > 0:
-        same = chi2.isf(np.maximum(p_value[incomplete], FAINTEST), degrees)
+        same = chi2.isf(np.maximum(p_value[incomplete], 1e-300), degrees)  # finite, however small p is
         out[incomplete] = np.maximum(out[incomplete], same)
     return out

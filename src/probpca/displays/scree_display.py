@@ -1,4 +1,4 @@
-"""How much of the variance each component holds, and where the noise begins."""
+"""Scree plot: variance of each component above the noise, and the curves of criteria."""
 
 from __future__ import annotations
 
@@ -6,19 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probpca.displays.axes import (
-    CHOSEN,
-    FAINT,
-    INK,
-    SIZE,
-    beside,
-    draw_together,
-    frame,
-    panels,
-    percent,
-    plain_log,
-    whole_numbers,
-)
+from probpca.displays.axes import THEME, beside, draw_together, frame, panels, percent, plain_log, whole_numbers
 from probpca.displays.inputs import noise_along, own_bic, require_fitted
 from probpca.errors import ShapeError
 
@@ -27,20 +15,13 @@ if TYPE_CHECKING:
     from probpca.learning.uncertainty.estimate import ParameterUncertainty
     from probpca.typing import Array
 
-MOST_SHARES = 15
-"""Components beside which the share of variance is written."""
-TALL, HEIGHTS = (6.4, 5.6), (3, 2)
-"""Of a figure with curves of criteria, in inches, and its parts."""
-AFTER = 2
-"""Numbers of components that are shown after the choice of a curve."""
-
 
 class ScreeDisplay:
-    """Variance along each component above the noise, with intervals, and what criteria say of as many components.
+    """Variance along each component above the noise, with intervals, and the curves of selection criteria.
 
-    A component that is no larger than noise rests on the dashed line; where features have noise of their own, each
-    component has its line. Below are the curves of the criteria, each on a scale of its own, with rings around what
-    they choose. Make it with ``from_estimator``.
+    A component that is no larger than noise rests on the dashed line; where features have their own noise, each
+    component has its own line. Below are the curves of the criteria, each on its own scale, with rings around their
+    choices. Create it with ``from_estimator``.
 
     Attributes
     ----------
@@ -50,9 +31,9 @@ class ScreeDisplay:
     interval : tuple of ndarray (q,), or None
         Lower and upper ends of the variances.
     selection : Selection or None
-        What the criteria say.
+        The criteria and their choices.
     choices : dict
-        What each criterion chose, empty if none was asked.
+        Choice of each criterion, empty without criteria.
     figure_, ax_, axes_
         matplotlib Figure, Axes of the variances, and all Axes: that of the criteria is second, if there is one.
     line_, noise_ : artists
@@ -83,7 +64,7 @@ class ScreeDisplay:
         interval: tuple[Array, Array] | None = None,
         selection: Selection | None = None,
     ) -> None:
-        """Remember what is to be drawn; ``plot`` draws it."""
+        """Store what ``plot`` draws."""
         self.explained_variance, self.explained_variance_ratio = explained_variance, explained_variance_ratio
         self.noise_variance = np.asarray(noise_variance, dtype=np.float64)
         self.interval, self.selection = interval, selection
@@ -101,9 +82,9 @@ class ScreeDisplay:
     ) -> ScreeDisplay:
         """Draw the components of a fit.
 
-        ``selection``, from ``select_n_components``, has the criteria that are drawn. Without it a new figure has BIC
-        where that costs nothing: of a fit to complete rows, up to as many components as it has. ``uncertainty``, from
-        ``estimator.uncertainty()``, gives the variances intervals of this ``level``.
+        ``selection``, from ``select_n_components``, holds the criteria to draw. Without it a new figure shows BIC
+        where it costs nothing: for a fit to complete rows, up to its number of components. ``uncertainty``, from
+        ``estimator.uncertainty()``, adds intervals of the variances at this ``level``.
         """
         require_fitted(cls, estimator, "explained_variance_ratio_")
         variance = estimator.explained_variance_
@@ -126,7 +107,7 @@ class ScreeDisplay:
 
     @property
     def choices(self) -> dict[str, int]:
-        """What each criterion chose."""
+        """Number of components that each criterion chooses."""
         return {} if self.selection is None else self.selection.choices
 
     def plot(self, ax: Any = None, *, scale: str = "log") -> ScreeDisplay:
@@ -135,7 +116,7 @@ class ScreeDisplay:
         Curves of criteria need a second axes: give two, or one that makes room for both.
         """
         curves = self._with_curves()
-        count, size, heights = (2, TALL, HEIGHTS) if curves else (1, SIZE, None)
+        count, size, heights = (2, (6.4, 5.6), (3, 2)) if curves else (1, THEME.figure, None)
         self.figure_, self.axes_ = panels(ax, count, 1, size, share=True, heights=heights)
         self.ax_, q = self.axes_[0], self.explained_variance.size
         furthest = self._furthest(curves)
@@ -149,20 +130,20 @@ class ScreeDisplay:
         return self
 
     def _with_curves(self) -> list[Criterion]:
-        """Criteria that have something to draw: one number alone makes no curve."""
+        """Criteria with a curve of two or more values."""
         return [] if self.selection is None else [c for c in self.selection.criteria if c.score.size > 1]
 
-    def _furthest(self, curves: list[Criterion]) -> int:
-        """The last component of the axes: so far that it is seen what becomes of curves after their choice."""
-        beyond = [min(c.choice + AFTER, int(c.n_components[-1])) for c in curves if c.choice is not None]
+    def _furthest(self, curves: list[Criterion], after: int = 2) -> int:
+        """The last component of the axes: all that were fitted or chosen, and ``after`` more of curves."""
+        beyond = [min(c.choice + after, int(c.n_components[-1])) for c in curves if c.choice is not None]
         return max([self.explained_variance.size, *self.choices.values(), *beyond])
 
     def _draw_variances(self, counts: Any, scale: str) -> None:
         ax = self.ax_
         self.noise_ = self._draw_noise(counts)
-        (self.line_,) = ax.plot(counts, self.explained_variance, "-o", color=INK, linewidth=1.3, markersize=5)
+        (self.line_,) = ax.plot(counts, self.explained_variance, "-o", color=THEME.ink, linewidth=1.3, markersize=5)
         if self.interval is not None:
-            ax.vlines(counts, *self.interval, color=INK, linewidth=2.5, alpha=0.35)
+            ax.vlines(counts, *self.interval, color=THEME.ink, linewidth=2.5, alpha=0.35)
         ax.set_yscale(scale)
         ax.margins(y=0.12)
         if scale == "log":
@@ -170,8 +151,8 @@ class ScreeDisplay:
         self._draw_shares(counts)
 
     def _draw_noise(self, counts: Any) -> Any:
-        """One line for all components, or if features have noise of their own, one for each."""
-        look = {"color": FAINT, "linestyle": "--", "linewidth": 1.2}
+        """Draw one line for all components, or one for each if features have their own noise."""
+        look = {"color": THEME.faint, "linestyle": "--", "linewidth": 1.2}
         noise, where = self.noise_variance, self.ax_.get_yaxis_transform()
         if noise.ndim == 0:
             drawn = self.ax_.axhline(float(noise), **look)
@@ -180,12 +161,12 @@ class ScreeDisplay:
         beside(self.ax_, "noise", (1, noise.flat[-1]), (-2, -3), xycoords=where, ha="right", va="top")
         return drawn
 
-    def _draw_shares(self, counts: Any) -> None:
-        """What the components hold up to each one, in percent, while there is room and it means something.
+    def _draw_shares(self, counts: Any, most: int = 15) -> None:
+        """Write the cumulative share of variance beside each component, if there are at most ``most``.
 
-        Where features have noise of their own columns were standardised: shares would be of a sum of several units.
+        Shares are left out where features have their own noise: their columns were standardised and have mixed units.
         """
-        if counts.size > MOST_SHARES or self.noise_variance.ndim:
+        if counts.size > most or self.noise_variance.ndim:
             return
         together = np.cumsum(self.explained_variance_ratio)
         tops = self.explained_variance if self.interval is None else self.interval[1]
@@ -198,5 +179,5 @@ class ScreeDisplay:
         for count in sorted(set(self.choices.values())):
             names = "\n".join(name for name, choice in self.choices.items() if choice == count)
             for panel in self.axes_:
-                panel.axvline(count, color=CHOSEN, linewidth=0.9, alpha=0.6, zorder=0)
-            beside(self.ax_, names, (count, 0.99), (3, 0), xycoords=where, va="top", color=CHOSEN)
+                panel.axvline(count, color=THEME.accent, linewidth=0.9, alpha=0.6, zorder=0)
+            beside(self.ax_, names, (count, 0.99), (3, 0), xycoords=where, va="top", color=THEME.accent)

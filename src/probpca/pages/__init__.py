@@ -1,1 +1,1 @@
-"""Pages that a browser shows without a network: what their HTML, styles and scripts have in common."""
+"""Pages for a browser, each one HTML file that needs no network: the report and the explorer."""

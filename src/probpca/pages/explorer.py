@@ -1,4 +1,4 @@
-"""A page in which a point is dragged among the components, and the row that it stands for follows."""
+"""The explorer: a page in which the reader drags a point through the latent space and sees the row it stands for."""
 
 from __future__ import annotations
 
@@ -10,29 +10,23 @@ from scipy.special import ndtri
 
 from probpca.displays.inputs import taken
 from probpca.errors import ShapeError
-from probpca.pages.page import ask_table, bundle, counted, model_data, packed, page_place, row_data, write_page
+from probpca.pages.page import (
+    PageLimits,
+    ask_table,
+    bundle,
+    counted,
+    model_data,
+    packed,
+    page_place,
+    row_data,
+    write_page,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from probpca.pages.page import Table
     from probpca.typing import Array, Index
-
-MOST_ROWS = 5_000
-MOST_NUMBERS = 600_000
-"""Of cells and of posteriors, in one page: four bytes each."""
-FEWEST_ROWS = 50
-LEVEL = 0.95
-SCRIPTS = (
-    "reading.js",
-    "words.js",
-    "chooser.js",
-    "explorer_model.js",
-    "explorer_plane.js",
-    "explorer_row.js",
-    "explorer_image.js",
-    "explorer.js",
-)
 
 
 def explorer(  # noqa: PLR0913
@@ -45,16 +39,17 @@ def explorer(  # noqa: PLR0913
     row_numbers: Any = None,
     image_shape: Any = None,
     title: str | None = None,
+    limits: PageLimits | None = None,
 ) -> Path:
-    r"""Write a page to walk through the space of the components of a fitted estimator; return where it is.
+    r"""Write a page to explore the latent space of a fitted estimator; return its path.
 
-    A point is dragged through the plane of two components, and the row that it stands for, :math:`W z + \mu`, follows
-    with the noise around it. A click on one of the rows ``X`` shows plausible neighbours of it: latent variables drawn
-    from its posterior, then rows drawn from :math:`p(x \mid z)`.
+    The reader drags a point through the plane of two components, and the page shows the row that it stands for,
+    :math:`W z + \mu`, with the noise around it. A click on one of the rows ``X`` shows plausible neighbours of it:
+    latent variables drawn from its posterior, then rows drawn from :math:`p(x \mid z)`.
 
-    ``X``, names and ``row_numbers`` are as ``report`` takes them. ``image_shape``, as (8, 8), draws rows as images;
-    ``"square"`` takes the square that has as many pixels as there are columns. Of more than 5,000 rows, or 600,000
-    numbers, a random share is shown, and the page says so. A file that is there already is replaced.
+    ``X``, names and ``row_numbers`` are as in ``report``. ``image_shape``, such as (8, 8), draws rows as images;
+    ``"square"`` is the square with as many pixels as there are columns. Of more rows, or of more numbers, than
+    ``limits`` allow (5,000 and 600,000) the page shows a random share, and says so. An existing file is replaced.
 
     Examples
     --------
@@ -74,7 +69,7 @@ def explorer(  # noqa: PLR0913
     table = ask_table("explorer", estimator, X, labels, feature_names, row_numbers)
     shape = _image_shape(image_shape, table.model.n_features)
     n = len(table.names)
-    shown = _choose_rows(table)
+    shown = _choose_rows(table, limits or PageLimits())
     belief = estimator.posterior(X if shown.size == n else taken(X, shown))
     kind = type(estimator).__name__
     words = f"{kind}: {table.size}"
@@ -88,11 +83,13 @@ def explorer(  # noqa: PLR0913
         "values": packed(table.scaled(table.cells[shown])),
         "latent": packed(belief.mean),
         **_roots(belief.covariance, np.isnan(table.cells[shown])),
-        "width": float(ndtri(0.5 + LEVEL / 2)),
+        "width": float(ndtri(0.975)),  # of 95 % intervals
         "imageShape": shape,
     }
     parts = {"title": heading, "lead": words, "counting": table.counting}
-    return write_page(place, "explorer", [bundle(*SCRIPTS)], data, {name: escape(said) for name, said in parts.items()})
+    own = (f"explorer{part}.js" for part in ("_model", "_plane", "_row", "_image", ""))
+    script = bundle("reading.js", "words.js", "chooser.js", *own)
+    return write_page(place, "explorer", [script], data, {name: escape(said) for name, said in parts.items()})
 
 
 def _image_shape(asked: Any, d: int) -> tuple[int, int] | None:
@@ -111,17 +108,17 @@ def _image_shape(asked: Any, d: int) -> tuple[int, int] | None:
     return int(sides[0]), int(sides[1])
 
 
-def _choose_rows(table: Table) -> Index:
-    """All rows, or as many of them, at random, as there is room for: sorted positions."""
+def _choose_rows(table: Table, limits: PageLimits) -> Index:
+    """Sorted positions of all rows, or of a random share that is as large as the limits allow."""
     n, d = table.cells.shape
     q = table.model.n_components
     numbers = d + q + (q * (q + 1) // 2 if np.isnan(table.cells).any() else 0)
-    most = min(MOST_ROWS, max(FEWEST_ROWS, MOST_NUMBERS // numbers))
+    most = limits.rows(numbers)
     return np.arange(n) if n <= most else np.sort(np.random.default_rng(0).choice(n, most, replace=False))
 
 
 def _roots(covariance: Array, missing: Any) -> dict[str, Any]:
-    """Cholesky factors of posterior covariances: rows with the same missing cells share one."""
+    """Cholesky factors of posterior covariances, one for all rows with the same missing cells."""
     _, first, pattern = np.unique(np.packbits(missing, axis=1), axis=0, return_index=True, return_inverse=True)
     roots = np.linalg.cholesky(covariance[first]).astype(np.float64)
     lower = np.tril_indices(roots.shape[1])

@@ -1,9 +1,10 @@
-"""What report and explorer share: rows to show, encoded numbers, the frame of the page."""
+"""Frame of report and explorer: the table to show, how many of its rows, encoded numbers, the HTML file."""
 
 from __future__ import annotations
 
 import json
 from base64 import b64encode
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probpca.atomic_write import appearing, require_writable
-from probpca.displays.inputs import labels_of, names_of, numbers_of, table_of, text_of
+from probpca.displays.inputs import cells_of, labels_of, names_of, not_fitted, numbers_of, require_columns, text_of
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.models import LinearGaussian
 from probpca.sources.open import is_table
@@ -25,17 +26,17 @@ if TYPE_CHECKING:
 
 
 class Table(NamedTuple):
-    """A table in memory beside the model that speaks of it."""
+    """A table in memory and the model that was fitted to it."""
 
     model: LinearGaussian
     cells: Array  # NaN where missing: (n, d)
-    numbers: Index  # by which people know the rows: (n,)
+    numbers: Index  # of the rows, as readers count them: (n,)
     names: list[str | None]  # of the rows, where they have one: n
     features: list[str]  # d names
 
     @property
     def size(self) -> str:
-        """How many components, rows and columns there are, in words."""
+        """Numbers of components, rows and columns, in words."""
         n, d = self.cells.shape
         counts = ((self.model.n_components, "component"), (n, "row"), (d, "column"))
         return ", ".join(counted(count, noun) for count, noun in counts)
@@ -47,16 +48,16 @@ class Table(NamedTuple):
 
     @property
     def named(self) -> bool:
-        """Has any row a name?"""
+        """Whether any row has a name."""
         return any(self.names)
 
     @property
     def counting(self) -> str:
-        """How to ask for a row."""
+        """A hint for the field in which a reader chooses a row."""
         return f"{'a name, or a number' if self.named else 'a number'}; the first is row {self.numbers[0]:,}"
 
     def called(self, i: int) -> str:
-        """A row by its name, or by its number."""
+        """Name of a row, or its number if it has none."""
         return self.names[i] or f"row {self.numbers[i]:,}"
 
     def scaled(self, values: Array) -> Array:
@@ -65,21 +66,19 @@ class Table(NamedTuple):
 
 
 def counted(number: float, noun: str) -> str:
-    """A number and its noun, in the plural where that is right."""
+    """A number and its noun, in the plural unless the number is 1."""
     return f"{number:,.12g} {noun}" + ("" if number == 1 else "s")
 
 
 def ask_table(page: str, estimator: Any, X: Any, labels: Any, feature_names: Any, row_numbers: Any) -> Table:
-    """Make sure that there is a fitted model, that the rows are at hand, and that names are as many as they name."""
+    """The table of a page; raise unless the model is fitted, the rows are in memory, and all names are given."""
     model = _model_of(page, estimator)
     if not is_table(X):
         msg = f"{page} shows a table in memory; got {type(X).__name__}.\nHint: pass some of its rows as an array."
         raise SourceError(msg)
-    cells = table_of(X, unstored_missing=getattr(estimator, "missing", "nan") == "unstored")
-    n, d = cells.shape
-    if d != model.n_features:
-        msg = f"rows must have {model.n_features} columns, as the fit had; got {d}."
-        raise ShapeError(msg)
+    cells = cells_of(estimator, X)
+    require_columns(cells, model.n_features)
+    n = len(cells)
     if n == 0:
         msg = f"{page} needs at least one row; got a table without rows."
         raise ShapeError(msg)
@@ -88,8 +87,21 @@ def ask_table(page: str, estimator: Any, X: Any, labels: Any, feature_names: Any
     return Table(model, cells, numbers_of(X, row_numbers, n), labels_of(X, labels, n), features)
 
 
+@dataclass(frozen=True)
+class PageLimits:
+    """How much of a large table one page shows; a random or chosen share of the rows if it has more."""
+
+    most_rows: int = 5_000
+    fewest_rows: int = 50  # however wide the table is
+    most_numbers: int = 600_000  # of all rows together: more make a file that is slow to open
+
+    def rows(self, numbers_per_row: int) -> int:
+        """The largest number of rows to show."""
+        return min(self.most_rows, max(self.fewest_rows, self.most_numbers // numbers_per_row))
+
+
 def model_data(table: Table) -> dict[str, Any]:
-    """What scripts know of a model: x = mean + scale * (loadings z + noise)."""
+    """The model for the scripts of a page: x = mean + scale * (loadings z + noise)."""
     noise = np.sqrt(np.broadcast_to(table.model.noise_variance, table.scale.shape))
     return {
         "features": table.features,
@@ -103,7 +115,7 @@ def model_data(table: Table) -> dict[str, Any]:
 
 
 def row_data(table: Table, chosen: Index) -> dict[str, Any]:
-    """The rows that a page has: their numbers, and their names where they have one."""
+    """Numbers and names of the rows of a page; None for rows without a name."""
     return {"rows": table.numbers[chosen].tolist(), "names": [table.names[i] for i in chosen]}
 
 
@@ -113,17 +125,16 @@ def _model_of(page: str, estimator: Any) -> LinearGaussian:
         return model
     kind = type(estimator).__name__
     if model is None and hasattr(estimator, "posterior"):
-        msg = f"{page} shows a fitted estimator; got {kind} before its fit.\nHint: call fit(X) first."
-    else:
-        msg = (
-            f"{page} shows a fitted PPCA or BayesianPCA; got {kind}.\n"
-            "Hint: of a pipeline pass the last step, and the rows as it sees them."
-        )
+        raise not_fitted(page, kind)
+    msg = (
+        f"{page} shows a fitted PPCA or BayesianPCA; got {kind}.\n"
+        "Hint: pass the last step of a pipeline, and the rows as that step sees them."
+    )
     raise DataError(msg)
 
 
 def packed(values: Array) -> str:
-    """Single precision without its last byte, in base 64: four letters a number, relative error below 2e-5."""
+    """Numbers in single precision without the last byte, in base 64: four letters each, relative error below 2e-5."""
     with np.errstate(over="ignore"):
         single = np.ascontiguousarray(values, dtype=np.float32)
     rounded = single.view(np.uint32).ravel() + np.uint32(0x80)
@@ -131,27 +142,24 @@ def packed(values: Array) -> str:
 
 
 def packed_bits(mask: Any) -> str:
-    """True and False, eight in a byte, in base 64."""
+    """Booleans, eight in a byte, in base 64."""
     return b64encode(np.packbits(np.asarray(mask, dtype=bool).ravel()).tobytes()).decode()
 
 
 def rounded(values: Iterable[float], digits: int = 7) -> list[float | None]:
-    """Numbers with so many significant digits; None, which JSON has, for those that are not finite."""
+    """Numbers with ``digits`` significant digits; None, for JSON, where they are not finite."""
     return [float(f"{value:.{digits}g}") if np.isfinite(value) else None for value in values]
 
 
-UNSAFE = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&"}
-
-
 def page_place(path: Any) -> Path:
-    """Where a page is to be; raise ``SourceError``, before there is any work, if it cannot be there."""
+    """Path of a page; raise ``SourceError``, before any work is done, if it cannot be written."""
     place = Path(path)
     require_writable(place)
     return place
 
 
 def write_page(place: Path, name: str, scripts: Sequence[str], data: Any, parts: Mapping[str, str]) -> Path:
-    """Fill in the template ``name`` and what stands around it: ``parts`` are HTML, ``data`` is what scripts read."""
+    """Write the page ``name``: ``parts`` are HTML for its template, ``data`` is JSON for its scripts."""
     page = Template(asset("page.html")).substitute(
         parts,
         body=Template(asset(f"{name}.html")).substitute(parts),
@@ -170,21 +178,22 @@ def write_page(place: Path, name: str, scripts: Sequence[str], data: Any, parts:
 
 
 def asset(name: str) -> str:
-    """A file that lies beside this one."""
+    """Text of a file of this folder."""
     return files("probpca.pages").joinpath(name).read_text(encoding="utf-8")
 
 
 def bundle(*names: str) -> str:
-    """Scripts of this folder as one, with a scope of its own."""
+    """Several scripts of this folder as one script with its own scope."""
     return "(() => {\n" + "\n".join(asset(name) for name in names) + "\n})();\n"
 
 
 def inert_json(data: Any) -> str:
     """JSON in which nothing ends a script element, begins a comment or breaks a line."""
-    return json.dumps(data, allow_nan=False, separators=(",", ":")).translate(UNSAFE)
+    escaped = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&"}
+    return json.dumps(data, allow_nan=False, separators=(",", ":")).translate(escaped)
 
 
 def _policy(scripts: Sequence[str]) -> str:
-    """What the browser may do: run these scripts and no others, and load nothing."""
+    """Content security policy: the browser runs these scripts and no others, and loads nothing."""
     hashes = " ".join(f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" for script in scripts)
     return f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"

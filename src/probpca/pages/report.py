@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +12,7 @@ from scipy.special import ndtri
 from probpca.displays.inputs import noise_along, table_of, taken
 from probpca.learning.result import Status
 from probpca.pages.page import (
+    PageLimits,
     ask_table,
     bundle,
     counted,
@@ -33,15 +35,19 @@ if TYPE_CHECKING:
     from probpca.typing import Array, Index
 
 
-ODD = 0.01
-"""Rows with a smaller p-value are called unusual."""
-RAISED = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
-MOST_ODD = 15
-"""Rows in the table of unusual ones."""
+@dataclass(frozen=True)
+class ReportSettings:
+    """Settings of a report: from which p-value a row is unusual, and how much the page shows."""
+
+    p: float = 0.01  # rows with a smaller p-value are called unusual
+    most_unusual: int = 15  # rows in the table of unusual ones
+    most_components: int = 6  # components with a posterior covariance, which needs a number for each pair and row
+    level: float = 0.95  # of intervals and ellipses
+    limits: PageLimits = field(default_factory=lambda: PageLimits(most_numbers=300_000))
 
 
 def share(part: float) -> str:
-    """A share in percent, which is nothing or everything only if it really is."""
+    """A share in percent; only a share of 0 or 1 is written as 0 % or 100 %."""
     if 0 < part < 5e-4:
         return "less than 0.1 %"
     if 0.9995 <= part < 1:
@@ -50,15 +56,20 @@ def share(part: float) -> str:
 
 
 def probability(log10_p: float) -> str:
-    """A p-value as people read it, however small."""
+    """A p-value as text, as a power of ten if it is very small."""
     if log10_p >= -4:
         return f"{10**log10_p:.2g}"
     lead, _, power = f"{10 ** (log10_p % 1):.1e}".partition("e")
-    return f"{lead} \u00d7 10{str(int(np.floor(log10_p)) + int(power)).translate(RAISED)}"
+    return f"{lead} \u00d7 {_power_of_ten(int(np.floor(log10_p)) + int(power))}"
+
+
+def _power_of_ten(exponent: int) -> str:
+    raised = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
+    return "10" + str(exponent).translate(raised)
 
 
 def facts_in_short(estimator: Any, table: Table, rows: RowFacts) -> Iterator[tuple[str, str]]:
-    """Pairs of a name and a value, for those who know what they look for."""
+    """Names and values of the main figures."""
     n, d = table.cells.shape
     bounded = hasattr(estimator, "lower_bound_")
     total = estimator.lower_bound_ if bounded else estimator.log_likelihood_
@@ -70,12 +81,12 @@ def facts_in_short(estimator: Any, table: Table, rows: RowFacts) -> Iterator[tup
     yield "noise variance", _noise(estimator.noise_variance_)
     yield ("lower bound of the evidence" if bounded else "log-likelihood of the fit"), _signed(f"{total:,.2f}")
     yield "log-likelihood of a row here", _signed(f"{rows.score:.4g}")
-    yield f"unusual rows (p < {ODD})", f"{_odd(rows):,}"
+    yield f"unusual rows (p < {rows.settings.p})", f"{rows.n_unusual:,}"
     yield "fit", _ending(estimator)
 
 
 def summary_sentences(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
-    """What was fitted, how well it holds, and which rows stand out."""
+    """Sentences about the model, its fit, and the rows that stand out."""
     n, d = table.cells.shape
     yield _components(estimator, d)
     missing = int(np.isnan(table.cells).sum())
@@ -88,8 +99,9 @@ def summary_sentences(estimator: Any, table: Table, rows: RowFacts) -> Iterator[
     else:
         yield "No cell is missing."
     yield (
-        f"{counted(_odd(rows), 'row')} of {n:,} {'has' if _odd(rows) == 1 else 'have'} a p-value below {ODD}; "
-        f"if all rows followed the model it would be about {_few(ODD * n)}."
+        f"{counted(rows.n_unusual, 'row')} of {n:,} {'has' if rows.n_unusual == 1 else 'have'} "
+        f"a p-value below {rows.settings.p}; "
+        f"if all rows followed the model it would be about {_few(rows.settings.p * n)}."
     )
     yield f"The fit {'ended well' if estimator.converged_ else 'did not end well'}. {estimator.status_.value}"
     if rows.shown.size < n:
@@ -101,7 +113,7 @@ def summary_sentences(estimator: Any, table: Table, rows: RowFacts) -> Iterator[
 
 
 def advice(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
-    """What to look at next, given what was found; some row, if nothing was."""
+    """Sentences about what to look at next."""
     found = list(_findings(estimator, table, rows))
     yield from found or ["Nothing stands out. Choose any row to see where it lies, and how its cells go together."]
 
@@ -113,12 +125,12 @@ def _findings(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
         yield "The components explain the data completely: use fewer of them, or more rows."
     elif not estimator.converged_:
         yield "The fit has not converged: let it go on before you rely on these numbers."
-    if _odd(rows) > 3 * ODD * n + 3:
+    if rows.n_unusual > 3 * rows.settings.p * n + 3:
         yield (
             "Far more rows are unusual than the model expects. Look at the table of unusual rows: if one column is to "
             "blame in most of them, look at that column; if not, rows may be of several kinds, or have heavier tails."
         )
-    elif _odd(rows):
+    elif rows.n_unusual:
         yield "Choose rows from the table of unusual rows, and see which cells make them so."
     scale = table.scale[reach > 0]
     if scale.size and scale.max() > 10 * scale.min() and np.ndim(estimator.noise_variance_) == 0:
@@ -141,10 +153,10 @@ def _findings(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
 
 
 def unusual_rows(table: Table, rows: RowFacts) -> Iterator[str]:
-    """Rows of an HTML table, the least believable first."""
+    """Lines of an HTML table of unusual rows, the least probable first."""
     place = {int(i): k for k, i in enumerate(rows.shown)}
     found = rows.found
-    for i in rows.unusual_first[:MOST_ODD]:
+    for i in rows.unusual_first[: rows.settings.most_unusual]:
         scores = found.cell_scores[i]
         worst = None if np.isnan(scores).all() else int(np.nanargmax(np.abs(scores)))
         cells = [
@@ -166,7 +178,7 @@ def unusual_rows(table: Table, rows: RowFacts) -> Iterator[str]:
 
 
 def scree_note(noise: Any) -> str:
-    """How to read the chart of the components."""
+    """A note on how to read the chart of the components."""
     told = "The variance of a row along each component, on a logarithmic scale."
     line = "the dashed line" if np.ndim(noise) == 0 else "its dashed line, for each column has noise of its own,"
     return f"{told} What rests on {line} is no more than noise."
@@ -189,7 +201,7 @@ def _ending(estimator: Any) -> str:
 
 
 def _empty(estimator: Any) -> Any:
-    """Positions of the columns that had no value in the fit."""
+    """Positions of the columns without any value in the fit."""
     return getattr(estimator, "empty_features_", np.empty(0, np.intp))
 
 
@@ -199,11 +211,7 @@ def _but_for(estimator: Any, table: Table) -> str:
 
 
 def _part(p: float) -> str:
-    return probability(np.log10(p)) if p > 0 else f"< 10{'-300'.translate(RAISED)}"
-
-
-def _odd(rows: RowFacts) -> int:
-    return int((rows.found.p_value < ODD).sum())
+    return probability(np.log10(p)) if p > 0 else f"< {_power_of_ten(-300)}"
 
 
 def _noise(noise: Any) -> str:
@@ -218,19 +226,8 @@ def _signed(number: str) -> str:
     return number.replace("-", "\u2212")
 
 
-MOST_ROWS = 5_000
-"""Rows that a page can hold and a person can look through."""
-MOST_CELLS = 300_000
-"""Cells of these rows: more make a file that is slow to open."""
-FEWEST_ROWS = 50
-"""Rows that are shown however wide they are."""
-MOST_COMPONENTS = 6
-"""Components with a posterior covariance: each pair of them is a number for each row."""
-LEVEL = 0.95
-
-
 class RowFacts(NamedTuple):
-    """How unusual all rows are, and what else the estimator says about those that have a place in the page."""
+    """Outlier scores of all rows, and imputed values and posteriors of the rows that the page shows."""
 
     found: Outliers  # of all rows
     score: float  # mean log-likelihood of all rows
@@ -239,28 +236,33 @@ class RowFacts(NamedTuple):
     std: Array  # of the cells that were filled in, 0 of the others: (k, d)
     latent: Array  # posterior mean: (k, q)
     covariance: Array  # posterior covariance: (k, q, q)
+    settings: ReportSettings
+
+    @property
+    def n_unusual(self) -> int:
+        """Number of rows with a p-value below that of the settings."""
+        return int((self.found.p_value < self.settings.p).sum())
 
     @property
     def unusual_first(self) -> Index:
-        """Positions of all rows, the least believable first: (n,)."""
+        """Positions of all rows, the least probable first: (n,)."""
         return np.argsort(self.found.log10_p_value, kind="stable")
 
 
-def ask_rows(estimator: Any, X: Any, table: Table) -> RowFacts:
-    """Ask how unusual every row is, choose those to show, and ask the rest about them."""
+def ask_rows(estimator: Any, X: Any, table: Table, settings: ReportSettings) -> RowFacts:
+    """Score all rows, choose those to show, and impute these."""
     found, score = estimator.outliers(X), estimator.score(X)
     n, d = table.cells.shape
-    shown = choose_rows(found.log10_p_value, d)
+    shown = choose_rows(found.log10_p_value, d, settings.limits)
     some = X if shown.size == n else taken(X, shown)
     values, std = estimator.impute(some, return_std=True)
     belief = estimator.posterior(some)
-    return RowFacts(found, score, shown, table_of(values), table_of(std), belief.mean, belief.covariance)
+    return RowFacts(found, score, shown, table_of(values), table_of(std), belief.mean, belief.covariance, settings)
 
 
-def choose_rows(log10_p_value: Array, d: int) -> Index:
-    """All rows; of too many the most unusual for one half, and of the others as many at random: sorted positions."""
-    n = log10_p_value.size
-    most = min(MOST_ROWS, max(FEWEST_ROWS, MOST_CELLS // d))
+def choose_rows(log10_p_value: Array, d: int, limits: PageLimits) -> Index:
+    """Sorted positions of all rows, or of as many as the limits allow: half the most unusual, half at random."""
+    n, most = log10_p_value.size, limits.rows(d)
     if n <= most:
         return np.arange(n)
     order = np.argsort(log10_p_value, kind="stable")
@@ -270,9 +272,10 @@ def choose_rows(log10_p_value: Array, d: int) -> Index:
 
 
 def rows_data(table: Table, facts: RowFacts) -> dict[str, Any]:
-    """The same for scripts, in little space."""
+    """Model and rows for the scripts of the page, encoded to save space."""
     missing = np.isnan(table.cells[facts.shown])
-    covariance = facts.covariance[:, :MOST_COMPONENTS, :MOST_COMPONENTS]
+    most, level = facts.settings.most_components, facts.settings.level
+    covariance = facts.covariance[:, :most, :most]
     shared = facts.covariance.strides[0] == 0  # complete rows share one
     lower = np.tril_indices(covariance.shape[1])
     return {
@@ -283,14 +286,14 @@ def rows_data(table: Table, facts: RowFacts) -> dict[str, Any]:
         "std": packed((facts.std / table.scale)[missing]),
         "latent": packed(facts.latent),
         "covariance": packed((covariance[:1] if shared else covariance)[:, lower[0], lower[1]]),
-        "width": float(ndtri(0.5 + LEVEL / 2)),
-        "radius": float(np.sqrt(-2.0 * np.log(1.0 - LEVEL))),
+        "width": float(ndtri(0.5 + level / 2)),
+        "radius": float(np.sqrt(-2.0 * np.log(1.0 - level))),
         **_outlier_data(facts.found, facts.shown),
     }
 
 
 def _outlier_data(found: Outliers, chosen: Index) -> dict[str, Any]:
-    """Distances and probabilities of rows, and the part of each cell."""
+    """Distances and p-values of rows, and the contribution of each cell."""
     return {
         "distance": rounded(found.distance[chosen]),
         "inside": rounded(found.latent_distance[chosen]),
@@ -304,9 +307,6 @@ def _outlier_data(found: Outliers, chosen: Index) -> dict[str, Any]:
     }
 
 
-SCRIPTS = ("reading.js", "words.js", "chooser.js", "report_axes.js", "report_model.js", "report.js")
-
-
 def report(  # noqa: PLR0913
     estimator: Any,
     X: Any,
@@ -316,17 +316,18 @@ def report(  # noqa: PLR0913
     feature_names: Any = None,
     row_numbers: Any = None,
     title: str | None = None,
+    settings: ReportSettings = ReportSettings(),
 ) -> Path:
-    """Write a page about a fitted ``PPCA`` or ``BayesianPCA`` and the rows ``X``; return where it is.
+    """Write a page about a fitted ``PPCA`` or ``BayesianPCA`` and the rows ``X``; return its path.
 
-    It says in words what was fitted and what to look at next, and shows rows one by one: their place among the
-    components with the posterior ellipse, observed and filled-in cells with 95 % intervals, and why a row is, or is
-    not, an outlier. Everything is an answer of the estimator, and the one file needs no network.
+    The page describes the model in words, suggests what to look at next, and shows rows one by one: their position in
+    the latent space with the posterior ellipse, observed and imputed cells with 95 % intervals, and why a row is or is
+    not an outlier. It is a single file that needs no network.
 
-    ``X`` is an array, a sparse matrix or a dataframe in memory, of which cells may be missing. ``labels`` name its rows
-    and ``feature_names`` its columns. Rows are also known by numbers: those of the index of pandas, else the places in
-    ``X``, from 0; ``row_numbers`` gives others. Of more than 5,000 rows, or 300,000 cells, the page shows the most
-    unusual and a random share of the others, and says so. A file that is there already is replaced. Needs altair:
+    ``X`` is an array, a sparse matrix or a dataframe in memory, with or without missing cells. ``labels`` name its rows
+    and ``feature_names`` its columns. Rows also have numbers: those of a pandas index, or positions in ``X`` from 0;
+    ``row_numbers`` replaces them. Of more than 5,000 rows, or 300,000 cells (``settings.limits``), the page shows the
+    most unusual and a random share of the others, and says so. An existing file is replaced. Needs altair:
     ``pip install 'probpca[report]'``.
 
     Examples
@@ -345,15 +346,16 @@ def report(  # noqa: PLR0913
     altair()
     place = page_place(path)
     table = ask_table("report", estimator, X, labels, feature_names, row_numbers)
-    rows = ask_rows(estimator, X, table)
+    rows = ask_rows(estimator, X, table, settings)
     heading = f"{type(estimator).__name__} of {counted(len(table.names), 'row')}" if title is None else str(title)
     parts = {"title": escape(heading), **_words(estimator, table, rows)}
-    scripts = [drawing_script(), bundle(*SCRIPTS)]
+    own = ("report_axes.js", "report_model.js", "report.js")
+    scripts = [drawing_script(), bundle("reading.js", "words.js", "chooser.js", *own)]
     return write_page(place, "report", scripts, _data(estimator, table, rows), parts)
 
 
 def _words(estimator: Any, table: Table, rows: RowFacts) -> dict[str, str]:
-    """The parts of the page that are there before any script runs."""
+    """The parts of the page that need no script."""
     tiles = [(escape(name), escape(value)) for name, value in facts_in_short(estimator, table, rows)]
     return {
         "counting": escape(table.counting),
@@ -368,14 +370,14 @@ def _words(estimator: Any, table: Table, rows: RowFacts) -> dict[str, str]:
 
 
 def _data(estimator: Any, table: Table, rows: RowFacts) -> dict[str, Any]:
-    """What the scripts of the page read."""
+    """Data for the scripts of the page."""
     ratio = estimator.explained_variance_ratio_
     first = rows.unusual_first[0]
     return {
         **rows_data(table, rows),
         "ratio": ratio.tolist(),
-        "odd": ODD,
-        "mostComponents": MOST_COMPONENTS,
+        "odd": rows.settings.p,
+        "mostComponents": rows.settings.most_components,
         "first": int((rows.shown == first).argmax()),
         "charts": charts(
             estimator.explained_variance_, ratio, noise_along(estimator), len(table.features), rows.shown.size

@@ -1,11 +1,12 @@
-"""The charts of a report as Vega-Lite: where data come from by name, and how they are drawn.
+"""The charts of a report in Vega-Lite; data sets are referred to by name.
 
-Colours are variables of the style sheet, so that light, dark and paper need one chart. Fields have names of their own:
-those of the columns of a table could mean something to Vega, and are only known to the page, as ``names``.
+Colours are variables of the style sheet, so that one chart serves light, dark and print. Fields have their own names:
+names of columns could have a meaning in Vega, so only the scripts of the page know them, as ``names``.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,24 +14,25 @@ import numpy as np
 if TYPE_CHECKING:
     from probpca.typing import Array
 
-MOST_BARS = 40
-"""Features with a line each; more stand side by side."""
-CROWD = 120
-"""More than these side by side are drawn smaller."""
-MANY = 1_000
-"""More points than these are drawn paler, but for the unusual ones."""
-LINE = 18
-"""Height of a line, in pixels."""
-HEIGHT = 340
-"""Of the other charts."""
-WIDEST_NAME = 170
-"""Of a feature beside a chart, in pixels; what is longer is cut."""
-MOST_TICKS = 12
-"""Components that are numbered."""
+
+@dataclass(frozen=True)
+class ChartStyle:
+    """Sizes of the charts, in pixels, and the numbers from which they are drawn in another way."""
+
+    most_lines: int = 40  # features with a line each; more stand side by side
+    crowd: int = 120  # features side by side from which on they are drawn smaller
+    many_rows: int = 1_000  # rows from which on usual ones are drawn paler
+    line: int = 18  # height of a line
+    height: int = 340  # of the other charts
+    widest_name: int = 170  # of a feature beside a chart; longer names are cut
+    most_ticks: int = 12  # numbered components
+
+
+STYLE = ChartStyle()
 
 
 def altair() -> Any:
-    """Import altair when a report is made, for nothing else needs it."""
+    """Import altair, which only a report needs."""
     try:
         import altair as alt  # noqa: PLC0415
         import vl_convert  # noqa: F401, PLC0415
@@ -52,13 +54,13 @@ def drawing_script() -> str:
 
 
 def charts(variance: Array, ratio: Array, noise: Any, d: int, n_rows: int) -> dict[str, Any]:
-    """All of them, by name, for rows of ``d`` columns."""
+    """All charts by name, for ``n_rows`` rows of ``d`` columns."""
     alt = altair()
     drawn = {
         "scree": _scree(alt, variance, ratio, np.atleast_1d(noise)),
         "latent": _latent(alt, n_rows),
         "distances": _distances(alt, n_rows),
-        "cells": _cells_down(alt, d) if d <= MOST_BARS else _cells_across(alt, d),
+        "cells": _cells_down(alt, d) if d <= STYLE.most_lines else _cells_across(alt, d),
         "causes": _causes(alt),
     }
     return {name: _dressed(chart).to_dict() for name, chart in drawn.items()}
@@ -72,7 +74,7 @@ def _scree(alt: Any, variance: Array, ratio: Array, noise: Array) -> Any:
     ]
     scale = alt.Scale(type="log", nice=False, padding=12)
     ticks = alt.Axis(format="~g", tickCount=5, grid=False, domain=True)
-    whole = list(range(1, len(rows) + 1, 1 + len(rows) // MOST_TICKS))
+    whole = list(range(1, len(rows) + 1, 1 + len(rows) // STYLE.most_ticks))
     x = alt.X(
         "k:Q",
         title="component",
@@ -95,7 +97,7 @@ def _scree(alt: Any, variance: Array, ratio: Array, noise: Array) -> Any:
 
 
 def _noise_floor(alt: Any, noise: Array, q: int, scale: Any) -> list[Any]:
-    """One line for all components, or one for each."""
+    """One line of the noise for all components, or one for each."""
     low, high = np.arange(1, q + 1) - 0.4, np.arange(1, q + 1) + 0.4
     if noise.size == 1:
         low, high = low[:1], high[-1:]
@@ -117,7 +119,7 @@ def _scree_words(rows: list[dict[str, Any]], noise: Array) -> str:
 
 
 def _points(alt: Any, x: Any, y: Any, n_rows: int) -> Any:
-    """All rows, and a ring around the chosen one."""
+    """All rows as points, and a ring around the chosen one."""
     kinds = {"domain": ["usual", "unusual"]}
     rows = alt.Chart(alt.NamedData("points")).mark_point(filled=True, cursor="pointer", aria=False)
     rows = rows.encode(
@@ -126,7 +128,9 @@ def _points(alt: Any, x: Any, y: Any, n_rows: int) -> Any:
         color=alt.Color("kind:N", legend=None, scale=alt.Scale(**kinds, range=["var(--row)", "var(--odd)"])),
         shape=alt.Shape("kind:N", legend=None, scale=alt.Scale(**kinds, range=["circle", "triangle-up"])),
         size=alt.Size("kind:O", legend=None, scale=alt.Scale(**kinds, range=[34, 60])),
-        opacity=alt.condition("datum.kind === 'unusual'", alt.value(0.9), alt.value(0.7 if n_rows <= MANY else 0.35)),
+        opacity=alt.condition(
+            "datum.kind === 'unusual'", alt.value(0.9), alt.value(0.7 if n_rows <= STYLE.many_rows else 0.35)
+        ),
         tooltip=[alt.Tooltip("name:N", title="row"), alt.Tooltip("said:N", title="p")],
     )
     chosen = alt.Chart(alt.NamedData("chosen")).mark_point(filled=False, size=200, strokeWidth=2, color="var(--chosen)")
@@ -143,7 +147,7 @@ def _latent(alt: Any, n_rows: int) -> Any:
     )
     ellipse = ellipse.encode(x=x, y=y, order="k:Q")
     words = "Rows in the space of two components. The chosen row has a ring and the ellipse that holds it with 95 %."
-    return alt.layer(rows, ellipse, chosen).properties(height=HEIGHT, description=words)
+    return alt.layer(rows, ellipse, chosen).properties(height=STYLE.height, description=words)
 
 
 def _distances(alt: Any, n_rows: int) -> Any:
@@ -156,11 +160,11 @@ def _distances(alt: Any, n_rows: int) -> Any:
     y = alt.Y("outside:Q", scale=root, title="off them (residual)", axis=axis)
     rows, chosen = _points(alt, x, y, n_rows)
     words = "Squared distance of rows from the mean, within the components and off them. The chosen row has a ring."
-    return alt.layer(rows, chosen).properties(height=HEIGHT + 80, description=words)
+    return alt.layer(rows, chosen).properties(height=STYLE.height + 80, description=words)
 
 
 def _cells(alt: Any, along: dict[str, Any], value: str, mark: Any, size: float = 44) -> Any:
-    """Intervals, what the latent place stands for, and cells; ``value`` is the channel of the numbers."""
+    """Intervals, fitted values and cells of a row; ``value`` is the channel of the numbers."""
     measure = {"x": alt.X, "y": alt.Y}[value]
     kinds = {"domain": ["observed", "filled in"]}
     base = alt.Chart(alt.NamedData("cells")).encode(**along)
@@ -185,26 +189,26 @@ def _cells(alt: Any, along: dict[str, Any], value: str, mark: Any, size: float =
 
 
 def _cells_down(alt: Any, d: int) -> Any:
-    axis = alt.Axis(labelExpr="names[datum.value]", labelLimit=WIDEST_NAME, grid=True, ticks=False, domain=False)
+    axis = alt.Axis(labelExpr="names[datum.value]", labelLimit=STYLE.widest_name, grid=True, ticks=False, domain=False)
     y = alt.Y("j:O", title=None, axis=axis)
     chart = _cells(
         alt, {"y": y}, "x", lambda base: base.mark_tick(color="var(--muted)", thickness=2, size=12, aria=False)
     )
-    return chart.properties(height=max(LINE * d, HEIGHT))
+    return chart.properties(height=max(STYLE.line * d, STYLE.height))
 
 
 def _cells_across(alt: Any, d: int) -> Any:
     axis = alt.Axis(labelExpr="names[datum.value]", labelLimit=90, tickMinStep=1, grid=False, labelOverlap=True)
     x = alt.X("j:Q", title=None, axis=axis, scale=alt.Scale(domain=[0, d - 1], nice=False, padding=8))
-    line = {"color": "var(--muted)", "strokeWidth": 1.5 if d <= CROWD else 0.6, "aria": False}
-    size = 44 if d <= CROWD else 14
+    line = {"color": "var(--muted)", "strokeWidth": 1.5 if d <= STYLE.crowd else 0.6, "aria": False}
+    size = 44 if d <= STYLE.crowd else 14
     chart = _cells(alt, {"x": x}, "y", lambda base: base.mark_line(**line), size)
-    return chart.properties(height=HEIGHT)
+    return chart.properties(height=STYLE.height)
 
 
 def _causes(alt: Any) -> Any:
     kinds = {"domain": ["more", "less"], "range": ["var(--odd)", "var(--row)"]}
-    axis = alt.Axis(labelExpr="names[datum.value]", labelLimit=WIDEST_NAME, ticks=False, domain=False)
+    axis = alt.Axis(labelExpr="names[datum.value]", labelLimit=STYLE.widest_name, ticks=False, domain=False)
     base = alt.Chart(alt.NamedData("causes")).encode(
         y=alt.Y("j:O", title=None, sort=alt.EncodingSortField("k", op="min"), axis=axis),
         tooltip=[
@@ -219,11 +223,11 @@ def _causes(alt: Any) -> Any:
     )
     text = base.mark_text(align="left", dx=5, color="var(--muted)").encode(x="end:Q", text="z:N")
     words = "Cells with the largest shares in the distance of the chosen row, each with its z-score."
-    return alt.layer(bars, text).properties(height=HEIGHT, description=words)
+    return alt.layer(bars, text).properties(height=STYLE.height, description=words)
 
 
 def _dressed(chart: Any) -> Any:
-    """Words and lines in the colours of the page."""
+    """A chart with text and lines in the colours of the page."""
     words = {"labelColor": "var(--muted)", "titleColor": "var(--muted)", "labelFontSize": 12, "titleFontSize": 12}
     lines = {"gridColor": "var(--line)", "domainColor": "var(--line)", "tickColor": "var(--line)"}
     return (

@@ -29,12 +29,12 @@ from probpca.statistics import Moments, Root, Stack
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from probpca.learning.describe import Description
+    from probpca.learning.describe import Description, Sums
     from probpca.learning.settings import DenseSettings, Settings
     from probpca.sources import Source
     from probpca.typing import Array, Floats
 
-S = TypeVar("S")
+S = TypeVar("S", bound="Sums")
 
 
 @final
@@ -214,7 +214,9 @@ def _single_if_safe(
         spectrum = solve(table.sums)
         if not table.source.single_precision or _single_was_enough(spectrum, tol):
             return spectrum
-    return solve(double())
+    sums = double()
+    require_variation(sums)  # what float32 took for variation may have been rounding
+    return solve(sums)
 
 
 def _single_was_enough(spectrum: Spectrum, tol: float) -> bool:

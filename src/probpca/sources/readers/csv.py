@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
 CSV_BYTES = 2**23
 """Bytes of a text file that are read at a time."""
-MISSING = ("-", "--", "?", ".", "None", "none", "NONE", "Na", "N.A.", "n.a.", "#NULL!", "#VALUE!", "#DIV/0!")
-"""Marks of a missing cell that pyarrow does not know."""
-NULLS = (*csv.ConvertOptions().null_values, *MISSING)
+NULLS = (
+    *csv.ConvertOptions().null_values,
+    *("-", "--", "?", ".", "None", "none", "NONE", "Na", "N.A.", "n.a.", "#NULL!", "#VALUE!", "#DIV/0!"),
+)
+"""Marks of a missing cell: those that pyarrow knows, and others that people write."""
 
 
 class Dialect(NamedTuple):

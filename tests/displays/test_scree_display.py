@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import spiked_rows
 from probpca import PPCA, BayesianPCA, DataError, ScreeDisplay, ShapeError, select_n_components
-from probpca.displays.axes import THRESHOLD
+from probpca.displays.axes import THEME
 from probpca.learning.selection.criteria import n_parameters
 from probpca.learning.uncertainty.asymptotic import asymptotic_uncertainty
 
@@ -99,7 +99,7 @@ def test_curves_rise_and_fall_as_scores_do_and_are_ringed_where_they_choose(ppca
         assert_array_equal(np.argsort(at), np.argsort(scores))
         assert ((at >= 0) & (at <= 1)).all()
         if not criterion.in_nats:
-            assert_array_equal(at > THRESHOLD, scores > 1)
+            assert_array_equal(at > THEME.threshold, scores > 1)
         ring = below.lines[below.lines.index(curve) + 1]
         assert_array_equal(ring.get_data(), [[criterion.choice], at[counts == criterion.choice]])
     display.figure_.canvas.draw()

@@ -15,12 +15,13 @@ from sklearn.preprocessing import StandardScaler
 from html_pages import EVIL, bits, loads_nothing, numbers, read
 from oracles import spiked_rows
 from probpca import PPCA, BayesianPCA, DataError, LinearDynamicalSystem, ShapeError, SourceError, report
-from probpca.pages import report as home, report as report_rows
-from probpca.pages.page import counted, packed
-from probpca.pages.report import choose_rows, probability, share
+from probpca.pages import report as home
+from probpca.pages.page import PageLimits, counted, packed
+from probpca.pages.report import ReportSettings, choose_rows, probability, share
 from probpca.pages.report_charts import charts
 
 N, D, Q = 60, 8, 3
+FORTY = ReportSettings(limits=PageLimits(most_rows=40))
 
 
 @pytest.fixture
@@ -186,20 +187,20 @@ def test_what_a_sparse_matrix_does_not_store_may_be_missing(x, tmp_path):
 
 def test_of_many_rows_the_most_unusual_and_some_others_are_shown():
     log10_p = -np.random.default_rng(0).exponential(size=20_000)
-    shown = choose_rows(log10_p, 50)
+    limits = ReportSettings().limits
+    shown = choose_rows(log10_p, 50, limits)
     assert shown.size == 5_000
     assert (np.diff(shown) > 0).all()
     assert np.isin(np.argsort(log10_p)[:2_500], shown).all()
     assert np.median(log10_p[shown]) > np.sort(log10_p)[2_500]
-    assert choose_rows(log10_p, 1_000).size == 300
-    assert choose_rows(log10_p, 10**6).size == 50
-    assert_array_equal(choose_rows(log10_p[:5_000], 50), np.arange(5_000))
+    assert choose_rows(log10_p, 1_000, limits).size == 300
+    assert choose_rows(log10_p, 10**6, limits).size == 50
+    assert_array_equal(choose_rows(log10_p[:5_000], 50, limits), np.arange(5_000))
 
 
 @quick
-def test_the_page_says_that_it_shows_a_sample(fitted, x, tmp_path, monkeypatch):
-    monkeypatch.setattr(report_rows, "MOST_ROWS", 40)
-    page = read(report(fitted, x, tmp_path / "page.html", labels=[f"r{i}" for i in range(N)]))
+def test_the_page_says_that_it_shows_a_sample(fitted, x, tmp_path):
+    page = read(report(fitted, x, tmp_path / "page.html", labels=[f"r{i}" for i in range(N)], settings=FORTY))
     data = page.data()
     assert "This page shows 40 of the 60 rows" in " ".join(page.words)
     assert data["names"] == [f"r{i}" for i in data["rows"]]
@@ -213,12 +214,11 @@ def test_the_page_says_that_it_shows_a_sample(fitted, x, tmp_path, monkeypatch):
     [pd.DataFrame, pl.DataFrame, lambda x: pl.DataFrame(x).to_arrow(), sparse.csr_array, np.ndarray.tolist],
     ids=["pandas", "polars", "pyarrow", "sparse", "list"],
 )
-def test_a_sample_is_taken_of_any_kind_of_table(made, tmp_path, monkeypatch):
-    monkeypatch.setattr(report_rows, "MOST_ROWS", 40)
+def test_a_sample_is_taken_of_any_kind_of_table(made, tmp_path):
     x = spiked_rows(np.random.default_rng(1), N, D, Q, noise=0.1)
     table = made(x)
     fitted = PPCA(Q).fit(table)
-    data = read(report(fitted, table, tmp_path / "page.html")).data()
+    data = read(report(fitted, table, tmp_path / "page.html", settings=FORTY)).data()
     assert_allclose(numbers(data["latent"], 40, Q), fitted.posterior(table).mean[data["rows"]], rtol=1e-4, atol=1e-6)
 
 

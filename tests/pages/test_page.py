@@ -1,4 +1,4 @@
-"""What report and explorer have in common: what rows are called, and where the page is written."""
+"""The frame of report and explorer: names and numbers of rows, and the file that is written."""
 
 from functools import partial
 
@@ -9,7 +9,7 @@ import pytest
 from html_pages import read
 from oracles import spiked_rows
 from probpca import PPCA, BayesianPCA, ShapeError, SourceError, explorer, report
-from probpca.displays.inputs import labels_of, numbers_of, text_of
+from probpca.displays.inputs import text_of
 from probpca.pages import page as writing, report as home
 
 N, D = 12, 4
@@ -59,19 +59,6 @@ def test_the_index_of_pandas_counts_or_names_rows(page, kind, x):
     assert (data["rows"], data["names"]) == (list(frame.index), [None] * N)
     data = page(fitted, frame.set_axis(pd.date_range("2020-01-31", periods=N))).data()
     assert (data["rows"], data["names"][1]) == (list(range(N)), "2020-02-01")
-
-
-def test_only_whole_numbers_that_differ_are_numbers():
-    def both(index):
-        frame = pd.DataFrame(np.zeros((2, 1)), index=index)
-        return numbers_of(frame, None, 2).tolist(), labels_of(frame, None, 2)
-
-    assert both([7, -3]) == ([7, -3], [None, None])
-    assert both([7, 7]) == ([0, 1], ["7", "7"])
-    assert both([0.5, 2]) == ([0, 1], ["0.5", "2.0"])
-    assert both([2**53 + 1, 0]) == ([0, 1], [str(2**53 + 1), "0"])
-    assert both(pd.MultiIndex.from_tuples([("a", 1), ("b", 2)])) == ([0, 1], ["a, 1", "b, 2"])
-    assert both(["a", None]) == ([0, 1], ["a", None])
 
 
 def test_rows_of_a_list_have_no_index(page, fitted, x):

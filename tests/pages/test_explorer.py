@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from html_pages import EVIL, loads_nothing, numbers, read
 from oracles import spiked_rows
 from probpca import PPCA, BayesianPCA, DataError, ShapeError, SourceError, explorer
-from probpca.pages import explorer as home
+from probpca.pages.page import PageLimits
 
 N, D, Q = 50, 9, 3
 
@@ -74,9 +74,8 @@ def test_rows_may_be_images(x, tmp_path, fitted):
         explorer(narrow, x[:, :8], tmp_path / "page.html", image_shape="square")
 
 
-def test_of_many_rows_some_are_shown_and_the_page_says_so(fitted, x, tmp_path, monkeypatch):
-    monkeypatch.setattr(home, "MOST_ROWS", 20)
-    page = read(explorer(fitted, x, tmp_path / "page.html"))
+def test_of_many_rows_some_are_shown_and_the_page_says_so(fitted, x, tmp_path):
+    page = read(explorer(fitted, x, tmp_path / "page.html", limits=PageLimits(most_rows=20)))
     data = page.data()
     assert "20 of the rows, drawn at random, are shown" in " ".join(page.words)
     assert len(data["names"]) == len(set(data["rows"])) == 20

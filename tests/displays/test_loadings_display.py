@@ -8,7 +8,8 @@ from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
 from probpca import PPCA, DataError, LoadingsDisplay, ShapeError
-from probpca.displays.loadings_display import SURE, UNSURE, Loadings
+from probpca.displays.axes import THEME
+from probpca.displays.loadings_display import Loadings
 from probpca.learning.uncertainty.asymptotic import asymptotic_uncertainty
 from probpca.models import LinearGaussian
 
@@ -55,8 +56,8 @@ def test_what_may_be_zero_is_pale_and_hollow(sure):
     assert_array_equal(panel.sure, np.sign(panel.low) == np.sign(panel.high))
     bars, points = ax.collections
     for i, certain in enumerate(panel.sure):
-        assert to_hex(bars.get_colors()[i]) == (SURE if certain else UNSURE)
-        assert (to_hex(points.get_facecolors()[i]) == SURE) == certain
+        assert to_hex(bars.get_colors()[i]) == (THEME.ink if certain else THEME.unsure)
+        assert (to_hex(points.get_facecolors()[i]) == THEME.ink) == certain
     assert "not shown" not in ax.get_xlabel()
 
 
