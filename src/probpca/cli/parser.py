@@ -189,7 +189,7 @@ def _sample(command: Program) -> None:
 def _select(command: Program) -> None:
     _table(command)
     command.add_argument(
-        "--criteria", nargs="+", choices=SELECTION_RULES, metavar="RULE", help=f"any of {', '.join(RULES)}"
+        "--criteria", nargs="+", choices=SELECTION_RULES, metavar="RULE", help=f"any of {', '.join(SELECTION_RULES)}"
     )
     command.add_argument("--max-components", type=_as_count, metavar="N", help="largest number to consider")
     command.add_argument("--standardize", action="store_true", help="scale columns to unit variance first")
