@@ -38,7 +38,7 @@ from probpca.sources.files import arrow_module, file_format
 from probpca.sources.write import batch_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from probpca.inference import Outliers
     from probpca.typing import Array, Floats
@@ -74,6 +74,7 @@ class Completion:
     intervals: bool  # are they wanted?
     n_cells: int = 0
     n_rows: int = 0  # rows with a missing cell
+    n_seen: int = 0  # all rows
     cells: list[Cell] = field(default_factory=list)
 
     def question(self, values: Floats) -> tuple[Array, tuple[Array, Array] | None]:
@@ -84,14 +85,19 @@ class Completion:
         imputed = Imputed(*estimator.impute(values, return_std=True))
         return imputed.values, imputed.interval(self.level)
 
+    def answers(self, watch: Any, exact: Iterable[str] = ()) -> Iterator[Answer]:
+        """Completed values and intervals of each block; blocks carry the ``exact`` features too."""
+        for answer in self.opened.ask(self.question, watch, exact):
+            self._remember(answer)
+            yield answer
+
     def batches(self, watch: Any, *, intervals: bool) -> Iterator[Any]:
         """Record batches with all columns in their places, and the ends of intervals behind them."""
         opened, place = self.opened, self.opened.table.place
         exact, types = _kept_as_they_are(place, opened.features)
         ends = opened.fresh([f"{name}_{end}" for name in opened.features for end in ("low", "high")])
-        for answer in opened.ask(self.question, watch, exact):
+        for answer in self.answers(watch, exact):
             values, interval = answer.found
-            self._remember(answer)
             columns = dict(zip(opened.features, values.T, strict=True))
             carried = answer.block.others
             columns |= {} if carried is None else {name: carried.column(name) for name in [*opened.others, *exact]}
@@ -108,6 +114,7 @@ class Completion:
     def _remember(self, answer: Answer) -> None:
         """Count missing cells, and remember the first 20 of them, three of a row at most, if intervals are known."""
         missing, (values, interval) = np.isnan(answer.block.values), answer.found
+        self.n_seen += len(missing)
         self.n_cells += int(missing.sum())
         self.n_rows += int(missing.any(axis=1).sum())
         if interval is None or len(self.cells) >= 20:
@@ -143,14 +150,16 @@ def _impute(args: Any) -> None:
     shown = place is None and args.out != "-" and not args.json
     completion = Completion(opened, args.level, intervals=args.intervals or shown)
     with shown_progress() as watch:
-        head = finish(args, place, completion.batches(watch, intervals=args.intervals), completion.facts)
-    if head is None:
-        return
-    share = completion.n_cells / (head.n_rows * len(opened.features))
+        if shown:
+            for _ in completion.answers(watch):
+                pass
+        elif finish(args, place, completion.batches(watch, intervals=args.intervals), completion.facts) is None:
+            return
+    share = completion.n_cells / (completion.n_seen * len(opened.features))
     cells = f"{several(completion.n_cells, 'cell')} of {several(completion.n_rows, 'row')}"
     print(wrap(f"{cells} filled in ({share:.1%} of all)"))
     if place:
-        print(written(place, head.n_rows))
+        print(written(place, completion.n_seen))
     elif completion.cells:
         print(f"\n{completion}")
 
