@@ -10,6 +10,7 @@ from probpca.blocks import as_block
 from probpca.errors import ShapeError
 from probpca.inference.masked_rows import seen
 from probpca.models import LinearGaussian
+from probpca.scratch import workspace
 
 if TYPE_CHECKING:
     from probpca.blocks import Rows
@@ -45,8 +46,9 @@ def log_likelihood(model: LinearGaussian, x: Rows) -> Array:
         for part in seen(model, block):
             out[part.rows] = part.log_likelihood()
         return out
-    for rows in block.pieces():
-        out[rows] = covariance.squared_mahalanobis(block.centred(rows, model.mean))
+    with workspace() as work:
+        for rows in block.pieces():
+            out[rows] = covariance.squared_mahalanobis(block.centred(rows, model.mean, work=work))
     return -0.5 * (constant + out)
 
 

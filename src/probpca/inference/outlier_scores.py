@@ -10,6 +10,7 @@ from scipy.special import gammaincc, gammaln
 from probpca.blocks import as_block
 from probpca.blocks.block import dense_precision, dense_values
 from probpca.inference.masked_rows import seen
+from probpca.scratch import workspace
 
 if TYPE_CHECKING:
     from probpca.blocks import Block, Rows
@@ -130,14 +131,15 @@ def _of_complete(model: LinearGaussian, block: Block) -> _Distances:
     d = model.n_features
     out = _Distances.empty(block.n_rows, d)
     out.degrees[:], out.rank[:] = d, min(model.n_components, d)
-    spread = np.sqrt(model.covariance.inverse_diag())  # (d,)
-    for rows in block.pieces():
-        centred = block.centred(rows, model.mean)
-        coordinates = model.covariance.coordinates(centred)
-        out.inside[rows], out.outside[rows] = model.covariance.split_distance_at(*coordinates)
-        weighted = model.covariance.solve_at(*coordinates)  # g: (rows, d)
-        out.contributions[rows] = centred * weighted
-        out.scores[rows] = weighted / spread
+    roots = np.sqrt(model.covariance.inverse_diag())  # (d,)
+    with workspace() as work:
+        for rows in block.pieces():
+            centred = block.centred(rows, model.mean, work=work)
+            coordinates = model.covariance.coordinates(centred)
+            out.inside[rows], out.outside[rows] = model.covariance.split_distance_at(*coordinates)
+            weighted = model.covariance.solve_at(*coordinates)  # g: (rows, d)
+            out.contributions[rows] = centred * weighted
+            out.scores[rows] = weighted / roots
     return out
 
 
@@ -146,14 +148,14 @@ def _of_observed(model: LinearGaussian, block: Block) -> _Distances:
     out = _Distances.empty(block.n_rows, model.n_features)
     centred, omega = dense_values(block) - model.mean, dense_precision(block)
     for part in seen(model, block):
-        rows, tables, cells = part.rows, part.tables, part.cells
+        rows, parameters, cells = part.rows, part.parameters, part.cells
         best = part.least_squares()
         ones = np.ones((1, rows.size))
         out.inside[rows] = best.distance
-        outside = cells.residual(tables.loadings, np.vstack([best.latent, ones])).row_squares() / part.noise
+        outside = cells.residual(parameters.loadings, np.vstack([best.latent, ones])).row_squares() / part.noise
         out.rank[rows], out.degrees[rows] = best.rank, part.part.observed
         out.outside[rows] = np.where(part.part.observed > best.rank, outside, 0.0)
-        weighted = part.latents.residual(tables, cells).dense() / part.noise  # g: (b, d)
+        weighted = part.latents.residual(parameters, cells).dense() / part.noise  # g: (b, d)
         out.contributions[rows] = np.nan_to_num(centred[rows] / part.scale) * weighted
         precise = omega[rows] / part.noise
         diagonal = precise * np.maximum(1.0 - precise * part.doubt(), SMALLEST_SHARE)  # of C^{-1}

@@ -12,6 +12,7 @@ from probpca.inference.likelihood import LOG_2PI
 from probpca.inference.masked_rows import seen
 from probpca.linalg.packed import unpack
 from probpca.models import Gaussian
+from probpca.scratch import workspace
 
 if TYPE_CHECKING:
     from probpca.blocks import Rows
@@ -63,8 +64,9 @@ def posterior_mean(model: LinearGaussian, x: Rows) -> Array:
     if block.is_sparse:
         return np.asarray(block.values @ gain) - model.mean @ gain
     out = np.empty((block.n_rows, model.n_components))
-    for rows in block.pieces():
-        out[rows] = block.centred(rows, model.mean) @ gain
+    with workspace() as work:
+        for rows in block.pieces():
+            out[rows] = block.centred(rows, model.mean, work=work) @ gain
     return out
 
 
@@ -110,10 +112,11 @@ def free_energy(model: LinearGaussian, x: Rows, latent: Gaussian) -> Array:
     weighted = W / (psi if psi.ndim == 0 else psi[:, None])
     doubt = np.einsum("nij,ij->n", P, W.T @ weighted)  # tr(W P W' Psi^-1)
     squares = np.empty(block.n_rows)
-    for rows in block.pieces():
-        rest = block.centred(rows, model.mean)
-        rest -= m[rows] @ W.T
-        squares[rows] = (rest**2 / psi).sum(axis=1)
+    with workspace() as work:
+        for rows in block.pieces():
+            rest = block.centred(rows, model.mean, work=work)
+            rest -= m[rows] @ W.T
+            squares[rows] = (rest**2 / psi).sum(axis=1)
     log_psi = np.log(np.broadcast_to(psi, (d,))).sum()
     data = d * LOG_2PI + log_psi + squares + doubt
     prior = q * LOG_2PI + np.square(m).sum(axis=1) + np.trace(P, axis1=1, axis2=2)

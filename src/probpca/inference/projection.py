@@ -10,6 +10,7 @@ from probpca.blocks import as_block
 from probpca.inference.masked_rows import seen
 from probpca.inference.posteriors import posterior_mean
 from probpca.models import LinearGaussian
+from probpca.scratch import workspace
 
 if TYPE_CHECKING:
     from probpca.blocks import Rows
@@ -40,8 +41,9 @@ def project(model: LinearGaussian, x: Rows) -> Array:
         for part in seen(along_axes, block):
             out[part.rows] = part.least_squares().latent.T
         return out
-    for rows in block.pieces():
-        out[rows] = block.centred(rows, model.mean) @ axes
+    with workspace() as work:
+        for rows in block.pieces():
+            out[rows] = block.centred(rows, model.mean, work=work) @ axes
     return out
 
 

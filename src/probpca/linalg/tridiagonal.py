@@ -122,8 +122,7 @@ class BlockTridiagonal:
         below = np.empty((q, q, n))
         for j in range(q):
             below[:, j] = self.band[:, j, q - j : 2 * q - j].T
-        bordered = np.concatenate([self.diagonal_roots, np.zeros((1, q, n))])
-        return inverse_root(bordered, 1.0 / self.pivots.T)[:q].copy(), below  # out of this thread's scratch
+        return inverse_root(self.diagonal_roots, 1.0 / self.pivots.T), below
 
     def last_roots(self, ends: Index) -> Array:
         """Roots of the diagonal blocks of the inverse at blocks that touch none after them: (k, q, q)."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from probpca.errors import require_finite, require_positive, require_shape
-from probpca.linalg.packed import packed_size, turn, unpack
+from probpca.linalg.packed import by_columns, packed_size, turn, unpack
 from probpca.models.linear_gaussian import LinearGaussian
 
 if TYPE_CHECKING:
@@ -66,6 +66,17 @@ class ParameterBelief:
         """Covariance of the loadings of a feature, summed over the features: (q, q)."""
         each = self.centre.n_features / self.spread.shape[1]
         return each * unpack(self.spread[: packed_size(self.n_components)].sum(axis=1))
+
+    @cached_property
+    def cell_information(self) -> Array:
+        """Expected precision that a cell of each feature adds to the posterior of z, E[w_j w_j'] / psi_j.
+
+        Packed by columns, (q (q + 1) / 2, d), and computed once a belief.
+        """
+        out, noise = self.centre.cell_information.copy(), self.centre.noise_variance
+        for k, place in enumerate(by_columns(self.n_components)):
+            out[k] += self.spread[place] / noise
+        return out
 
     @property
     def n_known(self) -> int:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from probpca.blocks.block import Block
     from probpca.blocks.masked.operators import Operator
+    from probpca.scratch import Workspace
     from probpca.typing import Array, Floats, Index
 
     Mask = npt.NDArray[np.bool_]
@@ -47,8 +48,8 @@ class Cells(Protocol):
         """Omega y, of each row."""
         ...
 
-    def ready(self) -> Cells:
-        """The same in double precision, in this thread's scratch if it is stored smaller."""
+    def ready(self, work: Workspace | None = None) -> Cells:
+        """These cells in double precision; cells stored smaller are converted, into a workspace if one is given."""
         ...
 
     def observed(self) -> Array:
@@ -112,8 +113,8 @@ class StoredCells:
         """Omega y."""
         return Stored(self.stored)
 
-    def ready(self) -> StoredCells:
-        """In double precision."""
+    def ready(self, work: Workspace | None = None) -> StoredCells:  # noqa: ARG002
+        """These cells in double precision."""
         return self if self.stored.dtype == np.float64 else StoredCells(self.stored.astype(np.float64), self.precision)
 
     def observed(self) -> Array:
@@ -233,9 +234,9 @@ class MaskedCells:
         """Omega; None: 1 or 0."""
         return None if self.binary else self.mask.entries
 
-    def ready(self) -> MaskedCells:
-        """In double precision."""
-        return MaskedCells(self.mask.ready(), self.values.ready(), self.binary)
+    def ready(self, work: Workspace | None = None) -> MaskedCells:
+        """These cells in double precision."""
+        return MaskedCells(self.mask.ready(work), self.values.ready(work), self.binary)
 
     def observed(self) -> Array:
         """Number of observed cells of each row."""
@@ -273,9 +274,9 @@ class Holes:
         """From a sparse matrix (b, d) that stores 1 at the holes, and values with a column per row: (d, b)."""
         return cls(Complement(holes), Dense(values, "values"))
 
-    def ready(self) -> Holes:
-        """In double precision."""
-        return replace(self, values=self.values.ready())
+    def ready(self, work: Workspace | None = None) -> Holes:
+        """These cells in double precision."""
+        return Holes(self.mask, self.values.ready(work))
 
     def observed(self) -> Array:
         """Number of observed cells of each row."""
@@ -311,9 +312,9 @@ class Patterns:
         """From arrays with a column per pattern, and per row."""
         return cls(Dense(masks, "mask"), Dense(values, "values"), pattern)
 
-    def ready(self) -> Patterns:
-        """In double precision."""
-        return replace(self, values=self.values.ready())
+    def ready(self, work: Workspace | None = None) -> Patterns:
+        """These cells in double precision."""
+        return Patterns(self.mask, self.values.ready(work), self.pattern)
 
     def observed(self) -> Array:
         """Number of observed cells of each row."""

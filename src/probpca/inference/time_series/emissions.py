@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 
 from probpca.inference.likelihood import LOG_2PI
-from probpca.inference.masked_rows import Tables
-from probpca.linalg.packed import bordered_order, packed_size, row_order
+from probpca.inference.masked_rows import Parameters
+from probpca.linalg.packed import by_rows, packed_size
+from probpca.scratch import workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from probpca.blocks import Observed, Sequences
     from probpca.blocks.masked.forms import Part, Residual
     from probpca.models import LinearGaussian
-    from probpca.typing import Array, Index
+    from probpca.typing import Array
 
 ROOT_CELLS = 2**20
 
@@ -34,20 +34,16 @@ class Collapsed:
 
 def collapse(model: LinearGaussian, rows: Observed) -> Collapsed:
     """Two products with the observed cells: O(d q^2) a row where cells are missing, O(d q) where none is."""
-    tables, q = Tables.of(model, rows.centre), model.n_components
-    by_rows, border = _places(q)
+    parameters, q = Parameters.of(model, rows.centre), model.n_components
     information, score = np.empty((packed_size(q), rows.n_rows)), np.empty((q, rows.n_rows))
-    for part in rows.parts:
-        cells = part.cells.ready()
-        of_mask = cells.mask.products(tables.products)
-        h = cells.values.products(tables.encoder)
-        J, shift = of_mask[by_rows], of_mask[border]
-        if cells.pattern is not None and of_mask.shape[1] > 1:  # one pattern is broadcast
-            J, shift = J[:, cells.pattern], shift[:, cells.pattern]
-        place = part.place
-        information[:, place] = J
-        np.add(h, shift, out=h)
-        score[:, place] = h
+    with workspace() as work:
+        for part in rows.parts:
+            cells = part.cells.ready(work)
+            J = cells.mask.products(parameters.information)[by_rows(q)]
+            if cells.pattern is not None and J.shape[1] > 1:  # one pattern is broadcast
+                J = J[:, cells.pattern]
+            information[:, part.place] = J
+            score[:, part.place] = parameters.score(cells)
     return Collapsed(information, score)
 
 
@@ -74,13 +70,6 @@ def collapse_roots(model: LinearGaussian, rows: Sequences) -> tuple[Array, Array
     return H, z
 
 
-@cache
-def _places(q: int) -> tuple[Index, Index]:
-    """Where entries packed by rows, and the border, are in the bordered order."""
-    place = {(i, j): k for k, (i, j) in enumerate(zip(*bordered_order(q), strict=True))}
-    return np.array([place[ij] for ij in zip(*row_order(q), strict=True)]), np.array([place[q, j] for j in range(q)])
-
-
 def squared_residuals(model: LinearGaussian, rows: Observed, state: Array) -> Array:
     """Sum over rows of (y - offset - C x)^2 of each feature, at given states (q, n): (d,)."""
     out = np.zeros(rows.n_features)
@@ -99,10 +88,10 @@ def distances(model: LinearGaussian, rows: Observed, state: Array) -> Array:
 
 
 def _residuals(model: LinearGaussian, rows: Observed, state: Array) -> Iterator[tuple[Part, Residual]]:
-    tables = Tables.of(model, rows.centre)
+    parameters = Parameters.of(model, rows.centre)
     known = np.vstack([state, np.ones(state.shape[1])])
     for part in rows.parts:
-        yield part, part.cells.ready().residual(tables.loadings, known[:, part.place])
+        yield part, part.cells.ready().residual(parameters.loadings, known[:, part.place])
 
 
 def noise_constants(model: LinearGaussian, rows: Observed) -> Array:

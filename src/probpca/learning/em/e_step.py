@@ -8,9 +8,10 @@ import numpy as np
 
 from probpca.blocks import Observed, as_block
 from probpca.inference.likelihood import LOG_2PI
-from probpca.inference.masked_rows import Tables, latents
+from probpca.inference.masked_rows import Parameters, latents
 from probpca.inference.posteriors import encoder, posterior_covariance
 from probpca.linalg.packed import multiply, pack, packed_size, row_order, traces, unpack
+from probpca.scratch import workspace
 from probpca.statistics import Regression
 
 if TYPE_CHECKING:
@@ -18,33 +19,34 @@ if TYPE_CHECKING:
     from probpca.blocks.masked.forms import Cells, Part
     from probpca.inference.masked_rows import Latents
     from probpca.models import LinearGaussian, ParameterBelief
+    from probpca.scratch import Workspace
     from probpca.typing import Array, Index
 
 CLEAR = 1e-4
 """Share of noise in the variance from which on differences of sums of squares keep enough digits."""
 
 
-def expect_observed(model: LinearGaussian, block: Observed, spread: Array | None = None) -> Regression:
+def _expect_observed(parameters: Parameters, block: Observed) -> Regression:
     """Summarise a block with missing cells at the given parameters, with one noise variance.
 
-    Parameters may be known up to a ``spread``, the covariance of those of each feature; then what stands for
-    the log-likelihood of rows is its lower bound, the best that latents and parameters believed apart can reach.
+    If the parameters are known up to a covariance, the log-likelihood of the rows is replaced by its lower bound,
+    the best that independent beliefs about latents and parameters can reach.
 
     Two matrix products per part of the block: the mask with outer products of loadings, and moments
     of latents with the mask. Where the noise is a fair share of the variance, squared residuals
     follow from the sums; where it is small they are summed residual by residual.
     """
-    tables = Tables.of(model, block.centre, spread)
-    clear = float(model.noise_variance) > CLEAR * np.square(model.loadings).sum(axis=1).max()
-    return _from_sums(tables, block.parts) if clear else _from_residuals(tables, block.parts)
+    clear = float(parameters.noise) > CLEAR * np.square(parameters.loadings[:-1]).sum(axis=0).max()
+    with workspace() as work:
+        return (_from_sums if clear else _from_residuals)(parameters, block.parts, work)
 
 
 class _Sums:
     """What grows from part to part, whichever way residuals are summed."""
 
-    def __init__(self, tables: Tables) -> None:
-        q, d = tables.q, tables.centre.size
-        self.noise = float(tables.noise) if tables.noise.ndim == 0 else np.nan
+    def __init__(self, parameters: Parameters) -> None:
+        q, d = parameters.q, parameters.centre.size
+        self.noise = float(parameters.noise) if parameters.noise.ndim == 0 else np.nan
         self.weight, self.cells, self.constant, self.distance = 0.0, 0.0, 0.0, 0.0
         self.latent = np.zeros(packed_size(q + 1))
         self.gram = np.zeros((packed_size(q + 1), d))
@@ -65,12 +67,12 @@ class _Sums:
         return Regression(self.weight, self.cells, value, self.latent, self.gram, score, squares)
 
 
-def _from_sums(tables: Tables, parts: tuple[Part, ...]) -> Regression:
+def _from_sums(parameters: Parameters, parts: tuple[Part, ...], work: Workspace) -> Regression:
     """Sums of y and of its squares, turned into those of residuals."""
-    sums = _Sums(tables)
+    sums = _Sums(parameters)
     for part in parts:
-        cells, w = part.cells.ready(), part.weight
-        found = latents(tables, cells, joint=True)
+        cells, w = part.cells.ready(work), part.weight
+        found = latents(parameters, cells, joint=True, work=work)
         moments, weighted = _moments(found, w)
         cells.mask.add_sums(moments, sums.gram)  # A: (p, d)
         cells.values.add_sums(weighted, sums.right)  # sum w omega y [m; 1]: (q + 1, d)
@@ -78,23 +80,23 @@ def _from_sums(tables: Tables, parts: tuple[Part, ...]) -> Regression:
         sums.squares += part.squares
         sums.distance -= float(w @ found.explained)
         sums.count(part, found)
-    theta, mean = tables.loadings, tables.loadings[-1]
+    theta, mean = parameters.loadings, parameters.loadings[-1]
     fitted = multiply(sums.gram, theta)
     centred = sums.squares - mean * (2 * sums.right[-1] - mean * sums.gram[-1])  # of x - mu: (d,)
     sums.distance += float(centred.sum()) / sums.noise
-    if tables.spread is not None:
-        sums.distance += float((tables.spread[-1] * sums.gram[-1]).sum()) / sums.noise
+    if parameters.covariance is not None:
+        sums.distance += float((parameters.covariance[-1] * sums.gram[-1]).sum()) / sums.noise
     squares = sums.squares + np.einsum("kd,kd->d", theta, fitted - 2 * sums.right)
     return sums.regression(sums.right - fitted, squares)
 
 
-def _from_residuals(tables: Tables, parts: tuple[Part, ...]) -> Regression:
+def _from_residuals(parameters: Parameters, parts: tuple[Part, ...], work: Workspace) -> Regression:
     """Residuals at the posterior mean and the doubt about it, each summed by itself."""
-    sums = _Residuals(tables)
-    k = packed_size(tables.q)
+    sums = _Residuals(parameters)
+    k = packed_size(parameters.q)
     for part in parts:
-        cells, w = part.cells.ready(), part.weight
-        found = latents(tables, cells)
+        cells, w = part.cells.ready(work), part.weight
+        found = latents(parameters, cells, work=work)
         doubt = found.covariance
         doubt[k:] = 0.0
         doubt *= w if found.pattern is None else np.bincount(found.pattern, w)
@@ -102,8 +104,10 @@ def _from_residuals(tables: Tables, parts: tuple[Part, ...]) -> Regression:
         sums.distance += float(w @ np.square(found.mean).sum(axis=0))
         sums.count(part, found)
     sums.distance += float(sums.squares.sum()) / sums.noise
-    if tables.spread is not None:
-        sums.distance += float(traces(sums.gram, np.broadcast_to(tables.spread, sums.gram.shape)).sum()) / sums.noise
+    if parameters.covariance is not None:
+        sums.distance += (
+            float(traces(sums.gram, np.broadcast_to(parameters.covariance, sums.gram.shape)).sum()) / sums.noise
+        )
     return sums.shrunk()
 
 
@@ -119,7 +123,7 @@ def regress_on(
     counts = max(block.n_rows, 1)
     clear = bool((model.noise_variance > CLEAR * squares / counts).all())
     kind = _Products if clear and all(_is_one_pattern(part.cells) for part in block.parts) else _Residuals
-    sums = kind(Tables.of(model, block.centre), squares)
+    sums = kind(Parameters.of(model, block.centre), squares)
     k = packed_size(model.n_components)
     for part in block.parts:
         cells, w = part.cells.ready(), part.weight
@@ -139,9 +143,9 @@ def regress_on(
 class _Residuals(_Sums):
     """Sums of residuals at the mean of the latents, and of their covariances."""
 
-    def __init__(self, tables: Tables, total: Array | None = None) -> None:
-        super().__init__(tables)
-        self.theta, self.total = tables.loadings, total
+    def __init__(self, parameters: Parameters, total: Array | None = None) -> None:
+        super().__init__(parameters)
+        self.theta, self.total = parameters.loadings, total
         self.uncertain = np.zeros(self.gram.shape)
 
     def add(self, part: Part, cells: Cells, mean: Array, doubt: Array) -> None:
@@ -227,7 +231,7 @@ def expect(model: LinearGaussian, block: Block | Observed) -> Regression:
     posterior mean m.
     """
     if isinstance(block, Observed):
-        return expect_observed(model, block)
+        return _expect_observed(Parameters.of(model, block.centre), block)
     constant = model.n_features * LOG_2PI + model.covariance.logdet()
     return _regress(model, block, _Latents(encoder(model), posterior_covariance(model), constant))
 
@@ -236,7 +240,7 @@ def expect_believed(belief: ParameterBelief, block: Block | Observed) -> Regress
     """The same if parameters are known up to their spread; what stands for the log-likelihood is a lower bound."""
     model = belief.centre
     if isinstance(block, Observed):
-        return expect_observed(model, block, belief.spread)
+        return _expect_observed(Parameters.of_belief(belief, block.centre), block)
     d, q = model.loadings.shape
     summed = d * unpack(belief.spread[:, 0]) / float(model.noise_variance)  # of all features: (q + 1, q + 1)
     root = np.linalg.cholesky(np.eye(q) + model.loadings.T @ model.loadings / model.noise_variance + summed[:q, :q])
@@ -274,17 +278,18 @@ def _regress(model: LinearGaussian, block: Block, latents: _Latents) -> Regressi
     P = latents.covariance
     weight, tt = 0.0, np.zeros((q + 1, q + 1))
     residual, squares = np.zeros((q + 1, d)), np.zeros(d)
-    for rows in block.pieces():
-        w = block.weight_of(rows)
-        rest = block.centred(rows, model.mean)
-        t = np.ones((len(rest), q + 1))
-        t[:, :q] = rest @ latents.gain + latents.offset  # [m; 1]: (rows, q + 1)
-        rest -= t[:, :q] @ model.loadings.T  # r: (rows, d)
-        wt = w[:, None] * t
-        weight += float(w.sum())
-        tt += wt.T @ t
-        residual += wt.T @ rest
-        squares += w @ np.square(rest, out=rest)
+    with workspace() as work:
+        for rows in block.pieces():
+            w = block.weight_of(rows)
+            rest = block.centred(rows, model.mean, work=work)
+            t = np.ones((len(rest), q + 1))
+            t[:, :q] = rest @ latents.gain + latents.offset  # [m; 1]: (rows, q + 1)
+            rest -= t[:, :q] @ model.loadings.T  # r: (rows, d)
+            wt = w[:, None] * t
+            weight += float(w.sum())
+            tt += wt.T @ t
+            residual += wt.T @ rest
+            squares += w @ np.square(rest, out=rest)
     distance = float((squares / model.noise_variance).sum() + np.trace(tt[:q, :q]) + (latents.spread * tt).sum())
     doubt = weight * (P @ model.loadings.T)  # sum w P w_j: (q, d)
     residual[:q] -= doubt
