@@ -36,7 +36,7 @@ class Imputed(NamedTuple):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class ParameterDoubt:
+class ParameterUncertainty:
     r"""How well the parameters of each feature are known: :math:`[w_j; \mu_j]` has covariance :math:`\Sigma_j`.
 
     The variance of a cell is then, with t = [z; 1] and :math:`\psi_j` the noise variance without what doubt adds,
@@ -45,10 +45,10 @@ class ParameterDoubt:
     """
 
     noise: Array  # psi: () or (d,)
-    spread: Array  # Sigma_j, packed by rows: (., d), or (., 1) if all are the same
+    covariance: Array  # Sigma_j, packed by rows: (., d), or (., 1) if all are the same
 
     @classmethod
-    def of_fit(cls, model: LinearGaussian, information: Array, inflation: float) -> ParameterDoubt:
+    def of_fit(cls, model: LinearGaussian, information: Array, inflation: float) -> ParameterUncertainty:
         r"""The doubt that maximum likelihood leaves.
 
         Given the latents it is :math:`\Sigma_j = \psi_j A_j^{-1}`, with ``information``
@@ -57,17 +57,17 @@ class ParameterDoubt:
         """
         noise = np.asarray(inflation * model.noise_variance)
         known = information[-1] > 0
-        spread = noise * inverse(np.where(known, information, identity(model.n_components + 1)))
-        return cls(noise, spread).without(np.flatnonzero(~known))
+        covariance = noise * inverse(np.where(known, information, identity(model.n_components + 1)))
+        return cls(noise, covariance).without(np.flatnonzero(~known))
 
-    def without(self, unknown: Index) -> ParameterDoubt:
+    def without(self, unknown: Index) -> ParameterUncertainty:
         """Of some features nothing was ever observed: their mean may be anything."""
         if unknown.size == 0:
             return self
-        spread = self.spread.copy()
-        spread[:, unknown] = 0.0
-        spread[-1, unknown] = np.inf
-        return ParameterDoubt(self.noise, spread)
+        covariance = self.covariance.copy()
+        covariance[:, unknown] = 0.0
+        covariance[-1, unknown] = np.inf
+        return ParameterUncertainty(self.noise, covariance)
 
 
 def impute(model: LinearGaussian, x: Rows) -> Array:
@@ -93,7 +93,7 @@ def impute(model: LinearGaussian, x: Rows) -> Array:
     return out
 
 
-def impute_with_doubt(model: LinearGaussian, x: Rows, doubt: ParameterDoubt | None = None) -> Imputed:
+def impute_with_uncertainty(model: LinearGaussian, x: Rows, uncertainty: ParameterUncertainty | None = None) -> Imputed:
     r"""The same, with the standard deviation of every cell that was filled in.
 
     .. math:: \operatorname{Var}[x_j \mid x_O] = \sigma^2 + w_j^\top P w_j
@@ -103,13 +103,13 @@ def impute_with_doubt(model: LinearGaussian, x: Rows, doubt: ParameterDoubt | No
     block = as_block(x, model.n_features)
     values = dense_values(block)
     std = np.zeros(values.shape)
-    noise = model.noise_variance if doubt is None else doubt.noise
+    noise = model.noise_variance if uncertainty is None else uncertainty.noise
     for part in seen(model, block):
         variance = part.doubt() * np.square(part.scale) + noise
-        if doubt is not None:
+        if uncertainty is not None:
             # The last entry is that of the mean; of a feature that was never seen it is infinite.
             moments = doubled_sides(_second_moments(part))
-            variance = variance + moments[:-1].T @ doubt.spread[:-1] + doubt.spread[-1]
+            variance = variance + moments[:-1].T @ uncertainty.covariance[:-1] + uncertainty.covariance[-1]
         _fill(std, part, np.sqrt(variance), where=values)
         _fill(values, part, part.predicted(part.latents.mean))
     return Imputed(values, std)

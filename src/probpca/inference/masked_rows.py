@@ -56,7 +56,7 @@ class Parameters:
     @classmethod
     def of_belief(cls, belief: ParameterBelief, centre: Array) -> Parameters:
         """Arrange parameters that are known up to their covariance."""
-        return replace(cls.of(belief.centre, centre), information=belief.cell_information, covariance=belief.spread)
+        return replace(cls.of(belief.centre, centre), information=belief.cell_information, covariance=belief.covariance)
 
     @property
     def q(self) -> int:

@@ -19,7 +19,7 @@ from oracles import (
 )
 from probpca import DataError, ShapeError
 from probpca.inference import filter_states, forecast, impute_series, innovations, sample_series, series_log_likelihood
-from probpca.inference.imputation import impute_with_doubt
+from probpca.inference.imputation import impute_with_uncertainty
 from probpca.models import Gaussian, StateSpace
 
 NAN = np.nan
@@ -282,7 +282,7 @@ def test_a_complete_series_has_nothing_to_fill_in(rng):
 def test_without_memory_cells_are_filled_in_from_their_own_row(rng, noise):
     emission = random_system(rng, 4, 2, noise=noise).emission
     y = punched(rng, rng.standard_normal((9, 4)), 0.4)
-    found, wanted = impute_series(StateSpace.memoryless(emission), y), impute_with_doubt(emission, y)
+    found, wanted = impute_series(StateSpace.memoryless(emission), y), impute_with_uncertainty(emission, y)
     assert_allclose(found.values, wanted.values, **NEAR)
     assert_allclose(found.std, wanted.std, **NEAR)
 

@@ -242,7 +242,7 @@ def expect_believed(belief: ParameterBelief, block: Block | Observed) -> Regress
     if isinstance(block, Observed):
         return _expect_observed(Parameters.of_belief(belief, block.centre), block)
     d, q = model.loadings.shape
-    summed = d * unpack(belief.spread[:, 0]) / float(model.noise_variance)  # of all features: (q + 1, q + 1)
+    summed = d * unpack(belief.covariance[:, 0]) / float(model.noise_variance)  # of all features: (q + 1, q + 1)
     root = np.linalg.cholesky(np.eye(q) + model.loadings.T @ model.loadings / model.noise_variance + summed[:q, :q])
     inverse = np.linalg.solve(root, np.eye(q))
     P = inverse.T @ inverse
@@ -268,7 +268,9 @@ class _Latents(NamedTuple):
     covariance: Array  # P: (q, q)
     constant: float  # part of the log density that is the same for all rows, times -2
     offset: Array | float = 0.0  # c: (q,)
-    spread: Array | float = 0.0  # of the parameters of all features, in units of the noise: (q + 1, q + 1)
+    parameter_covariance: Array | float = (
+        0.0  # of the parameters of all features, in units of the noise: (q + 1, q + 1)
+    )
 
 
 def _regress(model: LinearGaussian, block: Block, latents: _Latents) -> Regression:
@@ -290,7 +292,9 @@ def _regress(model: LinearGaussian, block: Block, latents: _Latents) -> Regressi
             tt += wt.T @ t
             residual += wt.T @ rest
             squares += w @ np.square(rest, out=rest)
-    distance = float((squares / model.noise_variance).sum() + np.trace(tt[:q, :q]) + (latents.spread * tt).sum())
+    distance = float(
+        (squares / model.noise_variance).sum() + np.trace(tt[:q, :q]) + (latents.parameter_covariance * tt).sum()
+    )
     doubt = weight * (P @ model.loadings.T)  # sum w P w_j: (q, d)
     residual[:q] -= doubt
     squares += np.einsum("qd,dq->d", doubt, model.loadings)
