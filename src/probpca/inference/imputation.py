@@ -12,13 +12,13 @@ from probpca.blocks import as_block
 from probpca.blocks.block import dense_values
 from probpca.errors import DataError, ShapeError
 from probpca.inference.conditioning import central_interval
-from probpca.inference.masked_rows import seen
+from probpca.inference.masked_rows import group_posteriors
 from probpca.inference.sampling import explore
 from probpca.linalg.packed import doubled_sides, identity, inverse, outer_products, packed_size
 
 if TYPE_CHECKING:
     from probpca.blocks import Rows
-    from probpca.inference.masked_rows import Seen
+    from probpca.inference.masked_rows import GroupPosterior
     from probpca.models import LinearGaussian
     from probpca.typing import Array, Index
 
@@ -88,8 +88,8 @@ def impute(model: LinearGaussian, x: Rows) -> Array:
     """
     block = as_block(x, model.n_features)
     out = dense_values(block)
-    for part in seen(model, block):
-        _fill(out, part, part.predicted(part.latents.mean))
+    for found in group_posteriors(model, block):
+        _fill(out, found, found.predicted(found.latents.mean))
     return out
 
 
@@ -104,14 +104,14 @@ def impute_with_uncertainty(model: LinearGaussian, x: Rows, uncertainty: Paramet
     values = dense_values(block)
     std = np.zeros(values.shape)
     noise = model.noise_variance if uncertainty is None else uncertainty.noise
-    for part in seen(model, block):
-        variance = part.doubt() * np.square(part.scale) + noise
+    for found in group_posteriors(model, block):
+        variance = found.signal_variance() * np.square(found.scale) + noise
         if uncertainty is not None:
             # The last entry is that of the mean; of a feature that was never seen it is infinite.
-            moments = doubled_sides(_second_moments(part))
+            moments = doubled_sides(_second_moments(found))
             variance = variance + moments[:-1].T @ uncertainty.covariance[:-1] + uncertainty.covariance[-1]
-        _fill(std, part, np.sqrt(variance), where=values)
-        _fill(values, part, part.predicted(part.latents.mean))
+        _fill(std, found, np.sqrt(variance), where=values)
+        _fill(values, found, found.predicted(found.latents.mean))
     return Imputed(values, std)
 
 
@@ -123,20 +123,20 @@ def draw_missing(model: LinearGaussian, x: Rows, *, rng: np.random.Generator) ->
     return np.where(np.isnan(values), drawn, values)
 
 
-def _second_moments(part: Seen) -> Array:
+def _second_moments(found: GroupPosterior) -> Array:
     """Entries of E[t t'], t = [z; 1], packed by rows: ((q + 1)(q + 2) / 2, b)."""
-    q, b = part.latents.mean.shape
-    t = np.vstack([part.latents.mean, np.ones(b)])
+    q, b = found.latents.mean.shape
+    t = np.vstack([found.latents.mean, np.ones(b)])
     moments = outer_products(t)
-    moments[: packed_size(q)] += part.covariance
+    moments[: packed_size(q)] += found.covariance
     return moments
 
 
-def _fill(out: Array, part: Seen, answer: Array, where: Array | None = None) -> None:
-    """Write an answer into the missing cells of the part."""
-    missing = np.isnan((out if where is None else where)[part.rows])
+def _fill(out: Array, found: GroupPosterior, answer: Array, where: Array | None = None) -> None:
+    """Write an answer into the missing cells of the rows of a group."""
+    missing = np.isnan((out if where is None else where)[found.index])
     rows, columns = np.nonzero(missing)
-    out[part.rows[rows], columns] = answer[rows, columns]
+    out[found.index[rows], columns] = answer[rows, columns]
 
 
 TINY = 1e-3

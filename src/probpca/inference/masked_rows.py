@@ -1,4 +1,4 @@
-"""Posterior and likelihood of rows with missing cells, part by part."""
+"""Posterior and likelihood of rows with missing cells, group by group."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from probpca.blocks import Block
-    from probpca.blocks.masked.forms import Cells, Part, Residual
+    from probpca.blocks.masked.forms import Cells, Group, Residual
     from probpca.models import LinearGaussian, ParameterBelief
     from probpca.scratch import Workspace
     from probpca.typing import Array, Index
@@ -171,18 +171,18 @@ class LeastSquares(NamedTuple):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Seen:
+class GroupPosterior:
     """Some rows, in units in which all features have the same noise, and their latents."""
 
-    part: Part
+    group: Group
     cells: Cells
     parameters: Parameters
     scale: Array  # unit of each feature: () or (d,)
 
     @property
-    def rows(self) -> Index:
-        """Positions in the block: (b,)."""
-        return self.part.rows
+    def index(self) -> Index:
+        """Positions of the rows in the block: (b,)."""
+        return self.group.index
 
     @cached_property
     def latents(self) -> Latents:
@@ -204,7 +204,7 @@ class Seen:
         found = self.latents
         distance = found.residual(self.parameters, self.cells).row_squares() / self.noise
         distance += np.square(found.mean).sum(axis=0)
-        constant = self.part.observed * (np.log(2 * np.pi) + np.log(self.noise)) - self.part.log_precision
+        constant = self.group.observed * (np.log(2 * np.pi) + np.log(self.noise)) - self.group.log_precision
         if self.scale.ndim:
             units = self.cells.mask.products(2 * np.log(self.scale)[None])[0]
             constant = constant + (units if self.cells.pattern is None else units[self.cells.pattern])
@@ -220,7 +220,7 @@ class Seen:
         """What was subtracted from the rows, in these units: (d,)."""
         return self.parameters.centre
 
-    def doubt(self) -> Array:
+    def signal_variance(self) -> Array:
         """w_j' P w_j of each row and feature, in these units: (b, d)."""
         return self.covariance.T @ doubled(self.parameters.loadings[:-1])
 
@@ -231,7 +231,7 @@ class Seen:
         information = information if self.cells.pattern is None else information[:, self.cells.pattern]
         h = self.parameters.score(self.cells)
         values, vectors = np.linalg.eigh(unpack(information))  # (b, q), (b, q, q)
-        most = np.minimum(self.part.observed, q)[:, None]
+        most = np.minimum(self.group.observed, q)[:, None]
         used = (np.arange(q, 0, -1) <= most) & (values > NEGLIGIBLE * values[:, -1:])
         inverse = np.divide(1.0, values, out=np.zeros_like(values), where=used)
         along = np.einsum("bij,ib->bj", vectors, h)
@@ -245,8 +245,8 @@ def doubled(loadings: Array) -> Array:
     return doubled_sides(outer_products(loadings))
 
 
-def seen(model: LinearGaussian, block: Block) -> Iterator[Seen]:
-    """Cut a block with missing cells into parts, each asked by itself."""
+def group_posteriors(model: LinearGaussian, block: Block) -> Iterator[GroupPosterior]:
+    """Cut a block with missing cells into groups, each asked by itself."""
     scale = np.sqrt(model.noise_variance) if model.noise_variance.ndim else np.asarray(1.0)
     if scale.ndim:
         if block.precision is not None:
@@ -256,5 +256,5 @@ def seen(model: LinearGaussian, block: Block) -> Iterator[Seen]:
         model = replace(model, noise_variance=np.asarray(1.0))
     centre = model.mean.astype(block.values.dtype).astype(np.float64)
     parameters = Parameters.of(model, centre)
-    for part in observe(block, centre, keep_empty=True).parts:
-        yield Seen(part, part.cells.ready(), parameters, scale)
+    for group in observe(block, centre, keep_empty=True).groups:
+        yield GroupPosterior(group, group.cells.ready(), parameters, scale)

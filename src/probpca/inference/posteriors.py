@@ -9,7 +9,7 @@ import numpy as np
 from probpca.blocks import as_block
 from probpca.errors import DataError
 from probpca.inference.likelihood import LOG_2PI
-from probpca.inference.masked_rows import seen
+from probpca.inference.masked_rows import group_posteriors
 from probpca.linalg.packed import unpack
 from probpca.models import Gaussian
 from probpca.scratch import workspace
@@ -44,9 +44,9 @@ def posterior(model: LinearGaussian, x: Rows) -> Gaussian:
     q = model.n_components
     if not block.is_complete:
         mean, covariance = np.empty((block.n_rows, q)), np.empty((block.n_rows, q, q))
-        for part in seen(model, block):
-            mean[part.rows] = part.latents.mean.T
-            covariance[part.rows] = unpack(part.covariance)
+        for found in group_posteriors(model, block):
+            mean[found.index] = found.latents.mean.T
+            covariance[found.index] = unpack(found.covariance)
         return Gaussian(mean, covariance)
     shared = np.broadcast_to(posterior_covariance(model), (block.n_rows, q, q))
     return Gaussian(posterior_mean(model, block), shared)
@@ -57,8 +57,8 @@ def posterior_mean(model: LinearGaussian, x: Rows) -> Array:
     block = as_block(x, model.n_features)
     if not block.is_complete:
         means = np.empty((block.n_rows, model.n_components))
-        for part in seen(model, block):
-            means[part.rows] = part.latents.mean.T
+        for found in group_posteriors(model, block):
+            means[found.index] = found.latents.mean.T
         return means
     gain = encoder(model)  # (d, q)
     if block.is_sparse:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from probpca.blocks import as_block
-from probpca.inference.masked_rows import seen
+from probpca.inference.masked_rows import group_posteriors
 from probpca.inference.posteriors import posterior_mean
 from probpca.models import LinearGaussian
 from probpca.scratch import workspace
@@ -38,8 +38,8 @@ def project(model: LinearGaussian, x: Rows) -> Array:
     out = np.empty((block.n_rows, axes.shape[1]))
     if not block.is_complete:
         along_axes = LinearGaussian(model.mean, axes, np.asarray(1.0))
-        for part in seen(along_axes, block):
-            out[part.rows] = part.least_squares().latent.T
+        for found in group_posteriors(along_axes, block):
+            out[found.index] = found.least_squares().latent.T
         return out
     with workspace() as work:
         for rows in block.pieces():

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import random_model
 from probpca.blocks import Block, observe
-from probpca.inference.masked_rows import Parameters, latents, seen
+from probpca.inference.masked_rows import Parameters, group_posteriors, latents
 from probpca.linalg.packed import unpack
 
 
@@ -28,31 +28,31 @@ def rows(rng, n=3000, dtype=np.float64):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_answers_about_all_groups_of_a_block_can_be_kept(model, rng, dtype):
     x = np.vstack([rows(rng, dtype=dtype) for _ in range(4)])
-    kept = list(seen(model, Block(x)))
+    kept = list(group_posteriors(model, Block(x)))
     assert len(kept) > 2
     covariances = [found.covariance for found in kept]
     for found, covariance in zip(kept, covariances, strict=True):
         for k in (0, -1):
-            there = ~np.isnan(x[found.rows[k]])
+            there = ~np.isnan(x[found.index[k]])
             W = model.loadings[there]
             precision = np.eye(3) + W.T @ W / model.noise_variance
             assert_allclose(unpack(covariance)[k], np.linalg.inv(precision), rtol=1e-6)
-            h = W.T @ (x[found.rows[k]][there] - model.mean[there]) / model.noise_variance
+            h = W.T @ (x[found.index[k]][there] - model.mean[there]) / model.noise_variance
             assert_allclose(found.latents.mean[:, k], np.linalg.solve(precision, h), rtol=1e-4, atol=1e-5)
 
 
 def test_two_posteriors_share_no_memory(model, rng):
     x = rows(rng)
     first, second = (
-        latents(Parameters.of(model, model.mean), part.cells.ready())
-        for part in (observe(Block(half), model.mean, form="masked").parts[0] for half in (x[:500], x[500:1000]))
+        latents(Parameters.of(model, model.mean), group.cells.ready())
+        for group in (observe(Block(half), model.mean, form="masked").groups[0] for half in (x[:500], x[500:1000]))
     )
     assert not np.shares_memory(first.covariance, second.covariance)
 
 
 def test_prepared_cells_share_no_memory(model, rng):
     x = rows(rng, dtype=np.float32)
-    one, other = (observe(Block(half), model.mean, form="masked").parts[0].cells.ready() for half in (x[:9], x[9:18]))
+    one, other = (observe(Block(half), model.mean, form="masked").groups[0].cells.ready() for half in (x[:9], x[9:18]))
     assert not np.shares_memory(one.values.entries, other.values.entries)
     assert not np.shares_memory(one.mask.entries, other.mask.entries)
 

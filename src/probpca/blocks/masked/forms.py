@@ -352,27 +352,27 @@ FORMS = ("patterns", "holes", "stored", "masked")
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class Group:
     """Some rows of a block in one form."""
 
     cells: Cells
-    rows: Index  # their positions in the block: (b,)
+    index: Index  # positions of the rows in the block: (b,)
     weight: Array  # w: (b,)
     observed: Array  # number of observed cells: (b,)
     log_precision: Array | float  # sum of log omega over them: (b,)
     squares: Array  # sum of w omega y^2: (d,)
 
     @classmethod
-    def of(cls, cells: Cells, rows: Index, weight: Array) -> Part:
+    def of(cls, cells: Cells, index: Index, weight: Array) -> Group:
         """Sum once what no iteration changes."""
-        return cls(cells, rows, weight, cells.observed(), cells.log_precision(), cells.square_sums(weight))
+        return cls(cells, index, weight, cells.observed(), cells.log_precision(), cells.square_sums(weight))
 
     @property
     def place(self) -> Index | slice:
         """The same positions, as a slice if they are next to each other and in order."""
-        return _as_slice(self.rows)
+        return _as_slice(self.index)
 
-    def reweighted(self, weight: Array) -> Part:
+    def reweighted(self, weight: Array) -> Group:
         """The same rows counted differently."""
         return replace(self, weight=weight, squares=self.cells.square_sums(weight))
 
@@ -383,7 +383,7 @@ class Observed:
     """A block with missing cells: its rows in parts, each in the form that suits it, less a centre."""
 
     centre: Array  # (d,)
-    parts: tuple[Part, ...]
+    groups: tuple[Group, ...]
     n_rows: int
 
     @property
@@ -393,7 +393,7 @@ class Observed:
 
     def reweighted(self, weight: Array) -> Observed:
         """The same rows counted differently: (n_rows,)."""
-        return replace(self, parts=tuple(part.reweighted(weight[part.rows]) for part in self.parts))
+        return replace(self, groups=tuple(group.reweighted(weight[group.index]) for group in self.groups))
 
 
 def observe(block: Block, centre: Array, *, keep_empty: bool = False, form: str | None = None) -> Observed:
@@ -407,7 +407,7 @@ def observe(block: Block, centre: Array, *, keep_empty: bool = False, form: str 
     else:
         cut = _sliced_parts if block.is_sparse else _dense_parts
         parts = cut(block, centre, keep_empty=keep_empty, form=form)
-    found = tuple(Part.of(cells, rows, weight[rows]) for cells, rows in parts)
+    found = tuple(Group.of(cells, rows, weight[rows]) for cells, rows in parts)
     return Observed(centre, found, block.n_rows)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from probpca.blocks import Observed, Sequences
-    from probpca.blocks.masked.forms import Part, Residual
+    from probpca.blocks.masked.forms import Group, Residual
     from probpca.models import LinearGaussian
     from probpca.typing import Array
 
@@ -37,13 +37,13 @@ def collapse(model: LinearGaussian, rows: Observed) -> Collapsed:
     parameters, q = Parameters.of(model, rows.centre), model.n_components
     information, score = np.empty((packed_size(q), rows.n_rows)), np.empty((q, rows.n_rows))
     with workspace() as work:
-        for part in rows.parts:
-            cells = part.cells.ready(work)
+        for group in rows.groups:
+            cells = group.cells.ready(work)
             J = cells.mask.products(parameters.information)[by_rows(q)]
             if cells.pattern is not None and J.shape[1] > 1:  # one pattern is broadcast
                 J = J[:, cells.pattern]
-            information[:, part.place] = J
-            score[:, part.place] = parameters.score(cells)
+            information[:, group.place] = J
+            score[:, group.place] = parameters.score(cells)
     return Collapsed(information, score)
 
 
@@ -73,8 +73,8 @@ def collapse_roots(model: LinearGaussian, rows: Sequences) -> tuple[Array, Array
 def squared_residuals(model: LinearGaussian, rows: Observed, state: Array) -> Array:
     """Sum over rows of (y - offset - C x)^2 of each feature, at given states (q, n): (d,)."""
     out = np.zeros(rows.n_features)
-    for part, rest in _residuals(model, rows, state):
-        out += rest.column_squares(part.weight)
+    for group, rest in _residuals(model, rows, state):
+        out += rest.column_squares(group.weight)
     return out
 
 
@@ -82,23 +82,23 @@ def distances(model: LinearGaussian, rows: Observed, state: Array) -> Array:
     """Sum over observed features of (y - offset - C x)^2 / R of each row, at given states (q, n): (n,)."""
     out = np.empty(rows.n_rows)
     noise = model.noise_variance
-    for part, rest in _residuals(model, rows, state):
-        out[part.rows] = rest.row_squares() / noise if noise.ndim == 0 else np.square(rest.dense()) @ (1.0 / noise)
+    for group, rest in _residuals(model, rows, state):
+        out[group.index] = rest.row_squares() / noise if noise.ndim == 0 else np.square(rest.dense()) @ (1.0 / noise)
     return out
 
 
-def _residuals(model: LinearGaussian, rows: Observed, state: Array) -> Iterator[tuple[Part, Residual]]:
+def _residuals(model: LinearGaussian, rows: Observed, state: Array) -> Iterator[tuple[Group, Residual]]:
     parameters = Parameters.of(model, rows.centre)
     known = np.vstack([state, np.ones(state.shape[1])])
-    for part in rows.parts:
-        yield part, part.cells.ready().residual(parameters.loadings, known[:, part.place])
+    for group in rows.groups:
+        yield group, group.cells.ready().residual(parameters.loadings, known[:, group.place])
 
 
 def noise_constants(model: LinearGaussian, rows: Observed) -> Array:
     """Sum over the observed cells of each row of log 2 pi R_j: (n,)."""
     out = np.empty(rows.n_rows)
     noise = np.broadcast_to(model.noise_variance, (rows.n_features,))
-    for part in rows.parts:
-        logs = part.cells.mask.products(np.log(noise)[None] + LOG_2PI)[0]
-        out[part.rows] = logs if part.cells.pattern is None else logs[part.cells.pattern]
+    for group in rows.groups:
+        logs = group.cells.mask.products(np.log(noise)[None] + LOG_2PI)[0]
+        out[group.index] = logs if group.cells.pattern is None else logs[group.cells.pattern]
     return out

@@ -16,7 +16,7 @@ from probpca.statistics import Regression
 
 if TYPE_CHECKING:
     from probpca.blocks import Block
-    from probpca.blocks.masked.forms import Cells, Part
+    from probpca.blocks.masked.forms import Cells, Group
     from probpca.inference.masked_rows import Latents
     from probpca.models import LinearGaussian, ParameterBelief
     from probpca.scratch import Workspace
@@ -32,17 +32,17 @@ def _expect_observed(parameters: Parameters, block: Observed) -> Regression:
     If the parameters are known up to a covariance, the log-likelihood of the rows is replaced by its lower bound,
     the best that independent beliefs about latents and parameters can reach.
 
-    Two matrix products per part of the block: the mask with outer products of loadings, and moments
+    Two matrix products per group of the block: the mask with outer products of loadings, and moments
     of latents with the mask. Where the noise is a fair share of the variance, squared residuals
     follow from the sums; where it is small they are summed residual by residual.
     """
     clear = float(parameters.noise) > CLEAR * np.square(parameters.loadings[:-1]).sum(axis=0).max()
     with workspace() as work:
-        return (_from_sums if clear else _from_residuals)(parameters, block.parts, work)
+        return (_from_sums if clear else _from_residuals)(parameters, block.groups, work)
 
 
 class _Sums:
-    """What grows from part to part, whichever way residuals are summed."""
+    """What grows from group to group, whichever way residuals are summed."""
 
     def __init__(self, parameters: Parameters) -> None:
         q, d = parameters.q, parameters.centre.size
@@ -53,33 +53,33 @@ class _Sums:
         self.right = np.zeros((q + 1, d))
         self.squares = np.zeros(d)
 
-    def count(self, part: Part, found: Latents) -> None:
+    def count(self, group: Group, found: Latents) -> None:
         """Rows, cells, and the part of the log-likelihood that no residual enters."""
-        w = part.weight
-        cells = float(w @ part.observed)
+        w = group.weight
+        cells = float(w @ group.observed)
         self.weight += float(w.sum())
         self.cells += cells
         self.constant += cells * (LOG_2PI + float(np.log(self.noise)))
-        self.constant += float(w @ (found.of_rows(found.logdet) - part.log_precision))
+        self.constant += float(w @ (found.of_rows(found.logdet) - group.log_precision))
 
     def regression(self, score: Array, squares: Array) -> Regression:
         value = -0.5 * (self.constant + self.distance)
         return Regression(self.weight, self.cells, value, self.latent, self.gram, score, squares)
 
 
-def _from_sums(parameters: Parameters, parts: tuple[Part, ...], work: Workspace) -> Regression:
+def _from_sums(parameters: Parameters, groups: tuple[Group, ...], work: Workspace) -> Regression:
     """Sums of y and of its squares, turned into those of residuals."""
     sums = _Sums(parameters)
-    for part in parts:
-        cells, w = part.cells.ready(work), part.weight
+    for group in groups:
+        cells, w = group.cells.ready(work), group.weight
         found = latents(parameters, cells, joint=True, work=work)
         moments, weighted = _moments(found, w)
         cells.mask.add_sums(moments, sums.gram)  # A: (p, d)
         cells.values.add_sums(weighted, sums.right)  # sum w omega y [m; 1]: (q + 1, d)
         sums.latent += moments.sum(axis=1)
-        sums.squares += part.squares
+        sums.squares += group.squares
         sums.distance -= float(w @ found.explained)
-        sums.count(part, found)
+        sums.count(group, found)
     theta, mean = parameters.loadings, parameters.loadings[-1]
     fitted = multiply(sums.gram, theta)
     centred = sums.squares - mean * (2 * sums.right[-1] - mean * sums.gram[-1])  # of x - mu: (d,)
@@ -90,19 +90,19 @@ def _from_sums(parameters: Parameters, parts: tuple[Part, ...], work: Workspace)
     return sums.regression(sums.right - fitted, squares)
 
 
-def _from_residuals(parameters: Parameters, parts: tuple[Part, ...], work: Workspace) -> Regression:
-    """Residuals at the posterior mean and the doubt about it, each summed by itself."""
+def _from_residuals(parameters: Parameters, groups: tuple[Group, ...], work: Workspace) -> Regression:
+    """Sum residuals at the posterior mean and posterior covariances separately."""
     sums = _Residuals(parameters)
     k = packed_size(parameters.q)
-    for part in parts:
-        cells, w = part.cells.ready(work), part.weight
+    for group in groups:
+        cells, w = group.cells.ready(work), group.weight
         found = latents(parameters, cells, work=work)
-        doubt = found.covariance
-        doubt[k:] = 0.0
-        doubt *= w if found.pattern is None else np.bincount(found.pattern, w)
-        sums.add(part, cells, found.mean, doubt)
+        latent_covariance = found.covariance
+        latent_covariance[k:] = 0.0
+        latent_covariance *= w if found.pattern is None else np.bincount(found.pattern, w)
+        sums.add(group, cells, found.mean, latent_covariance)
         sums.distance += float(w @ np.square(found.mean).sum(axis=0))
-        sums.count(part, found)
+        sums.count(group, found)
     sums.distance += float(sums.squares.sum()) / sums.noise
     if parameters.covariance is not None:
         sums.distance += (
@@ -122,21 +122,23 @@ def regress_on(
     """
     counts = max(block.n_rows, 1)
     clear = bool((model.noise_variance > CLEAR * squares / counts).all())
-    kind = _Products if clear and all(_is_one_pattern(part.cells) for part in block.parts) else _Residuals
+    kind = _Products if clear and all(_is_one_pattern(group.cells) for group in block.groups) else _Residuals
     sums = kind(Parameters.of(model, block.centre), squares)
     k = packed_size(model.n_components)
-    for part in block.parts:
-        cells, w = part.cells.ready(), part.weight
+    for group in block.groups:
+        cells, w = group.cells.ready(), group.weight
         if _is_one_pattern(cells):  # its rows may share their covariances with others: on average they are the same
-            doubt = np.zeros((packed_size(model.n_components + 1), 1))
-            doubt[:k, 0] = covariance.mean(axis=1) * w.sum()
+            latent_covariance = np.zeros((packed_size(model.n_components + 1), 1))
+            latent_covariance[:k, 0] = covariance.mean(axis=1) * w.sum()
         else:
-            doubt = np.zeros((packed_size(model.n_components + 1), w.size))
-            doubt[:k] = covariance[:, part.place] * w
-            doubt = doubt if cells.pattern is None else _by_pattern(doubt, cells.pattern)
-        sums.add(part, cells, mean[:, part.place], doubt)
+            latent_covariance = np.zeros((packed_size(model.n_components + 1), w.size))
+            latent_covariance[:k] = covariance[:, group.place] * w
+            latent_covariance = (
+                latent_covariance if cells.pattern is None else _by_pattern(latent_covariance, cells.pattern)
+            )
+        sums.add(group, cells, mean[:, group.place], latent_covariance)
         sums.weight += float(w.sum())
-        sums.cells += float(w @ part.observed)
+        sums.cells += float(w @ group.observed)
     return sums.shrunk(), sums.squares
 
 
@@ -146,24 +148,24 @@ class _Residuals(_Sums):
     def __init__(self, parameters: Parameters, total: Array | None = None) -> None:
         super().__init__(parameters)
         self.theta, self.total = parameters.loadings, total
-        self.uncertain = np.zeros(self.gram.shape)
+        self.latent_covariance = np.zeros(self.gram.shape)
 
-    def add(self, part: Part, cells: Cells, mean: Array, doubt: Array) -> None:
-        """One part: ``doubt`` is w P of each row, or of each pattern the sum."""
-        w = part.weight
+    def add(self, group: Group, cells: Cells, mean: Array, latent_covariance: Array) -> None:
+        """Add one group, given w P of each of its rows, or their sum over the rows of each pattern."""
+        w = group.weight
         m = np.vstack([mean, np.ones(mean.shape[1])])
         rest = cells.residual(self.theta, m)
         known = _outer(m, w, cells)  # w m m': (p, b), or sums of patterns
-        cells.mask.add_sums(doubt, self.uncertain)  # sum w omega P: (p, d)
+        cells.mask.add_sums(latent_covariance, self.latent_covariance)  # sum w omega P: (p, d)
         cells.mask.add_sums(known, self.gram)
         self.right += rest.sums(w * m)
-        self.latent += known.sum(axis=1) + doubt.sum(axis=1)
+        self.latent += known.sum(axis=1) + latent_covariance.sum(axis=1)
         self.squares += rest.column_squares(w)
 
     def shrunk(self) -> Regression:
-        """The doubt counted in."""
-        self.gram += self.uncertain
-        shrink = multiply(self.uncertain, self.theta)
+        """Sums of expected residuals: those at the means, and what the covariances add."""
+        self.gram += self.latent_covariance
+        shrink = multiply(self.latent_covariance, self.theta)
         squares = self.squares + np.einsum("kd,kd->d", self.theta, shrink)
         return self.regression(self.right - shrink, squares)
 
@@ -189,17 +191,17 @@ def _moments(found: Latents, w: Array) -> tuple[Array, Array]:
 class _Products(_Residuals):
     """The same for complete rows in clear noise, where residuals follow from sums of products."""
 
-    def add(self, part: Part, cells: Cells, mean: Array, doubt: Array) -> None:
-        """One part."""
+    def add(self, group: Group, cells: Cells, mean: Array, latent_covariance: Array) -> None:
+        """Add one group."""
         m = np.vstack([mean, np.ones(mean.shape[1])])
-        known = _outer(m, part.weight, cells)
-        cells.mask.add_sums(doubt, self.uncertain)
+        known = _outer(m, group.weight, cells)
+        cells.mask.add_sums(latent_covariance, self.latent_covariance)
         cells.mask.add_sums(known, self.gram)
-        cells.values.add_sums(part.weight * m, self.right)  # sum w y [m; 1]
-        self.latent += known.sum(axis=1) + doubt.sum(axis=1)
+        cells.values.add_sums(group.weight * m, self.right)  # sum w y [m; 1]
+        self.latent += known.sum(axis=1) + latent_covariance.sum(axis=1)
 
     def shrunk(self) -> Regression:
-        """Residuals, then the doubt counted in."""
+        """Sums of expected residuals; those at the means follow from sums of products."""
         fitted = multiply(self.gram, self.theta)
         self.squares = self.total + np.einsum("kd,kd->d", self.theta, fitted - 2 * self.right)
         self.right = self.right - fitted
@@ -252,7 +254,7 @@ def expect_believed(belief: ParameterBelief, block: Block | Observed) -> Regress
 
 
 def expect_zero_noise(model: LinearGaussian, block: Block) -> Regression:
-    """The same in the limit of no noise: latents are the least-squares coordinates, without doubt.
+    """The same in the limit of no noise: latents are the least-squares coordinates, with no uncertainty.
 
     The likelihood diverges there: what is reported of it means nothing, and the caller looks at squares.
     """
@@ -295,9 +297,9 @@ def _regress(model: LinearGaussian, block: Block, latents: _Latents) -> Regressi
     distance = float(
         (squares / model.noise_variance).sum() + np.trace(tt[:q, :q]) + (latents.parameter_covariance * tt).sum()
     )
-    doubt = weight * (P @ model.loadings.T)  # sum w P w_j: (q, d)
-    residual[:q] -= doubt
-    squares += np.einsum("qd,dq->d", doubt, model.loadings)
+    latent_covariance = weight * (P @ model.loadings.T)  # sum w P w_j: (q, d)
+    residual[:q] -= latent_covariance
+    squares += np.einsum("qd,dq->d", latent_covariance, model.loadings)
     tt[:q, :q] += weight * P
     value = -0.5 * (weight * latents.constant + distance)
     packed = pack(tt)

@@ -165,8 +165,8 @@ class Fold:
         kept: Any = self.problem.rows
         for observed in kept.blocks:
             parameters = Parameters.of(model, observed.centre)
-            for part in observed.parts:
-                found, rows = latents(parameters, part.cells.ready()), first + part.rows
+            for group in observed.groups:
+                found, rows = latents(parameters, group.cells.ready()), first + group.index
                 covariance = found.of_rows(found.covariance[: packed_size(parameters.q)])
                 out[rows] = _densities(model, self.held, rows, found.mean, covariance)
                 empty[rows] = False
