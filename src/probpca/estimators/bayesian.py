@@ -9,7 +9,7 @@ import numpy as np
 from probpca.estimators.parameters import BAYESIAN_CONSTRAINTS
 from probpca.estimators.reading import open_table, warn_of_flaws
 from probpca.estimators.table import TableEstimator
-from probpca.inference.imputation import ParameterUncertainty
+from probpca.inference.imputation import ParameterCovariance
 from probpca.inference.sampling import sample_parameters
 from probpca.learning.bayesian.fit import fit_variational, fit_variational_standardized
 from probpca.learning.progress import ProgressBar
@@ -182,8 +182,8 @@ class BayesianPCA(TableEstimator):
         self.belief_ = belief_from_arrays(path, arrays)
         self.model_ = self.belief_.predictive()
 
-    def _doubt(self) -> ParameterUncertainty:
-        doubt = ParameterUncertainty(self.belief_.centre.noise_variance, self.belief_.covariance)
+    def _doubt(self) -> ParameterCovariance:
+        doubt = ParameterCovariance(self.belief_.centre.noise_variance, self.belief_.covariance)
         return doubt.without(self.empty_features_)
 
     def _parameters(self, n_draws: int) -> list[LinearGaussian]:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from probpca.errors import DataError, ShapeError
 from probpca.estimators.frames import like
-from probpca.inference.imputation import Imputed, ParameterUncertainty, draw_missing, impute, impute_with_uncertainty
+from probpca.inference.imputation import Imputed, ParameterCovariance, draw_missing, impute, impute_with_uncertainty
 from probpca.learning.uncertainty.parameter_draws import draw_parameters, noise_inflation
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ class ImputationQueries:
         found: Imputed = self._answer(partial(_with_doubt, self._doubt()), X)  # type: ignore[attr-defined]
         return found
 
-    def _doubt(self) -> ParameterUncertainty:
-        return ParameterUncertainty.of_fit(self.model_, self.information_, self._inflation())
+    def _doubt(self) -> ParameterCovariance:
+        return ParameterCovariance.of_fit(self.model_, self.information_, self._inflation())
 
     def _names(self) -> Any:
         return getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.model_.n_features)])
@@ -104,5 +104,5 @@ class ImputationQueries:
         return self.parameter_draws_
 
 
-def _with_doubt(doubt: ParameterUncertainty, model: LinearGaussian, x: Any) -> Imputed:
+def _with_doubt(doubt: ParameterCovariance, model: LinearGaussian, x: Any) -> Imputed:
     return impute_with_uncertainty(model, x, doubt)

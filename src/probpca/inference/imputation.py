@@ -36,7 +36,7 @@ class Imputed(NamedTuple):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class ParameterUncertainty:
+class ParameterCovariance:
     r"""How well the parameters of each feature are known: :math:`[w_j; \mu_j]` has covariance :math:`\Sigma_j`.
 
     The variance of a cell is then, with t = [z; 1] and :math:`\psi_j` the noise variance without what doubt adds,
@@ -48,7 +48,7 @@ class ParameterUncertainty:
     covariance: Array  # Sigma_j, packed by rows: (., d), or (., 1) if all are the same
 
     @classmethod
-    def of_fit(cls, model: LinearGaussian, information: Array, inflation: float) -> ParameterUncertainty:
+    def of_fit(cls, model: LinearGaussian, information: Array, inflation: float) -> ParameterCovariance:
         r"""The doubt that maximum likelihood leaves.
 
         Given the latents it is :math:`\Sigma_j = \psi_j A_j^{-1}`, with ``information``
@@ -60,14 +60,14 @@ class ParameterUncertainty:
         covariance = noise * inverse(np.where(known, information, identity(model.n_components + 1)))
         return cls(noise, covariance).without(np.flatnonzero(~known))
 
-    def without(self, unknown: Index) -> ParameterUncertainty:
+    def without(self, unknown: Index) -> ParameterCovariance:
         """Of some features nothing was ever observed: their mean may be anything."""
         if unknown.size == 0:
             return self
         covariance = self.covariance.copy()
         covariance[:, unknown] = 0.0
         covariance[-1, unknown] = np.inf
-        return ParameterUncertainty(self.noise, covariance)
+        return ParameterCovariance(self.noise, covariance)
 
 
 def impute(model: LinearGaussian, x: Rows) -> Array:
@@ -93,7 +93,7 @@ def impute(model: LinearGaussian, x: Rows) -> Array:
     return out
 
 
-def impute_with_uncertainty(model: LinearGaussian, x: Rows, uncertainty: ParameterUncertainty | None = None) -> Imputed:
+def impute_with_uncertainty(model: LinearGaussian, x: Rows, uncertainty: ParameterCovariance | None = None) -> Imputed:
     r"""The same, with the standard deviation of every cell that was filled in.
 
     .. math:: \operatorname{Var}[x_j \mid x_O] = \sigma^2 + w_j^\top P w_j

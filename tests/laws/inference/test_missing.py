@@ -34,7 +34,7 @@ from probpca.inference import (
     sample,
     sample_latent,
 )
-from probpca.inference.imputation import ParameterUncertainty, draw_missing, impute_with_uncertainty
+from probpca.inference.imputation import ParameterCovariance, draw_missing, impute_with_uncertainty
 from probpca.learning.result import complete_information
 from probpca.learning.uncertainty.parameter_draws import noise_inflation
 from probpca.linalg.packed import pack
@@ -228,12 +228,12 @@ def random_information(rng, model):
 
 
 def random_doubt(rng, model, inflation=1.3):
-    return ParameterUncertainty.of_fit(model, pack(random_information(rng, model)), inflation)
+    return ParameterCovariance.of_fit(model, pack(random_information(rng, model)), inflation)
 
 
 def test_doubt_about_parameters_adds_what_regression_says(model, x, rng):
     information = random_information(rng, model)
-    doubt = ParameterUncertainty.of_fit(model, pack(information), 1.3)
+    doubt = ParameterCovariance.of_fit(model, pack(information), 1.3)
     found, belief = impute_with_uncertainty(model, x, doubt), dense_observed_posterior(model, x)
     noise = 1.3 * np.broadcast_to(model.noise_variance, model.mean.shape)
     for i, j in zip(*np.nonzero(np.isnan(x)), strict=True):
@@ -260,7 +260,7 @@ def test_it_vanishes_as_rows_grow(model, x):
     plain, gaps = impute_with_uncertainty(model, x).std, []
     for n in (1e2, 1e4, 1e6):
         inflation = noise_inflation(n * d, n, d, q) if q < d else 1.0
-        doubt = ParameterUncertainty.of_fit(model, complete_information(n, q), inflation)
+        doubt = ParameterCovariance.of_fit(model, complete_information(n, q), inflation)
         gaps.append(np.abs(impute_with_uncertainty(model, x, doubt).std - plain).max())
     assert gaps[1] < 0.02 * gaps[0]
     assert gaps[2] < 0.02 * gaps[1]
@@ -268,9 +268,9 @@ def test_it_vanishes_as_rows_grow(model, x):
 
 def test_of_a_feature_that_was_never_observed_nothing_is_known_and_of_the_others_no_less(model, x, rng):
     information = pack(random_information(rng, model))
-    wanted = impute_with_uncertainty(model, x, ParameterUncertainty.of_fit(model, information, 1.3)).std
+    wanted = impute_with_uncertainty(model, x, ParameterCovariance.of_fit(model, information, 1.3)).std
     information[:, 0] = 0.0
-    found = impute_with_uncertainty(model, x, ParameterUncertainty.of_fit(model, information, 1.3)).std
+    found = impute_with_uncertainty(model, x, ParameterCovariance.of_fit(model, information, 1.3)).std
     assert_array_equal(found[:, 0], np.where(np.isnan(x[:, 0]), np.inf, 0.0))
     assert_array_equal(found[:, 1:], wanted[:, 1:])
 
