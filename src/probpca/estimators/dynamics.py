@@ -205,7 +205,8 @@ class LinearDynamicalSystem(
 
 
 def _warn_of_too_many(rows: Sequences, structure: Structure, count: int) -> None:
-    free = n_parameters(structure, count, rows.n_features, 0 if rows.inputs is None else rows.inputs.shape[1])
+    inputs = 0 if rows.inputs is None else rows.inputs.shape[1]
+    free = n_parameters(structure, count, rows.n_features, inputs, len(rows.lengths))
     observed = int(np.count_nonzero(~np.isnan(rows.values)))
     if 0 < observed < free:
         msg = (

@@ -115,6 +115,19 @@ def test_doubt_about_a_stationary_state_grows_with_the_distance(rng):
     assert (np.diff(np.trace(doubt, axis1=1, axis2=2)) > 0).all()
 
 
+def test_nothing_is_known_about_a_feature_that_was_never_observed(rng, noise):
+    known = forecast(random_system(rng, 4, 2, noise=noise), rng.standard_normal((5, 4)), 3)[0]
+    ahead = replace(known, unknown=np.array([1, 3]))
+    for covariance, std in zip(ahead.covariance, ahead.std, strict=True):
+        assert_array_equal(np.diagonal(covariance)[[1, 3]], np.inf)
+        assert_allclose(np.sqrt(np.diagonal(covariance)), std)
+        assert_array_equal(covariance[[1, 3]][:, [0, 2]], 0.0)
+        assert_array_equal(covariance[1, 3], 0.0)
+        assert_allclose(covariance, covariance.T)
+    some = np.ix_(range(3), [0, 2], [0, 2])
+    assert_array_equal(ahead.covariance[some], known.covariance[some])
+
+
 def test_a_state_without_memory_is_forecast_by_its_marginal(rng):
     emission = random_system(rng, 4, 2).emission
     ahead = forecast(StateSpace.memoryless(emission), rng.standard_normal((3, 4)), 2)[0]
