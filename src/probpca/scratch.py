@@ -13,14 +13,11 @@ What a kernel returns is never in the workspace, for the next kernel of the thre
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy.typing as npt
 
 KEPT_BYTES = 64 * 2**20
@@ -34,6 +31,7 @@ class Workspace:
     def __init__(self) -> None:
         """Hold nothing yet."""
         self._buffers: dict[str, npt.NDArray[np.uint8]] = {}
+        self._large = False
 
     def array(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
         """An array with arbitrary contents, valid until the same name is used again."""
@@ -43,12 +41,14 @@ class Workspace:
         buffer = self._buffers.get(name)
         if buffer is None or buffer.size < needed:
             buffer = self._buffers[name] = np.empty(needed, dtype=np.uint8)
+            self._large |= needed > KEPT_BYTES
         return buffer[:needed].view(dtype).reshape(shape)
 
     def forget_large(self) -> None:
         """Keep only buffers of moderate size."""
-        for name in [name for name, buffer in self._buffers.items() if buffer.size > KEPT_BYTES]:
-            del self._buffers[name]
+        if self._large:
+            self._buffers = {name: buffer for name, buffer in self._buffers.items() if buffer.size <= KEPT_BYTES}
+            self._large = False
 
 
 class _Idle(threading.local):
@@ -61,13 +61,18 @@ class _Idle(threading.local):
 _idle = _Idle()
 
 
-@contextmanager
-def workspace() -> Iterator[Workspace]:
+class workspace:  # noqa: N801
     """Lend a workspace of this thread; a kernel that another one calls gets a workspace of its own."""
-    idle = _idle.workspaces
-    work = idle.pop() if idle else Workspace()
-    try:
-        yield work
-    finally:
-        work.forget_large()
-        idle.append(work)
+
+    __slots__ = ("_work",)
+
+    def __enter__(self) -> Workspace:
+        """Take a workspace that no kernel holds."""
+        idle = _idle.workspaces
+        self._work = idle.pop() if idle else Workspace()
+        return self._work
+
+    def __exit__(self, *_: object) -> None:
+        """Give it back."""
+        self._work.forget_large()
+        _idle.workspaces.append(self._work)

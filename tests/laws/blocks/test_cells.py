@@ -209,7 +209,7 @@ def test_two_patterns_with_one_key_are_told_apart(rng):
         first, other, last = rng.integers(1, 2**63, 3, dtype=np.uint64)
         words = np.array([[first, last], [other, last ^ mixed(first) ^ mixed(other)]])
     mask = np.unpackbits(words.view(np.uint8), axis=1).astype(bool)  # (2, 128)
-    x = np.where(np.tile(mask, (COMMON, 1)), rng.standard_normal((2 * COMMON, 128)), np.nan)
+    x = np.where(np.tile(mask, (2 * COMMON, 1)), rng.standard_normal((4 * COMMON, 128)), np.nan)
     (group,) = observe(Block(x), np.zeros(128)).groups
     assert isinstance(group.cells, Patterns)
     assert_array_equal(group.cells.mask.entries[:, group.cells.pattern].T, ~np.isnan(x[group.index]))

@@ -89,6 +89,8 @@ class Residual(Protocol):
         ...
 
 
+SMALL_CELLS = 2**10
+"""Cells of a block so small that one form for all rows is quicker than any choice."""
 GATHER = 2**18
 """Cells whose rows of a table are gathered at a time."""
 
@@ -451,8 +453,12 @@ def _sliced_parts(block: Block, centre: Array, *, keep_empty: bool, form: str | 
 
 def _dense_parts(block: Block, centre: Array, *, keep_empty: bool, form: str | None) -> Iterator[tuple[Cells, Index]]:
     mask = _mask_of(block)
-    count = mask.sum(axis=1)
+    count = np.count_nonzero(mask, axis=1)
     rows = np.arange(block.n_rows) if keep_empty else np.flatnonzero(count)
+    if form is None and block.precision is None and mask.size <= SMALL_CELLS and not block.is_sparse:
+        if rows.size:
+            yield _few_cells(block, mask[rows], centre, rows), rows
+        return
     present = mask[rows] if rows.size < block.n_rows else mask
     pattern, common = patterns(present, certain=form == "patterns")
     if block.precision is not None:
@@ -467,6 +473,13 @@ def _dense_parts(block: Block, centre: Array, *, keep_empty: bool, form: str | N
         cells = int(count[members].sum()) if name == "stored" else members.size * block.n_features
         for some in _cut(members, cells):
             yield _dense_cells(name, block, mask[some], centre, some, by_row[some]), some
+
+
+def _few_cells(block: Block, mask: Mask, centre: Array, rows: Index) -> MaskedCells:
+    """Cells of a small block, in double precision from the start."""
+    y = np.where(mask, block.values[rows] - centre, 0.0)
+    seen, values = (np.ascontiguousarray(array.T, dtype=np.float64) for array in (mask, y))
+    return MaskedCells(Dense(seen, "mask"), Dense(values, "values"), binary=True)
 
 
 def _groups(rows: Index, pattern: Index, common: Mask, share_seen: Array) -> dict[str, Index]:

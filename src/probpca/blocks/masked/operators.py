@@ -49,12 +49,16 @@ class Dense:
 
     def ready(self, work: Workspace | None = None) -> Dense:
         """Entries in double precision if they are not many, else converted slab by slab at every product."""
+        if self.entries.dtype == np.float64:
+            return self
         if self.entries.size > WHOLE_CELLS:
             return Dense(self.entries, self.name, work)
         return Dense(self._floats(slice(None), work), self.name, work)
 
     def products(self, table: Array) -> Array:
         """Sum over features."""
+        if self.entries.size <= WHOLE_CELLS:
+            return table @ self._floats(slice(None), self.work)
         first, *others = self._slabs()
         out = table[:, first] @ self._floats(first, self.work)
         for slab in others:
@@ -63,18 +67,21 @@ class Dense:
 
     def add_sums(self, moments: Array, out: Array) -> None:
         """Sum over rows."""
+        if self.entries.size <= WHOLE_CELLS:
+            out += moments @ self._floats(slice(None), self.work).T
+            return
         for slab in self._slabs():
             out[:, slab] += moments @ self._floats(slab, self.work).T
 
     def _slabs(self) -> Iterator[slice]:
         d, b = self.entries.shape
-        step = max(d, 1) if self.entries.size <= WHOLE_CELLS else max(SLAB_CELLS // b, 1)
-        yield from (slice(start, min(start + step, d)) for start in range(0, max(d, 1), step))
+        step = max(SLAB_CELLS // b, 1)
+        yield from (slice(start, min(start + step, d)) for start in range(0, d, step))
 
     def _floats(self, slab: slice, work: Workspace | None) -> Array:
+        if self.entries.dtype == np.float64:
+            return self.entries[slab]
         entries = self.entries[slab]
-        if entries.dtype == np.float64:
-            return entries
         if work is None:
             return entries.astype(np.float64)
         out = work.array(self.name, entries.shape)
