@@ -141,7 +141,7 @@ def test_prepared_blocks_are_kept(source, tmp_path):
 def test_what_was_prepared_can_be_mapped(source):
     observed = source.keep(partial(observe, centre=np.zeros(D), keep_empty=True))
     assert observed.incomplete  # it is not known otherwise
-    counts = observed.map(lambda rows: np.concatenate([part.observed for part in rows.parts] or [np.zeros(0)]))
+    counts = observed.map(lambda rows: np.concatenate([group.observed for group in rows.groups] or [np.zeros(0)]))
     assert_array_equal(counts.compute(), np.full(N, D))
 
 

@@ -9,13 +9,13 @@ import numpy as np
 from scipy import sparse
 
 from probpca.errors import DataError, ShapeError
-from probpca.scratch import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
+    from probpca.scratch import Workspace
     from probpca.typing import Array, Floats, Index
 
     Words = npt.NDArray[np.uint64]
@@ -94,14 +94,16 @@ class Block:
         part = self.values[rows]
         return cast("Floats", part.toarray() if self.is_sparse else part)
 
-    def centred(self, rows: slice, mean: Array, dtype: npt.DTypeLike = np.float64) -> Any:
-        """Some rows minus ``mean`` in this thread's scratch buffer: (rows, d)."""
-        part = self.raw(rows)
-        out = scratch("centred", part.shape, dtype)
-        if part.dtype == out.dtype:
-            return np.subtract(part, mean.astype(dtype, copy=False), out=out)
+    def centred(
+        self, rows: slice, mean: Array, dtype: npt.DTypeLike = np.float64, work: Workspace | None = None
+    ) -> Any:
+        """Some rows minus ``mean``, (rows, d), in the buffer "centred" of a workspace if one is given."""
+        x = self.raw(rows)
+        out = np.empty(x.shape, dtype) if work is None else work.array("centred", x.shape, dtype)
+        if x.dtype == out.dtype:
+            return np.subtract(x, mean.astype(dtype, copy=False), out=out)
         # Two passes over a cached piece are quicker than numpy's buffered mixed-type subtraction.
-        np.copyto(out, part, casting="same_kind")
+        np.copyto(out, x, casting="same_kind")
         out -= mean.astype(dtype, copy=False)
         return out
 

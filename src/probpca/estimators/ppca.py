@@ -26,7 +26,7 @@ from probpca.estimators.constraints import ppca_constraints
 from probpca.estimators.queries import TableEstimator
 from probpca.estimators.storage import read_story, story_record
 from probpca.estimators.summary import table_summary
-from probpca.inference.imputation import ParameterDoubt
+from probpca.inference.imputation import ParameterCovariance
 from probpca.learning import Settings, fit_ppca
 from probpca.learning.components import check_count, given_count
 from probpca.learning.result import FitResult, complete_information
@@ -81,9 +81,9 @@ class PPCAFit(Fit):
         return noise_inflation(cells, self.result.weight, model.n_features - len(empty), model.n_components)
 
     @cached_property
-    def doubt(self) -> ParameterDoubt:
+    def doubt(self) -> ParameterCovariance:
         """Uncertainty of the parameters that imputed cells inherit."""
-        return ParameterDoubt.of_fit(self.result.model, self.information, self.noise_inflation)
+        return ParameterCovariance.of_fit(self.result.model, self.information, self.noise_inflation)
 
     def with_draws(self, source: Source, count: int) -> PPCAFit:
         """Add draws of the parameters until there are ``count``; each is the same whenever it is made."""

@@ -9,7 +9,8 @@ from scipy.special import gammaincc, gammaln
 
 from probpca.blocks import as_block
 from probpca.blocks.block import dense_precision, dense_values
-from probpca.inference.masked_rows import seen
+from probpca.inference.masked_rows import group_posteriors
+from probpca.scratch import workspace
 
 if TYPE_CHECKING:
     from probpca.blocks import Block, Rows
@@ -130,14 +131,15 @@ def _of_complete(model: LinearGaussian, block: Block) -> _Distances:
     d = model.n_features
     out = _Distances.empty(block.n_rows, d)
     out.degrees[:], out.rank[:] = d, min(model.n_components, d)
-    spread = np.sqrt(model.covariance.inverse_diag())  # (d,)
-    for rows in block.pieces():
-        centred = block.centred(rows, model.mean)
-        coordinates = model.covariance.coordinates(centred)
-        out.inside[rows], out.outside[rows] = model.covariance.split_distance_at(*coordinates)
-        weighted = model.covariance.solve_at(*coordinates)  # g: (rows, d)
-        out.contributions[rows] = centred * weighted
-        out.scores[rows] = weighted / spread
+    roots = np.sqrt(model.covariance.inverse_diag())  # (d,)
+    with workspace() as work:
+        for rows in block.pieces():
+            centred = block.centred(rows, model.mean, work=work)
+            coordinates = model.covariance.coordinates(centred)
+            out.inside[rows], out.outside[rows] = model.covariance.split_distance_at(*coordinates)
+            weighted = model.covariance.solve_at(*coordinates)  # g: (rows, d)
+            out.contributions[rows] = centred * weighted
+            out.scores[rows] = weighted / roots
     return out
 
 
@@ -145,18 +147,18 @@ def _of_observed(model: LinearGaussian, block: Block) -> _Distances:
     """The same for the observed cells of each row, whose degrees of freedom follow."""
     out = _Distances.empty(block.n_rows, model.n_features)
     centred, omega = dense_values(block) - model.mean, dense_precision(block)
-    for part in seen(model, block):
-        rows, tables, cells = part.rows, part.tables, part.cells
-        best = part.least_squares()
-        ones = np.ones((1, rows.size))
-        out.inside[rows] = best.distance
-        outside = cells.residual(tables.loadings, np.vstack([best.latent, ones])).row_squares() / part.noise
-        out.rank[rows], out.degrees[rows] = best.rank, part.part.observed
-        out.outside[rows] = np.where(part.part.observed > best.rank, outside, 0.0)
-        weighted = part.latents.residual(tables, cells).dense() / part.noise  # g: (b, d)
-        out.contributions[rows] = np.nan_to_num(centred[rows] / part.scale) * weighted
-        precise = omega[rows] / part.noise
-        diagonal = precise * np.maximum(1.0 - precise * part.doubt(), SMALLEST_SHARE)  # of C^{-1}
-        out.scores[rows] = weighted / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    for found in group_posteriors(model, block):
+        index, parameters, cells = found.index, found.parameters, found.cells
+        best = found.least_squares()
+        ones = np.ones((1, index.size))
+        out.inside[index] = best.distance
+        outside = cells.residual(parameters.loadings, np.vstack([best.latent, ones])).row_squares() / found.noise
+        out.rank[index], out.degrees[index] = best.rank, found.group.observed
+        out.outside[index] = np.where(found.group.observed > best.rank, outside, 0.0)
+        weighted = found.latents.residual(parameters, cells).dense() / found.noise  # g: (b, d)
+        out.contributions[index] = np.nan_to_num(centred[index] / found.scale) * weighted
+        precise = omega[index] / found.noise
+        diagonal = precise * np.maximum(1.0 - precise * found.signal_variance(), SMALLEST_SHARE)  # of C^{-1}
+        out.scores[index] = weighted / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     out.scores[np.isnan(centred)] = np.nan
     return out

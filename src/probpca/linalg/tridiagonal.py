@@ -38,10 +38,10 @@ class BlockTridiagonal:
     band: Array  # L, column by column, each from the diagonal down: (n, q, 2 q)
 
     @classmethod
-    def factor(cls, diagonal: Array, below: Array, touching: npt.NDArray[np.bool_]) -> BlockTridiagonal:
+    def factor(cls, diagonal: Array, below: Array, touching: npt.NDArray[np.bool_]) -> BlockTridiagonal | None:
         """From diagonal blocks, packed by rows: (entries, n), and the one block below each that touches the next.
 
-        Raises LinAlgError if the matrix is not positive.
+        None if the matrix is not positive.
         """
         n, q = diagonal.shape[1], len(below)
         band = np.zeros((n, q, 2 * q))
@@ -53,10 +53,7 @@ class BlockTridiagonal:
         for j in range(q):
             band[alone, j, q - j :] = 0.0
         factored, failed = dpbtrf(band.reshape(n * q, 2 * q).T, lower=1, overwrite_ab=1)
-        if failed:
-            msg = f"column {failed} of a block-tridiagonal matrix is not positive"
-            raise np.linalg.LinAlgError(msg)
-        return cls(factored.T.reshape(n, q, 2 * q))
+        return None if failed else cls(factored.T.reshape(n, q, 2 * q))
 
     @property
     def pivots(self) -> Array:
@@ -122,8 +119,7 @@ class BlockTridiagonal:
         below = np.empty((q, q, n))
         for j in range(q):
             below[:, j] = self.band[:, j, q - j : 2 * q - j].T
-        bordered = np.concatenate([self.diagonal_roots, np.zeros((1, q, n))])
-        return inverse_root(bordered, 1.0 / self.pivots.T)[:q].copy(), below  # out of this thread's scratch
+        return inverse_root(self.diagonal_roots, 1.0 / self.pivots.T), below
 
     def last_roots(self, ends: Index) -> Array:
         """Roots of the diagonal blocks of the inverse at blocks that touch none after them: (k, q, q)."""

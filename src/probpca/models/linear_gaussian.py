@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from probpca.errors import ShapeError, require_finite, require_positive, require_shape
 from probpca.linalg.low_rank import DiagPlusLowRank
+from probpca.linalg.packed import scaled_outer_products
 from probpca.linalg.rotations import fix_signs
 
 if TYPE_CHECKING:
@@ -73,6 +74,18 @@ class LinearGaussian:
     def covariance(self) -> DiagPlusLowRank:
         """C = W W' + Psi in O(d q) memory; its decomposition is computed once a model."""
         return DiagPlusLowRank(self.noise_variance, self.loadings)
+
+    @cached_property
+    def cell_information(self) -> Array:
+        """Precision that a cell of each feature adds to the posterior of z, w_j w_j' / psi_j: (q (q + 1) / 2, d).
+
+        Packed by columns, and computed once a model.
+        """
+        return scaled_outer_products(self.loadings.T, self.loadings.T / self.noise_variance)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the parameters alone: workers compute again what follows from them."""
+        return LinearGaussian, (self.mean, self.loadings, self.noise_variance)
 
     def restrict(self, features: Index) -> LinearGaussian:
         """The same model of some of the features only: rows of W, of mu, of psi."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probpca.blocks.block import row_of_cell
+from probpca.scratch import workspace
 from probpca.statistics.moments import TINY, centre_near_mean, deviations
 
 if TYPE_CHECKING:
@@ -82,13 +83,14 @@ class ColumnSummary:
             return cls._of_masked(block)
         sums, squares = np.zeros(centre.size), np.zeros(centre.size)
         summed = block.n_rows
-        for rows, weighted, centred in deviations(block, centre, dtype):
-            about = np.einsum("ij,ij->j", centred, centred)
-            if not np.isfinite(weighted.sum() + about.sum()):
-                summed = rows.start
-                break
-            sums += weighted
-            squares += about
+        with workspace() as work:
+            for rows, weighted, centred in deviations(block, centre, dtype, work):
+                about = np.einsum("ij,ij->j", centred, centred)
+                if not np.isfinite(weighted.sum() + about.sum()):
+                    summed = rows.start
+                    break
+                sums += weighted
+                squares += about
         start = block.take(slice(0, summed)) if summed < block.n_rows else block
         found = cls._from_sums(start, centre, sums, squares)
         return found if start is block else found.merge(cls._of_masked(block.take(slice(summed, block.n_rows))))

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from probpca.blocks.block import MIN_PIECE_ROWS
-from probpca.scratch import scratch
+from probpca.scratch import workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from probpca.blocks import Block
+    from probpca.scratch import Workspace
     from probpca.typing import Array, Floats
 
 SAMPLE_ROWS = 64, 1024
@@ -45,11 +46,12 @@ class Moments:
         if not _may_be_complete(block, centre):
             return cls._incomplete(block)
         sums, scatter = np.zeros(d), np.zeros((d, d))
-        for rows, weighted, centred in deviations(block, centre, dtype, min_rows=3 * d // 2):
-            if not (np.isfinite(weighted.sum()) or np.isfinite(block.raw(rows)).all()):
-                return cls._incomplete(block)
-            sums += weighted
-            scatter += np.matmul(centred.T, centred, out=scratch("product", (d, d), dtype))
+        with workspace() as work:
+            for rows, weighted, centred in deviations(block, centre, dtype, work, min_rows=3 * d // 2):
+                if not (np.isfinite(weighted.sum()) or np.isfinite(block.raw(rows)).all()):
+                    return cls._incomplete(block)
+                sums += weighted
+                scatter += np.matmul(centred.T, centred, out=work.array("product", (d, d), dtype))
         shift = sums / max(weight, TINY)
         _add_outer(scatter, shift, -weight)
         return cls(weight, centre + shift, scatter, block.count)
@@ -126,12 +128,12 @@ def _may_be_complete(block: Block, centre: Array) -> bool:
 
 
 def deviations(
-    block: Block, centre: Array, dtype: type[np.floating[Any]], min_rows: int = MIN_PIECE_ROWS
+    block: Block, centre: Array, dtype: type[np.floating[Any]], work: Workspace, *, min_rows: int = MIN_PIECE_ROWS
 ) -> Iterator[tuple[slice, Array, Floats]]:
-    """Pieces of a block: their rows, weighted sums of x - centre (d,), and sqrt(w) (x - centre) of each row."""
+    """Pieces of a block: their rows, weighted sums of x - centre (d,), and sqrt(w) (x - centre), in the workspace."""
     as_they_are = block.weight is None and block.values.dtype == dtype and not block.is_sparse and not centre.any()
     for rows in block.pieces(min_rows=min_rows):
-        centred = block.raw(rows) if as_they_are else block.centred(rows, centre, dtype)
+        centred = block.raw(rows) if as_they_are else block.centred(rows, centre, dtype, work)
         w = block.weight_of(rows).astype(dtype, copy=False)
         weighted = (w @ centred).astype(np.float64, copy=False)
         if block.weight is not None:

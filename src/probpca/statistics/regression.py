@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from probpca.linalg.packed import identity, multiply, packed_size, solve, turn, unpack
+from probpca.linalg.rotations import cholesky_or_none
 
 if TYPE_CHECKING:
     from probpca.typing import Array
@@ -79,8 +80,7 @@ class Regression:
 
 def _shared_solve(matrix: Array, right: Array) -> Array:
     """Solve normal equations; the shortest of many solutions where latents are dependent."""
-    try:
-        root = np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:  # without noise, when there are fewer rows than latents
+    root = cholesky_or_none(matrix)
+    if root is None:  # without noise, when there are fewer rows than latents
         return np.asarray(np.linalg.lstsq(matrix, right)[0])
     return np.asarray(np.linalg.solve(root.T, np.linalg.solve(root, right)))

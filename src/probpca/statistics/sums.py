@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from probpca.blocks.block import PIECE_BYTES
-from probpca.scratch import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from probpca.blocks import Block
+    from probpca.scratch import Workspace
     from probpca.typing import Array, Floats
 
 
@@ -91,9 +91,10 @@ class Stack:
         for start in range(0, self.n_features, step):
             yield slice(start, min(start + step, self.n_features))
 
-    def panel(self, columns: slice, dtype: npt.DTypeLike) -> Floats:
-        """All rows of some columns, in this thread's scratch buffer: (n, columns)."""
-        out = scratch("panel", (self.n_rows, columns.stop - columns.start), dtype)
+    def panel(self, columns: slice, dtype: npt.DTypeLike, work: Workspace | None = None) -> Floats:
+        """All rows of some columns, (n, columns), in the buffer "panel" of a workspace if one is given."""
+        shape = self.n_rows, columns.stop - columns.start
+        out = np.empty(shape, dtype) if work is None else work.array("panel", shape, dtype)
         start = 0
         for block in self.blocks:
             part = block.values[:, columns]

@@ -624,6 +624,22 @@ def test_the_criterion_counts_what_inputs_need():
     assert_allclose(count, n_parameters(structure, Q, D) + Q)
 
 
+@pytest.mark.parametrize("many", [False, True], ids=["few", "many"])
+def test_the_criterion_counts_the_initial_covariance_if_it_was_learned(rng, many):
+    lengths = [4] * (30 if many else 3)
+    rows = as_sequences([rng.standard_normal((n, D)) for n in lengths])
+    settings = Settings(max_iter=3)
+    auto, free = (
+        fit_series(rows, Q, settings, np.random.default_rng(0), Structure(initial_covariance=word))
+        for word in ("auto", "free")
+    )
+    told = Structure(initial_covariance="free" if many else "stationary")
+    assert_allclose(bic(auto, rows, Structure()), bic(auto, rows, told))
+    if many:
+        assert_allclose(auto.model.initial.covariance, free.model.initial.covariance)
+        assert n_parameters(Structure(), Q, D, n_sequences=30) == n_parameters(Structure(), Q, D) + Q * (Q + 1) // 2
+
+
 def observable(numbers, like, *, steps, free_start):
     """Mean and covariance of the first rows, as a function of all parameters in one vector."""
     q, d = like.n_components, like.n_features
@@ -851,7 +867,7 @@ def test_sequences_that_are_alike_are_summed_as_if_they_were_not(rng):
     apart = [expect_series(model, as_sequences(one)) for one in y]
     assert_allclose(alike.moves, sum(one.moves for one in apart), rtol=1e-10, atol=1e-10)
     assert_allclose(alike.first, np.vstack([one.first for one in apart]), rtol=1e-10, atol=1e-10)
-    assert_allclose(alike.first_doubt, apart[0].first_doubt, rtol=1e-10)
+    assert_allclose(alike.first_covariance, apart[0].first_covariance, rtol=1e-10)
     assert_allclose(alike.log_likelihood, sum(one.log_likelihood for one in apart), rtol=1e-12)
     for name in ("latent", "gram", "score", "squares"):
         wanted = sum(np.asarray(getattr(one.emission, name)) for one in apart)

@@ -99,16 +99,15 @@ def test_last_roots_are_roots_of_the_inverse_where_a_chain_ends(size, touching, 
 
 
 @pytest.mark.parametrize("at", [0, 4, 8])
-def test_a_matrix_that_is_not_positive_is_refused(at):
+def test_a_matrix_that_is_not_positive_has_no_factor(at):
     diagonal = np.ones((1, 9))
+    assert BlockTridiagonal.factor(diagonal, np.zeros((1, 1)), np.ones(8, bool)) is not None
     diagonal[0, at] = -1.0
-    with pytest.raises(np.linalg.LinAlgError, match=f"column {at + 1} .* is not positive"):
-        BlockTridiagonal.factor(diagonal, np.zeros((1, 1)), np.ones(8, bool))
+    assert BlockTridiagonal.factor(diagonal, np.zeros((1, 1)), np.ones(8, bool)) is None
 
 
-def test_blocks_that_touch_too_much_are_refused():
-    with pytest.raises(np.linalg.LinAlgError):
-        BlockTridiagonal.factor(np.ones((1, 3)), -np.ones((1, 1)) * 1.01, np.ones(2, bool))
+def test_blocks_that_touch_too_much_have_no_factor():
+    assert BlockTridiagonal.factor(np.ones((1, 3)), -np.ones((1, 1)) * 1.01, np.ones(2, bool)) is None
 
 
 # Chains

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from probpca.blocks.block import Block
     from probpca.blocks.masked.operators import Operator
+    from probpca.scratch import Workspace
     from probpca.typing import Array, Floats, Index
 
     Mask = npt.NDArray[np.bool_]
@@ -47,8 +48,8 @@ class Cells(Protocol):
         """Omega y, of each row."""
         ...
 
-    def ready(self) -> Cells:
-        """The same in double precision, in this thread's scratch if it is stored smaller."""
+    def ready(self, work: Workspace | None = None) -> Cells:
+        """These cells in double precision; cells stored smaller are converted, into a workspace if one is given."""
         ...
 
     def observed(self) -> Array:
@@ -88,6 +89,8 @@ class Residual(Protocol):
         ...
 
 
+SMALL_CELLS = 2**10
+"""Cells of a block so small that one form for all rows is quicker than any choice."""
 GATHER = 2**18
 """Cells whose rows of a table are gathered at a time."""
 
@@ -112,8 +115,8 @@ class StoredCells:
         """Omega y."""
         return Stored(self.stored)
 
-    def ready(self) -> StoredCells:
-        """In double precision."""
+    def ready(self, work: Workspace | None = None) -> StoredCells:  # noqa: ARG002
+        """These cells in double precision."""
         return self if self.stored.dtype == np.float64 else StoredCells(self.stored.astype(np.float64), self.precision)
 
     def observed(self) -> Array:
@@ -233,9 +236,9 @@ class MaskedCells:
         """Omega; None: 1 or 0."""
         return None if self.binary else self.mask.entries
 
-    def ready(self) -> MaskedCells:
-        """In double precision."""
-        return MaskedCells(self.mask.ready(), self.values.ready(), self.binary)
+    def ready(self, work: Workspace | None = None) -> MaskedCells:
+        """These cells in double precision."""
+        return MaskedCells(self.mask.ready(work), self.values.ready(work), self.binary)
 
     def observed(self) -> Array:
         """Number of observed cells of each row."""
@@ -273,9 +276,9 @@ class Holes:
         """From a sparse matrix (b, d) that stores 1 at the holes, and values with a column per row: (d, b)."""
         return cls(Complement(holes), Dense(values, "values"))
 
-    def ready(self) -> Holes:
-        """In double precision."""
-        return replace(self, values=self.values.ready())
+    def ready(self, work: Workspace | None = None) -> Holes:
+        """These cells in double precision."""
+        return Holes(self.mask, self.values.ready(work))
 
     def observed(self) -> Array:
         """Number of observed cells of each row."""
@@ -311,9 +314,9 @@ class Patterns:
         """From arrays with a column per pattern, and per row."""
         return cls(Dense(masks, "mask"), Dense(values, "values"), pattern)
 
-    def ready(self) -> Patterns:
-        """In double precision."""
-        return replace(self, values=self.values.ready())
+    def ready(self, work: Workspace | None = None) -> Patterns:
+        """These cells in double precision."""
+        return Patterns(self.mask, self.values.ready(work), self.pattern)
 
     def observed(self) -> Array:
         """Number of observed cells of each row."""
@@ -351,27 +354,27 @@ FORMS = ("patterns", "holes", "stored", "masked")
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class Group:
     """Some rows of a block in one form."""
 
     cells: Cells
-    rows: Index  # their positions in the block: (b,)
+    index: Index  # positions of the rows in the block: (b,)
     weight: Array  # w: (b,)
     observed: Array  # number of observed cells: (b,)
     log_precision: Array | float  # sum of log omega over them: (b,)
     squares: Array  # sum of w omega y^2: (d,)
 
     @classmethod
-    def of(cls, cells: Cells, rows: Index, weight: Array) -> Part:
+    def of(cls, cells: Cells, index: Index, weight: Array) -> Group:
         """Sum once what no iteration changes."""
-        return cls(cells, rows, weight, cells.observed(), cells.log_precision(), cells.square_sums(weight))
+        return cls(cells, index, weight, cells.observed(), cells.log_precision(), cells.square_sums(weight))
 
     @property
     def place(self) -> Index | slice:
         """The same positions, as a slice if they are next to each other and in order."""
-        return _as_slice(self.rows)
+        return _as_slice(self.index)
 
-    def reweighted(self, weight: Array) -> Part:
+    def reweighted(self, weight: Array) -> Group:
         """The same rows counted differently."""
         return replace(self, weight=weight, squares=self.cells.square_sums(weight))
 
@@ -382,7 +385,7 @@ class Observed:
     """A block with missing cells: its rows in parts, each in the form that suits it, less a centre."""
 
     centre: Array  # (d,)
-    parts: tuple[Part, ...]
+    groups: tuple[Group, ...]
     n_rows: int
 
     @property
@@ -392,7 +395,7 @@ class Observed:
 
     def reweighted(self, weight: Array) -> Observed:
         """The same rows counted differently: (n_rows,)."""
-        return replace(self, parts=tuple(part.reweighted(weight[part.rows]) for part in self.parts))
+        return replace(self, groups=tuple(group.reweighted(weight[group.index]) for group in self.groups))
 
 
 def observe(block: Block, centre: Array, *, keep_empty: bool = False, form: str | None = None) -> Observed:
@@ -406,7 +409,7 @@ def observe(block: Block, centre: Array, *, keep_empty: bool = False, form: str 
     else:
         cut = _sliced_parts if block.is_sparse else _dense_parts
         parts = cut(block, centre, keep_empty=keep_empty, form=form)
-    found = tuple(Part.of(cells, rows, weight[rows]) for cells, rows in parts)
+    found = tuple(Group.of(cells, rows, weight[rows]) for cells, rows in parts)
     return Observed(centre, found, block.n_rows)
 
 
@@ -450,8 +453,12 @@ def _sliced_parts(block: Block, centre: Array, *, keep_empty: bool, form: str | 
 
 def _dense_parts(block: Block, centre: Array, *, keep_empty: bool, form: str | None) -> Iterator[tuple[Cells, Index]]:
     mask = _mask_of(block)
-    count = mask.sum(axis=1)
+    count = np.count_nonzero(mask, axis=1)
     rows = np.arange(block.n_rows) if keep_empty else np.flatnonzero(count)
+    if form is None and block.precision is None and mask.size <= SMALL_CELLS and not block.is_sparse:
+        if rows.size:
+            yield _few_cells(block, mask[rows], centre, rows), rows
+        return
     present = mask[rows] if rows.size < block.n_rows else mask
     pattern, common = patterns(present, certain=form == "patterns")
     if block.precision is not None:
@@ -466,6 +473,13 @@ def _dense_parts(block: Block, centre: Array, *, keep_empty: bool, form: str | N
         cells = int(count[members].sum()) if name == "stored" else members.size * block.n_features
         for some in _cut(members, cells):
             yield _dense_cells(name, block, mask[some], centre, some, by_row[some]), some
+
+
+def _few_cells(block: Block, mask: Mask, centre: Array, rows: Index) -> MaskedCells:
+    """Cells of a small block, in double precision from the start."""
+    y = np.where(mask, block.values[rows] - centre, 0.0)
+    seen, values = (np.ascontiguousarray(array.T, dtype=np.float64) for array in (mask, y))
+    return MaskedCells(Dense(seen, "mask"), Dense(values, "values"), binary=True)
 
 
 def _groups(rows: Index, pattern: Index, common: Mask, share_seen: Array) -> dict[str, Index]:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 import numpy as np
 
 from probpca.blocks.block import transposed
-from probpca.scratch import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from probpca.scratch import Workspace
     from probpca.typing import Array
 
 WHOLE_CELLS = 2**20
@@ -44,35 +44,47 @@ class Dense:
     """Every entry is stored, as small as it may be; products are in double precision."""
 
     entries: Any  # M', uint8, float32 or float64: (d, b)
-    name: str  # of the scratch buffer for its entries in double precision
+    name: str  # of the buffer for entries in double precision
+    work: Workspace | None = None  # the workspace that has this buffer; None: fresh memory each time
 
-    def ready(self) -> Dense:
-        """In double precision if that is not much, else feature by feature whenever it is multiplied."""
-        return Dense(self._floats(slice(None)), self.name) if self.entries.size <= WHOLE_CELLS else self
+    def ready(self, work: Workspace | None = None) -> Dense:
+        """Entries in double precision if they are not many, else converted slab by slab at every product."""
+        if self.entries.dtype == np.float64:
+            return self
+        if self.entries.size > WHOLE_CELLS:
+            return Dense(self.entries, self.name, work)
+        return Dense(self._floats(slice(None), work), self.name, work)
 
     def products(self, table: Array) -> Array:
         """Sum over features."""
+        if self.entries.size <= WHOLE_CELLS:
+            return table @ self._floats(slice(None), self.work)
         first, *others = self._slabs()
-        out = table[:, first] @ self._floats(first)
+        out = table[:, first] @ self._floats(first, self.work)
         for slab in others:
-            out += table[:, slab] @ self._floats(slab)
+            out += table[:, slab] @ self._floats(slab, self.work)
         return out
 
     def add_sums(self, moments: Array, out: Array) -> None:
         """Sum over rows."""
+        if self.entries.size <= WHOLE_CELLS:
+            out += moments @ self._floats(slice(None), self.work).T
+            return
         for slab in self._slabs():
-            out[:, slab] += moments @ self._floats(slab).T
+            out[:, slab] += moments @ self._floats(slab, self.work).T
 
     def _slabs(self) -> Iterator[slice]:
         d, b = self.entries.shape
-        step = max(d, 1) if self.entries.size <= WHOLE_CELLS else max(SLAB_CELLS // b, 1)
-        yield from (slice(start, min(start + step, d)) for start in range(0, max(d, 1), step))
+        step = max(SLAB_CELLS // b, 1)
+        yield from (slice(start, min(start + step, d)) for start in range(0, d, step))
 
-    def _floats(self, slab: slice) -> Array:
+    def _floats(self, slab: slice, work: Workspace | None) -> Array:
+        if self.entries.dtype == np.float64:
+            return self.entries[slab]
         entries = self.entries[slab]
-        if entries.dtype == np.float64:
-            return entries
-        out = scratch(self.name, entries.shape, np.float64)
+        if work is None:
+            return entries.astype(np.float64)
+        out = work.array(self.name, entries.shape)
         np.copyto(out, entries, casting="safe")
         return out
 

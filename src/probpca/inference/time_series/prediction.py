@@ -14,7 +14,7 @@ from probpca.inference.conditioning import central_interval
 from probpca.inference.imputation import Imputed
 from probpca.inference.masked_rows import doubled
 from probpca.inference.outlier_scores import chi2_tail, log10_chi2_tail
-from probpca.inference.time_series.kalman import advance, believe, filter_states, last_states, rows_of
+from probpca.inference.time_series.kalman import advance, believe, covariances, filter_states, last_states, rows_of
 from probpca.linalg.packed import pack, row_order
 from probpca.linalg.rotations import symmetric_root
 from probpca.linalg.tridiagonal import solve_bidiagonal
@@ -48,10 +48,16 @@ class Forecast:
 
     @property
     def covariance(self) -> Array:
-        """Covariance of each row, C P C' + R, dense: (h, d, d)."""
+        """Covariance of each row, C P C' + R, dense: (h, d, d).
+
+        A feature of which nothing was ever observed has an infinite variance, and no covariance with the others.
+        """
         C, noise = self.emission.loadings, self.emission.noise_variance
-        dense = C @ self.state_covariance @ C.T
-        return np.asarray(dense + np.diag(np.broadcast_to(noise, (len(C),))))
+        dense = np.asarray(C @ self.state_covariance @ C.T + np.diag(np.broadcast_to(noise, (len(C),))))
+        if self.unknown is not None:
+            dense[:, self.unknown, :] = dense[:, :, self.unknown] = 0.0
+            dense[:, self.unknown, self.unknown] = np.inf
+        return dense
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
         """Lower and upper ends, (h, d) each, that hold each cell with probability ``level``."""
@@ -153,11 +159,11 @@ def impute_series(model: StateSpace, y: Any, *, inputs: Any = None) -> Imputed:
     Observed cells are returned bit for bit.
     """
     rows = rows_of(model, y, inputs)
-    belief = believe(model, rows)
+    states = believe(model, rows)
     missing = np.isnan(rows.values)
-    fitted = belief.mean @ model.emission.loadings.T + model.emission.mean
+    fitted = states.mean @ model.emission.loadings.T + model.emission.mean
     i, j = row_order(model.n_components)
-    std = np.sqrt(cell_variances(model.emission, belief.covariance.diagonal[i, j]))
+    std = np.sqrt(cell_variances(model.emission, covariances(states).diagonal[i, j]))
     return Imputed(np.where(missing, fitted, rows.values), np.where(missing, std, 0.0))
 
 

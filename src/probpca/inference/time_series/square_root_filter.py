@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from probpca.inference.time_series.emissions import collapse_roots
+from probpca.inference.time_series.emissions import collapse_roots, distances, noise_constants
 from probpca.linalg.rotations import applied, divided, symmetric_root, triangular
 from probpca.linalg.tridiagonal import InverseBlocks, solve_bidiagonal
+from probpca.models import Gaussian
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -153,6 +155,62 @@ def _same_until(missing: npt.NDArray[np.bool_], starts: Index) -> npt.NDArray[np
     changes[starts] = True
     places = np.append(np.flatnonzero(changes), n)
     return places[np.searchsorted(places, np.arange(n), side="right")]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FilteredTrajectory:
+    """All states of all sequences, given all rows, by recursions in time: for any noise, however small."""
+
+    model: StateSpace
+    rows: Sequences
+    found: Filtered
+    copies: int = 1  # every sequence has covariances of its own
+
+    @classmethod
+    def of(cls, model: StateSpace, rows: Sequences) -> FilteredTrajectory:
+        """Filter; smoothing waits until it is needed."""
+        return cls(model, rows, filter_rows(model, rows))
+
+    @cached_property
+    def _smoothed(self) -> tuple[Array, InverseBlocks]:
+        return smooth_filtered(self.model, self.rows, self.found)
+
+    @property
+    def mean(self) -> Array:
+        """Smoothed means: (n, q)."""
+        return self._smoothed[0]
+
+    @property
+    def covariances(self) -> InverseBlocks:
+        """Smoothed covariances, and those of each state with the next."""
+        return self._smoothed[1]
+
+    def last_states(self) -> list[Gaussian]:
+        """The state at the end of each sequence, given its rows."""
+        ends = self.rows.starts + self.rows.lengths - 1
+        return [Gaussian(m, r @ r.T) for m, r in zip(self.found.mean[ends], self.found.root[ends], strict=True)]
+
+    def sample(self, noise: Array) -> Array:
+        """Trajectories from standard normal ``noise``: (draws, n, q)."""
+        return sample_filtered(self.model, self.rows, self.found, noise)
+
+    @cached_property
+    def distance(self) -> Array:
+        """Squared Mahalanobis distance e' S^{-1} e of each row from its prediction: (n,).
+
+        A sum of squares: the residual at the filtered mean, and how far the row moved that mean.
+        """
+        return distances(self.model.emission, self.rows.observed, self.found.mean.T) + self.found.surprise
+
+    def row_likelihoods(self) -> Array:
+        """Log density of each row given those before it: (n,)."""
+        constants = noise_constants(self.model.emission, self.rows.observed)
+        return np.asarray(-0.5 * (constants + self.found.logdet + self.distance))
+
+    def log_likelihood(self, squares: Array | None = None) -> float:  # noqa: ARG002
+        """Log density of all rows."""
+        return float(self.row_likelihoods().sum())
 
 
 @final

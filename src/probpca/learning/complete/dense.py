@@ -23,6 +23,7 @@ from probpca.learning.complete.spectrum import (
 from probpca.learning.describe import require_variation
 from probpca.linalg.block_krylov import block_krylov
 from probpca.linalg.rotations import fix_signs, orthonormal
+from probpca.scratch import workspace
 from probpca.sources.engines.local import map_blocks, one_blas_thread
 from probpca.statistics import Moments, Root, Stack
 
@@ -167,16 +168,17 @@ def gram_matrix(stack: Stack, dtype: type[np.floating[Any]], n_jobs: int) -> tup
 
 
 def _panel_products(stack: Stack, w: Array, dtype: type[np.floating[Any]], columns: slice) -> Centred:
-    panel = stack.panel(columns, dtype)
-    share = (w / w.sum()).astype(dtype)
-    mean = np.zeros(panel.shape[1])
-    for _ in range(2):  # the second round removes the rounding of the first
-        centre = share @ panel
-        panel -= centre
-        mean += centre
-    if stack.is_weighted:
-        panel *= np.sqrt(w).astype(dtype)[:, None]
-    return Centred(mean, panel @ panel.T)
+    with workspace() as work:
+        panel = stack.panel(columns, dtype, work)
+        share = (w / w.sum()).astype(dtype)
+        mean = np.zeros(panel.shape[1])
+        for _ in range(2):  # the second round removes the rounding of the first
+            centre = share @ panel
+            panel -= centre
+            mean += centre
+        if stack.is_weighted:
+            panel *= np.sqrt(w).astype(dtype)[:, None]
+        return Centred(mean, panel @ panel.T)
 
 
 def axes_of(
@@ -191,7 +193,8 @@ def axes_of(
 
 
 def _panel_axes(stack: Stack, weighted: Floats, columns: slice) -> Floats:
-    return stack.panel(columns, weighted.dtype.type).T @ weighted
+    with workspace() as work:
+        return stack.panel(columns, weighted.dtype.type, work).T @ weighted
 
 
 def _completed(axes: Array, k: int) -> Array:

@@ -19,7 +19,7 @@ from probpca.learning.complete.spectrum import (
 )
 from probpca.linalg.block_krylov import block_krylov
 from probpca.linalg.rotations import orthonormal
-from probpca.scratch import scratch
+from probpca.scratch import workspace
 from probpca.sources.engines.local import map_blocks, one_blas_thread
 from probpca.statistics import Sample, Stack, Sum
 
@@ -64,12 +64,13 @@ def gram_product(
 def _group_product(stack: Stack, mean: Array, roots: Array, vectors: Any, panels: list[slice]) -> Array:
     dtype = vectors.dtype
     total = np.zeros(vectors.shape)
-    for columns in panels:
-        panel = stack.panel(columns, dtype)
-        panel -= mean[columns].astype(dtype)
-        if stack.is_weighted:
-            panel *= roots[:, None].astype(dtype)
-        total += panel @ (panel.T @ vectors)
+    with workspace() as work:
+        for columns in panels:
+            panel = stack.panel(columns, dtype, work)
+            panel -= mean[columns].astype(dtype)
+            if stack.is_weighted:
+                panel *= roots[:, None].astype(dtype)
+            total += panel @ (panel.T @ vectors)
     return total
 
 
@@ -87,12 +88,13 @@ def scatter_product(mean: Array, vectors: Any, block: Block) -> Sum:
         return _sparse_scatter_product(mean, vectors, block)
     dtype, k = vectors.dtype, vectors.shape[1]
     total = np.zeros((k, block.n_features))
-    for rows in block.pieces():
-        centred = block.centred(rows, mean, dtype)
-        image = centred @ vectors  # (rows, k)
-        if block.weight is not None:
-            image *= block.weight[rows, None].astype(dtype)
-        total += np.matmul(image.T, centred, out=scratch("product", total.shape, dtype))
+    with workspace() as work:
+        for rows in block.pieces():
+            centred = block.centred(rows, mean, dtype, work)
+            image = centred @ vectors  # (rows, k)
+            if block.weight is not None:
+                image *= block.weight[rows, None].astype(dtype)
+            total += np.matmul(image.T, centred, out=work.array("product", total.shape, dtype))
     return Sum(total)
 
 
@@ -113,9 +115,10 @@ def squared_image(mean: Array, vectors: Array, block: Block) -> Sum:
     if block.is_sparse:
         return Sum(_weighted_products(block.values @ vectors - mean @ vectors, block.weight))
     total = np.zeros((vectors.shape[1], vectors.shape[1]))
-    for rows in block.pieces():
-        w = None if block.weight is None else block.weight[rows]
-        total += _weighted_products(block.centred(rows, mean) @ vectors, w)
+    with workspace() as work:
+        for rows in block.pieces():
+            w = None if block.weight is None else block.weight[rows]
+            total += _weighted_products(block.centred(rows, mean, work=work) @ vectors, w)
     return Sum(total)
 
 
@@ -126,11 +129,12 @@ def _weighted_products(image: Array, w: Array | None) -> Array:
 def squared_residuals(mean: Array, axes: Array, block: Block) -> Sum:
     """Sum over rows of w |(I - U U')(x - mean)|^2."""
     total = 0.0
-    for rows in block.pieces():
-        rest = block.centred(rows, mean)
-        rest -= (rest @ axes) @ axes.T
-        rest -= (rest @ axes) @ axes.T  # once more: the first round leaves eps * |x| in the span
-        total += float(block.weight_of(rows) @ np.einsum("ij,ij->i", rest, rest))
+    with workspace() as work:
+        for rows in block.pieces():
+            rest = block.centred(rows, mean, work=work)
+            rest -= (rest @ axes) @ axes.T
+            rest -= (rest @ axes) @ axes.T  # once more: the first round leaves eps * |x| in the span
+            total += float(block.weight_of(rows) @ np.einsum("ij,ij->i", rest, rest))
     return Sum(np.asarray(total))
 
 

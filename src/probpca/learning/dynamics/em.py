@@ -15,7 +15,8 @@ from probpca.models import Gaussian, LinearGaussian, StateSpace
 
 if TYPE_CHECKING:
     from probpca.blocks import Sequences
-    from probpca.inference.time_series.kalman import StateBelief
+    from probpca.inference.time_series.banded_smoother import Trajectory
+    from probpca.inference.time_series.square_root_filter import FilteredTrajectory
     from probpca.learning.dynamics.structure import Structure
     from probpca.statistics import Regression
     from probpca.typing import Array
@@ -33,14 +34,14 @@ class SeriesSums:
     moves: Array  # sum over steps of E[v v'], v = [x_t; u_t; x_{t+1}]: (q + u + q, q + u + q)
     n_moves: int
     first: Array  # smoothed mean of the first state of each sequence: (k, q)
-    first_doubt: Array  # mean of its covariance: (q, q)
+    first_covariance: Array  # mean of its covariance: (q, q)
     log_likelihood: float
 
 
 def expect_series(model: StateSpace, rows: Sequences) -> SeriesSums:
     """The E-step: smooth, then sum."""
     belief = believe(model, rows)
-    x, P = belief.mean, belief.shared.diagonal
+    x, P = belief.mean, belief.covariances.diagonal
     i, j = row_order(model.n_components)
     emission, squares = regress_on(model.emission, rows.observed, np.ascontiguousarray(x.T), P[i, j], rows.squares)
     first = P[:, :, rows.starts[rows.starts < P.shape[2]]].mean(axis=2)
@@ -48,9 +49,9 @@ def expect_series(model: StateSpace, rows: Sequences) -> SeriesSums:
     return SeriesSums(emission, moves, n, x[rows.starts], first, belief.log_likelihood(squares))
 
 
-def _moves(belief: StateBelief, rows: Sequences) -> tuple[Array, int]:
+def _moves(belief: Trajectory | FilteredTrajectory, rows: Sequences) -> tuple[Array, int]:
     """Sum over steps of E[v v'], v = [x_t; u_t; x_{t+1}], and how many there are."""
-    x, (P, beside), copies = belief.mean, belief.shared, belief.copies
+    x, (P, beside), copies = belief.mean, belief.covariances, belief.copies
     q, linked = x.shape[1], rows.linked
     if rows.inputs is None:
         moves = _second_moments(x, rows)
@@ -103,8 +104,8 @@ class SeriesEM:
         """The next model, given the sums at this one."""
         free = self.structure.says("initial_mean", "free")
         mean = sums.first.mean(axis=0) if free else model.initial.mean
-        spread = sums.first - mean
-        first = sums.first_doubt + spread.T @ spread / len(spread)  # E[(x_1 - p1)(x_1 - p1)'] on average
+        deviation = sums.first - mean
+        first = sums.first_covariance + deviation.T @ deviation / len(deviation)  # E[(x_1 - p1)(x_1 - p1)'] on average
         A, B, Q = self._dynamics(model, sums, first)
         P = first if self.learn_initial_covariance else model.initial.covariance
         initial = Gaussian(mean, P if self.ratio is None else self.ratio * Q)

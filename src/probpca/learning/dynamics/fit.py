@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 PROCESS_FLOOR = 1e-6
 """Smallest variance of the process noise, as a share of the state's in the first guess."""
 SINGULAR = 1e-13
-MANY = 10
-"""Sequences for each component from which on the covariance of their first states is learned."""
 
 
 class SeriesResult(NamedTuple):
@@ -121,8 +119,7 @@ class _Problem:
     ) -> _Problem:
         variance = rows.squares / np.maximum(rows.counts, 1.0)
         floor = NOISE_FLOOR * np.where(variance > 0, variance, variance.mean())
-        many = len(rows.lengths) >= MANY * q
-        learn = structure.says("initial_covariance", "free") or (structure.says("initial_covariance", "auto") and many)
+        learn = structure.learns_initial_covariance(q, len(rows.lengths))
         fitting = partial(_impose, structure=structure, floor=floor, rows=rows)
         guesses = [fitting(guess) for guess in starts(rows, q, rng)]
         guesses.sort(key=lambda guess: -series_log_likelihood(guess, rows))

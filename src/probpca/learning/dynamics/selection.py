@@ -59,12 +59,12 @@ def bic(result: SeriesResult, rows: Sequences, structure: Structure) -> float:
     """-2 log-likelihood + parameters times the logarithm of the number of steps with something observed."""
     steps = int((~np.isnan(rows.values)).any(axis=1).sum())
     model = result.model
-    count = n_parameters(structure, model.n_components, model.n_features, model.n_inputs)
+    count = n_parameters(structure, model.n_components, model.n_features, model.n_inputs, len(rows.lengths))
     return -2.0 * result.log_likelihood + count * np.log(steps)
 
 
-def n_parameters(structure: Structure, q: int, d: int, inputs: int = 0) -> int:
-    """Numbers that are free to move the distribution of the data; coordinates of the state are not."""
+def n_parameters(structure: Structure, q: int, d: int, inputs: int = 0, n_sequences: int = 1) -> int:
+    """Number of parameters that change the distribution of the data: the coordinates of the state do not count."""
     square, triangle = q * q, q * (q + 1) // 2
     count = 0
     if structure.fixed("transition") is None:
@@ -76,7 +76,7 @@ def n_parameters(structure: Structure, q: int, d: int, inputs: int = 0) -> int:
     if structure.fixed("noise") is None:
         count += 1 if structure.says("noise", "isotropic") else d
     count += q if structure.fixed("initial_mean") is None else 0
-    count += triangle if structure.says("initial_covariance", "free") else 0
+    count += triangle if structure.learns_initial_covariance(q, n_sequences) else 0
     count += q * inputs
     return count - _coordinates(structure, q)
 

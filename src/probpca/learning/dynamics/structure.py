@@ -47,6 +47,7 @@ class Structure:
     initial_mean: Any = "free"
     initial_covariance: Any = "auto"
     ridge: float = 0.0
+    many_sequences: int = 10  # sequences a state from which on "auto" learns the initial covariance
 
     def __post_init__(self) -> None:
         """Refuse words that do not exist; make arrays of the rest."""
@@ -80,6 +81,11 @@ class Structure:
         """Is a parameter described by one of these words?"""
         value = getattr(self, name)
         return isinstance(value, str) and value in words
+
+    def learns_initial_covariance(self, q: int, n_sequences: int) -> bool:
+        """Whether the covariance of the first state is learned; "auto" learns it from many sequences a state."""
+        many = n_sequences >= self.many_sequences * q
+        return self.says("initial_covariance", "free") or (self.says("initial_covariance", "auto") and many)
 
     def check(self, q: int, d: int) -> None:
         """Do the arrays have the shapes that q states and d features ask for?"""

@@ -102,8 +102,8 @@ def _resampled_fit(
 def _weight_of_rows(block: Observed) -> Array:
     """Weights of all rows of a block; those with nothing observed are out of the game."""
     weight = np.zeros(block.n_rows)
-    for part in block.parts:
-        weight[part.rows] = part.weight
+    for group in block.groups:
+        weight[group.index] = group.weight
     return weight
 
 
