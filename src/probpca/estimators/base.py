@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 class Fit:
     """What a fit found; an estimator holds one such object, and its fitted attributes are read from it."""
 
-    result: Any  # of the learning functions: model, status, trace, number of steps
+    result: Any  # of the learning functions: model, status, trace, number of steps, empty features
 
     @property
     def ready(self) -> bool:
@@ -111,19 +111,9 @@ class Estimator(
         return self._state.result.model.n_components
 
     @property
-    def rule_(self) -> str:
-        """How the number of components was chosen."""
-        return self._state.rule
-
-    @property
-    def n_observed_(self) -> float:
-        """Number of observed cells in the training data, as rows count."""
-        return self._state.n_observed
-
-    @property
     def empty_features_(self) -> Index:
         """Positions of the columns without any observed cell in the training data."""
-        return self._state.empty_features
+        return self._state.result.empty
 
     @property
     def _n_features_out(self) -> int:

@@ -12,6 +12,7 @@ from probpca.estimators.base import Fit, check_parameters, generator, open_train
 from probpca.estimators.constraints import nothing, table_constraints, whole
 from probpca.estimators.queries import TableEstimator
 from probpca.estimators.storage import read_story, story_record
+from probpca.estimators.summary import table_summary
 from probpca.inference.imputation import ParameterDoubt
 from probpca.inference.sampling import sample_parameters
 from probpca.learning.bayesian.fit import BeliefResult, fit_variational
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from probpca.models import LinearGaussian, ParameterBelief
-    from probpca.typing import Array, Index
+    from probpca.typing import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,26 +33,6 @@ class BeliefFit(Fit):
 
     result: BeliefResult
     draw_seed: int
-
-    @property
-    def rule(self) -> str:
-        """How the number of components was found."""
-        return self.result.rule
-
-    @property
-    def objective(self) -> tuple[str, float]:
-        """Name and value of what was maximised."""
-        return "lower bound", self.result.lower_bound
-
-    @property
-    def n_observed(self) -> float:
-        """Number of observed cells."""
-        return self.result.cells
-
-    @property
-    def empty_features(self) -> Index:
-        """Positions of the columns without any observed cell."""
-        return self.result.empty
 
     @cached_property
     def doubt(self) -> ParameterDoubt:
@@ -227,6 +208,10 @@ class BayesianPCA(TableEstimator):
         """Noise variance without the uncertainty of the parameters: a number, or one per feature."""
         noise = self.belief_.centre.noise_variance
         return float(noise) if noise.ndim == 0 else noise
+
+    def summary(self, feature_names: Any = None) -> str:
+        """Describe the fit as text: the number of components, the variance of each, and how the fit ended."""
+        return table_summary(self, ("lower bound", self.lower_bound_), feature_names)
 
     def _parameters(self, n_draws: int) -> list[LinearGaussian]:
         fit: BeliefFit = self._state

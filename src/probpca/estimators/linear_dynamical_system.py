@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from probpca.inference.imputation import Imputed
     from probpca.inference.time_series.prediction import Innovations
     from probpca.models import StateSpace
-    from probpca.typing import Array, Index
+    from probpca.typing import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,21 +53,6 @@ class SeriesFit(Fit):
     last_inputs: Array | None
     tables: list[Remembered]
     several: bool
-
-    @property
-    def objective(self) -> tuple[str, float]:
-        """Name and value of what was maximised."""
-        return "log-likelihood", self.result.log_likelihood
-
-    @property
-    def n_observed(self) -> int:
-        """Number of observed cells."""
-        return self.result.n_observed
-
-    @property
-    def empty_features(self) -> Index:
-        """Positions of the features without any observed cell."""
-        return self.result.empty
 
     def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the numbers and arrays that go into a file."""
@@ -337,6 +322,16 @@ class LinearDynamicalSystem(Estimator):
         return self._state.result.log_likelihood
 
     @property
+    def rule_(self) -> str:
+        """How the number of states was chosen."""
+        return self._state.rule
+
+    @property
+    def n_observed_(self) -> int:
+        """Number of observed cells of the training sequences."""
+        return self._state.result.n_observed
+
+    @property
     def n_steps_(self) -> int:
         """Number of steps of the training sequences."""
         return self._state.n_steps
@@ -348,7 +343,7 @@ class LinearDynamicalSystem(Estimator):
 
     def summary(self, feature_names: Any = None) -> str:
         """Describe the fit as text: the modes, the loadings of each state, and how the fit ended."""
-        return dynamics_summary(self, self._state.objective, feature_names)
+        return dynamics_summary(self, ("log-likelihood", self.log_likelihood_), feature_names)
 
     def score(self, X: Any, y: Any = None, *, inputs: Any = None) -> float:
         """Mean log-likelihood of a time step."""
@@ -483,9 +478,9 @@ class LinearDynamicalSystem(Estimator):
             0,
             float(fit.n_steps),
             "from a dynamical system",
-            float(fit.n_observed),
+            float(fit.result.n_observed),
             information[:, :1] if (fit.counts == fit.n_steps).all() else information,
-            fit.empty_features,
+            fit.result.empty,
         )
         ppca._fitted = PPCAFit(result)  # noqa: SLF001
         ppca.n_features_in_ = model.n_features

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from scipy import sparse
@@ -25,6 +25,7 @@ from probpca.estimators.base import (
 from probpca.estimators.constraints import ppca_constraints
 from probpca.estimators.queries import TableEstimator
 from probpca.estimators.storage import read_story, story_record
+from probpca.estimators.summary import table_summary
 from probpca.inference.imputation import ParameterDoubt
 from probpca.learning import Settings, fit_ppca
 from probpca.learning.components import check_count, given_count
@@ -59,26 +60,12 @@ class PPCAFit(Fit):
     source: Source | None = None  # the training rows, if they are kept
     draws: tuple[LinearGaussian, ...] = ()  # of the parameters
 
-    @property
-    def rule(self) -> str:
-        """How the number of components was chosen."""
-        return self.result.rule
-
-    @property
-    def objective(self) -> tuple[str, float]:
-        """Name and value of what was maximised."""
-        return "log-likelihood", self.result.log_likelihood
-
-    @property
-    def n_observed(self) -> float:
-        """Number of observed cells."""
-        cells = self.result.cells
-        return self.result.weight * self.result.model.n_features if cells is None else cells
-
-    @property
-    def empty_features(self) -> Index:
-        """Positions of the columns without any observed cell."""
-        return np.empty(0, np.intp) if self.result.empty is None else self.result.empty
+    @classmethod
+    def of(cls, result: FitResult, *rest: Any, **more: Any) -> Self:
+        """Keep a result, which need not count the cells of complete rows."""
+        cells = result.weight * result.model.n_features if result.cells is None else result.cells
+        empty = np.empty(0, np.intp) if result.empty is None else result.empty
+        return cls(result._replace(cells=cells, empty=empty), *rest, **more)
 
     @cached_property
     def information(self) -> Array:
@@ -90,9 +77,8 @@ class PPCAFit(Fit):
     @property
     def noise_inflation(self) -> float:
         """Factor that corrects the noise variance for the degrees of freedom that the parameters took."""
-        model = self.result.model
-        d = model.n_features - len(self.empty_features)
-        return noise_inflation(self.n_observed, self.result.weight, d, model.n_components)
+        model, cells, empty = self.result.model, cast("float", self.result.cells), cast("Index", self.result.empty)
+        return noise_inflation(cells, self.result.weight, model.n_features - len(empty), model.n_components)
 
     @cached_property
     def doubt(self) -> ParameterDoubt:
@@ -111,12 +97,12 @@ class PPCAFit(Fit):
         numbers |= {
             "log_likelihood_": self.result.log_likelihood,
             "n_samples_": self.result.weight,
-            "n_observed_": self.n_observed,
+            "n_observed_": self.result.cells,
             "rule_": self.result.rule,
             "draw_seed_": self.draw_seed,
             "sketch_error_": self.sketch_error,
         }
-        arrays |= {"information_": self.information, "empty_features_": self.empty_features}
+        arrays |= {"information_": self.information, "empty_features_": self.result.empty}
         drawn = [model_arrays(model) for model in self.draws]
         if drawn:
             arrays |= {f"draws_{name}": np.stack([model[name] for model in drawn]) for name in MODEL_FIELDS}
@@ -184,7 +170,7 @@ class StreamedFit:
             self._failure = str(error)
             return
         lost = self.stream.error if isinstance(self.stream, Sketched) else 0.0
-        self._solution = PPCAFit(result, int(rng.integers(2**63)), lost)
+        self._solution = PPCAFit.of(result, int(rng.integers(2**63)), lost)
 
 
 class PPCA(TableEstimator):
@@ -343,7 +329,7 @@ class PPCA(TableEstimator):
                 require_rows_in_memory(source)
             settings, standardize = self._settings(bar), bool(self.standardize)
             result = fit_ppca(source, self.n_components, settings, rng, standardize=standardize)
-        fit = PPCAFit(result, int(rng.integers(2**63)), source=source if self.keep_source else None)
+        fit = PPCAFit.of(result, int(rng.integers(2**63)), source=source if self.keep_source else None)
         if self.n_parameter_draws:
             fit = fit.with_draws(source, self.n_parameter_draws)
         return self._finish(fit)
@@ -402,6 +388,10 @@ class PPCA(TableEstimator):
                 raise DataError(msg)
             self._fitted = fit = fit.with_draws(fit.source, n_draws)
         return list(fit.draws[:n_draws])
+
+    def summary(self, feature_names: Any = None) -> str:
+        """Describe the fit as text: the number of components, the variance of each, and how the fit ended."""
+        return table_summary(self, ("log-likelihood", self.log_likelihood_), feature_names)
 
     # Streams
 

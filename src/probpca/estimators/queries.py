@@ -13,7 +13,6 @@ from sklearn.utils import check_array
 from probpca.blocks import Block, as_block
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.estimators.base import Estimator, checked_matrix, is_matrix, like, open_rows, require_no_infinity
-from probpca.estimators.summary import table_summary
 from probpca.inference import conditioning, projection, sampling
 from probpca.inference.imputation import Imputed, ParameterDoubt, draw_missing, impute, impute_with_doubt
 from probpca.inference.likelihood import log_likelihood
@@ -40,8 +39,18 @@ class TableEstimator(Estimator):
     n_jobs: int | None
 
     @property
+    def rule_(self) -> str:
+        """How the number of components was chosen."""
+        return self._state.result.rule
+
+    @property
+    def n_observed_(self) -> float:
+        """Number of observed cells in the training data, rows weighted by ``sample_weight``."""
+        return self._state.result.cells
+
+    @property
     def n_samples_(self) -> float:
-        """Number of rows of the fit, as their weights count them."""
+        """Number of training rows, weighted by ``sample_weight``."""
         return self._state.result.weight
 
     @property
@@ -87,10 +96,6 @@ class TableEstimator(Estimator):
             raise SourceError(msg)
         fitted: Any = self
         return fitted.fit(X, y, sample_weight=sample_weight, cell_weight=cell_weight).transform(X)
-
-    def summary(self, feature_names: Any = None) -> str:
-        """Describe the fit as text: the number of components, the variance of each, and how the fit ended."""
-        return table_summary(self, self._state.objective, feature_names)
 
     def transform(self, X: Any, *, out: Any = None) -> Any:
         """Posterior mean of the latent variables of each row: (n, n_components).

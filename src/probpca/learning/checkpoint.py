@@ -27,26 +27,22 @@ if TYPE_CHECKING:
 
     Step: TypeAlias = Callable[[LinearGaussian], tuple[LinearGaussian, float]]
 
-WAVES = 8
-CONSTANT = 1e-7
-"""Spread, as a share of the mean, below which a column says too little beside rounding."""
-ROUNDING = 1e-6
-"""What a sum may differ by in a row, if rows are cut or rounded in another way."""
 
-
-def fingerprint(rows: Source, columns: ColumnSummary) -> Array:
-    """Sums over rows of sines and cosines of mixtures of their cells: (2 * WAVES,). One pass.
+def fingerprint(rows: Source, columns: ColumnSummary, n_waves: int = 8, constant: float = 1e-7) -> Array:
+    """Sums over rows of sines and cosines of mixtures of their cells: (2 * n_waves,). One pass.
 
     Neither cuts nor the order of rows matter. Rows mirrored about their mean have other sines, and rows whose
-    cells have changed places have other mixtures, though mean and variance of each column are the same.
+    cells have changed places have other mixtures, though mean and variance of each column are the same. A column
+    whose standard deviation is below the share ``constant`` of its mean says too little beside rounding, and is
+    left out.
     """
-    spread = np.sqrt(columns.variance)
-    says = spread > CONSTANT * np.abs(columns.mean)
-    d = spread.size
-    keys = mixed(np.arange(WAVES * d, dtype=np.uint64)[None, :]).reshape(WAVES, d)
+    deviation = np.sqrt(columns.variance)
+    varies = deviation > constant * np.abs(columns.mean)
+    d = deviation.size
+    keys = mixed(np.arange(n_waves * d, dtype=np.uint64)[None, :]).reshape(n_waves, d)
     even = (keys.astype(np.float64) / 2.0**64 - 0.5) * np.sqrt(12 / d)
-    table = np.where(says, even / np.where(says, spread, 1.0), 0.0)
-    return rows.fold(partial(_waves, table, columns.mean)).value
+    mixtures = np.where(varies, even / np.where(varies, deviation, 1.0), 0.0)
+    return rows.fold(partial(_waves, mixtures, columns.mean)).value
 
 
 def _waves(table: Array, mean: Array, block: Observed) -> Sum:
@@ -59,13 +55,9 @@ def _waves(table: Array, mean: Array, block: Observed) -> Sum:
     return Sum(total)
 
 
-def is_same(found: Array, wanted: Array, columns: ColumnSummary) -> bool:
-    """Do two fingerprints belong to the same rows?"""
-    return found.shape == wanted.shape and bool((np.abs(found - wanted) <= ROUNDING * columns.total_weight).all())
-
-
-KIND = "checkpoint"
-UUID = "[0-9a-f]" * 32
+def is_same(found: Array, wanted: Array, columns: ColumnSummary, rounding: float = 1e-6) -> bool:
+    """Whether two fingerprints belong to the same rows; ``rounding`` a row is what other cuts may change."""
+    return found.shape == wanted.shape and bool((np.abs(found - wanted) <= rounding * columns.total_weight).all())
 
 
 class Saved(NamedTuple):
@@ -94,7 +86,7 @@ class Checkpoint:
         if not self.path.exists():
             return None
         header, arrays = read_record(self.path)
-        if header.get("kind") != KIND:
+        if header.get("kind") != "checkpoint":
             msg = (
                 f"{self.path} is not a checkpoint but a {header.get('kind')}.\nHint: give the checkpoint another name."
             )
@@ -126,7 +118,7 @@ class Checkpoint:
     def write(self, saved: Saved) -> None:
         """Replace what was there."""
         cells = float(self.columns.observed.sum())
-        header = {"kind": KIND, "rule": saved.rule, "asked": dict(self.asked), "cells": cells}
+        header = {"kind": "checkpoint", "rule": saved.rule, "asked": dict(self.asked), "cells": cells}
         arrays = {
             "trace": np.array(saved.trace),
             "column_mean": self.columns.mean,
@@ -137,7 +129,8 @@ class Checkpoint:
 
     def remove(self) -> None:
         """The fit is done; what processes that were killed while they wrote have left goes too."""
-        for left in (self.path, *self.path.parent.glob(f"{glob.escape(self.path.name)}.{UUID}.part")):
+        unfinished = f"{glob.escape(self.path.name)}.{'[0-9a-f]' * 32}.part"
+        for left in (self.path, *self.path.parent.glob(unfinished)):
             left.unlink(missing_ok=True)
 
 

@@ -19,10 +19,24 @@ S = TypeVar("S")
 Watch: TypeAlias = Callable[["Progress"], None]
 
 
-FIRST_STEPS = 6
-SLOWEST = 0.99
-HIDDEN = 0.95
-"""The slowest rate that is thought to hide behind faster ones in the first steps."""
+@final
+@dataclass(frozen=True, slots=True)
+class StoppingRule:
+    """When an iteration has converged, beside ``tol``."""
+
+    first_steps: int = 6  # steps in which a slow direction may hide behind faster ones
+    hidden: float = 0.95  # the slowest rate that is assumed to hide there
+    slowest: float = 0.99  # the largest rate of an earlier step that is remembered
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Acceleration:
+    """When and how far steps are extrapolated."""
+
+    memory: int = 5  # steps that an extrapolation combines
+    farthest: float = 5.0  # largest change of the log noise variance that is accepted
+    slow: float = 0.4  # share of a gain that the next one keeps, from which on a method is worth accelerating
 
 
 class Progress(NamedTuple):
@@ -62,10 +76,11 @@ class Monitor:
         *,
         steady: bool = True,
         trace: tuple[float, ...] = (),
+        rule: StoppingRule = StoppingRule(),
     ) -> None:
         """Remember the rule, and the trace to go on from; a method that is not ``steady`` gains in fits and starts."""
         self.trace: list[float] = list(trace)
-        self.tol, self.max_iter, self.watch, self.steady = tol, max_iter, watch, steady
+        self.tol, self.max_iter, self.watch, self.steady, self.rule = tol, max_iter, watch, steady, rule
         self._below = 0
         self._slowest = 0.0  # of the rates seen so far: after extrapolation a slow direction may be hidden
         self.plain_steps = 0  # how many of the last steps were not extrapolated
@@ -76,12 +91,12 @@ class Monitor:
         self.trace.append(log_likelihood)
         self.plain_steps = self.plain_steps + 1 if plain else 0
         remaining = self.remaining()
-        self._slowest = max(self._slowest, min(self._rate(), SLOWEST))
+        self._slowest = max(self._slowest, min(self._rate(), self.rule.slowest))
         self._below = self._below + 1 if remaining < self.tol else 0
         if self.watch is not None:
             self.watch(Progress(len(self.trace) - 1, log_likelihood, remaining, self.max_iter, self.tol))
-        enough = self._below >= 2 and len(self.trace) > FIRST_STEPS
-        self.stopped = enough or (self.steady and self.remaining(HIDDEN) < self.tol)
+        enough = self._below >= 2 and len(self.trace) > self.rule.first_steps
+        self.stopped = enough or (self.steady and self.remaining(self.rule.hidden) < self.tol)
         return self.stopped
 
     def forget(self) -> None:
@@ -135,29 +150,22 @@ class Coordinates:
         unit = float(np.sqrt(model.covariance.trace() / model.n_features))
         return cls(model.mean, unit, model.n_components)
 
-    def pack(self, model: LinearGaussian) -> Array:
+    def flatten(self, model: LinearGaussian) -> Array:
         """Model to vector: (d q + d + 1,)."""
         log_noise = np.log(model.noise_variance / self.unit**2)
         shift = (model.mean - self.mean) / self.unit
         return np.concatenate([model.loadings.ravel() / self.unit, shift, [log_noise]])
 
-    def unpack(self, vector: Array) -> LinearGaussian:
+    def restore(self, vector: Array) -> LinearGaussian:
         """Vector to model."""
         d = self.mean.size
         loadings = vector[: d * self.q].reshape(d, self.q) * self.unit
         shift = vector[d * self.q : -1] * self.unit
         return LinearGaussian(self.mean + shift, loadings, np.exp(vector[-1]) * self.unit**2)
 
-    def pack_gradient(self, mean: Array, loadings: Array, log_noise_variance: float) -> Array:
+    def flatten_gradient(self, mean: Array, loadings: Array, log_noise_variance: float) -> Array:
         """Derivatives in the parameters to derivatives in the vector."""
         return np.concatenate([loadings.ravel() * self.unit, mean * self.unit, [log_noise_variance]])
-
-
-MEMORY = 5
-FARTHEST = 5.0
-"""Change of the logarithm of the noise variance that no extrapolation is believed."""
-SLOW = 0.4
-"""Share of a gain that the next one keeps from which on a method is worth accelerating."""
 
 
 def iterate_accelerated(
@@ -172,28 +180,29 @@ def iterate_accelerated(
 
     def place(jump: Array) -> LinearGaussian:
         jump[-1] = max(jump[-1], lowest)
-        return coordinates.unpack(jump)
+        return coordinates.restore(jump)
 
-    return accelerate(step, start, monitor, coordinates.pack, place)
+    return accelerate(step, start, monitor, coordinates.flatten, place)
 
 
 def accelerate(
     step: Callable[[S], tuple[S, float]],
     start: S,
     monitor: Monitor,
-    pack: Callable[[S], Array],
+    flatten: Callable[[S], Array],
     place: Callable[[Array], S | None],
+    how: Acceleration = Acceleration(),
 ) -> Iterated[S]:
     r"""Repeat ``step``; while it is slow, extrapolate from the last steps (Anderson 1965).
 
     With :math:`f_k = g(x_k) - x_k` what a step changes, the next point is the combination of the last
     :math:`g(x_k)` whose combined :math:`f_k` is shortest. A point at which the log-likelihood is
     lower than at the one before is given up for the plain step, so that the trace rises always.
-    Plain steps, and only they, say when to stop. ``pack`` makes vectors, the logarithm of a noise variance
+    Plain steps, and only they, say when to stop. ``flatten`` makes vectors, the logarithm of a noise variance
     last, and ``place`` makes states of them, or None of a vector that is no state.
     """
     state, plain, fallback = start, True, start
-    history = _History(pack)
+    history = _History(flatten, how)
     if len(monitor.trace) > monitor.max_iter:  # an earlier process has used them up
         monitor.record(step(state)[1])
     while len(monitor.trace) <= monitor.max_iter:
@@ -207,29 +216,29 @@ def accelerate(
         if len(monitor.trace) > monitor.max_iter:
             break  # the state is the one whose value was recorded last
         history.append(state, following)
-        jump = history.extrapolated() if _is_slow(monitor) else None
+        jump = history.extrapolated() if _is_slow(monitor, how.slow) else None
         placed = None if jump is None else place(jump)
         fallback, plain = following, placed is None
         state = following if placed is None else placed
     return Iterated(state, Status.MAX_ITER, tuple(monitor.trace))
 
 
-def _is_slow(monitor: Monitor) -> bool:
+def _is_slow(monitor: Monitor, share: float) -> bool:
     """Does the last gain promise many more like it, too large to be neglected?"""
     if len(monitor.trace) < 3:
         return False
     before, last = np.diff(monitor.trace[-3:])
     if monitor.plain_steps == 0:  # extrapolating: go on for as long as it pays
         return bool(last > monitor.tol)
-    return bool(last > SLOW * before and monitor.remaining() > monitor.tol)
+    return bool(last > share * before and monitor.remaining() > monitor.tol)
 
 
 class _History:
     """The last few points and where a plain step took them; vectors are made of them when they are needed."""
 
-    def __init__(self, pack: Callable[[Any], Array]) -> None:
-        self._pack = pack
-        self._steps: deque[tuple[Any, Any]] = deque(maxlen=MEMORY + 1)
+    def __init__(self, flatten: Callable[[Any], Array], how: Acceleration) -> None:
+        self._flatten, self._farthest = flatten, how.farthest
+        self._steps: deque[tuple[Any, Any]] = deque(maxlen=how.memory + 1)
 
     def append(self, point: Any, image: Any) -> None:
         self._steps.append((point, image))
@@ -241,12 +250,12 @@ class _History:
         """The next point; None as long as there is but one step to go by."""
         if len(self._steps) < 2:
             return None
-        images = np.array([self._pack(image) for _, image in self._steps])
-        changes = images - np.array([self._pack(point) for point, _ in self._steps])
+        images = np.array([self._flatten(image) for _, image in self._steps])
+        changes = images - np.array([self._flatten(point) for point, _ in self._steps])
         differences = np.diff(changes, axis=0)  # (m, N)
         norms = np.linalg.norm(differences, axis=1, keepdims=True)
         scaled = differences / np.where(norms > 0, norms, 1.0)
         weights = np.linalg.lstsq(scaled @ scaled.T, scaled @ changes[-1], rcond=1e-10)[0]
         jump = np.asarray(images[-1] - (weights / np.where(norms > 0, norms, 1.0)[:, 0]) @ np.diff(images, axis=0))
-        believable = np.isfinite(jump).all() and abs(jump[-1] - images[-1][-1]) < FARTHEST
-        return jump if believable else None
+        near = np.isfinite(jump).all() and abs(jump[-1] - images[-1][-1]) < self._farthest
+        return jump if near else None

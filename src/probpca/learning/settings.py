@@ -111,6 +111,7 @@ class Settings:
     n_init: int = 1
     checkpoint: Path | None = None  # file in which a long fit leaves what it has
     bias_correction: bool = False  # correct variances for the bias that many columns bring
+    incremental_rows: int = 1024  # rows whose sums incremental EM replaces at a time
     search: SearchLimits = SearchLimits()
     sample: SampleSize = SampleSize()
     dense: DenseSettings = DenseSettings()

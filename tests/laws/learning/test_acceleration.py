@@ -11,7 +11,7 @@ from probpca.blocks import observe
 from probpca.inference import sample
 from probpca.learning import Status
 from probpca.learning.em.m_step import EM
-from probpca.learning.loop import Coordinates, Monitor, _History, iterate, iterate_accelerated
+from probpca.learning.loop import Acceleration, Coordinates, Monitor, _History, iterate, iterate_accelerated
 from probpca.models import LinearGaussian
 from probpca.sources import open_source
 
@@ -91,14 +91,14 @@ def test_a_step_too_far_is_taken_back_for_the_plain_one():
 
 def test_without_its_safeguard_the_same_walk_would_fall():
     coordinates = Coordinates.around(START)
-    history = _History(coordinates.pack)
+    history = _History(coordinates.flatten, Acceleration())
     state, trace = START, []
     for _ in range(8):
         following, value = creep(state)
         trace.append(value)
         history.append(state, following)
         jump = history.extrapolated()
-        state = following if jump is None else coordinates.unpack(jump)
+        state = following if jump is None else coordinates.restore(jump)
     assert largest_fall(trace) > 1e-10
 
 
@@ -115,7 +115,7 @@ def test_a_value_that_is_no_number_is_taken_back_too():
 def test_steps_that_are_linear_are_summed_to_their_limit(rng):
     shrink = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     shrink = (shrink * [0.9, 0.5, -0.3]) @ shrink.T
-    limit, history, point = rng.standard_normal(3), _History(np.asarray), np.zeros(3)
+    limit, history, point = rng.standard_normal(3), _History(np.asarray, Acceleration()), np.zeros(3)
     for _ in range(4):  # as many differences as there are directions
         image = limit + shrink @ (point - limit)
         history.append(point, image)
@@ -124,7 +124,7 @@ def test_steps_that_are_linear_are_summed_to_their_limit(rng):
 
 
 def test_one_step_is_nothing_to_extrapolate_from(rng):
-    history = _History(np.asarray)
+    history = _History(np.asarray, Acceleration())
     assert history.extrapolated() is None
     history.append(rng.random(3), rng.random(3))
     assert history.extrapolated() is None
@@ -135,7 +135,7 @@ def test_one_step_is_nothing_to_extrapolate_from(rng):
 
 
 def test_steps_that_stand_still_are_left_alone():
-    history = _History(np.asarray)
+    history = _History(np.asarray, Acceleration())
     for _ in range(3):
         history.append(np.ones(4), np.ones(4))
     assert_allclose(history.extrapolated(), np.ones(4))

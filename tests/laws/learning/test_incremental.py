@@ -51,13 +51,16 @@ def x(request, rng):
     return DATA[request.param](rng)
 
 
+PIECES = {}  # settings of incremental EM
+
+
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(incremental, "PIECE_ROWS", N // BATCHES)
+    monkeypatch.setitem(PIECES, "incremental_rows", N // BATCHES)
 
 
 def fit(x, q=Q, solver="incremental", *, tol=1e-8, max_iter=5000, **options):
-    return fit_ppca(open_source(x, **options), q, Settings(solver, tol, max_iter), np.random.default_rng(0))
+    return fit_ppca(open_source(x, **options), q, Settings(solver, tol, max_iter, **PIECES), np.random.default_rng(0))
 
 
 def in_pieces(x):
@@ -209,7 +212,7 @@ def started(x, seed=1):
 @pytest.mark.parametrize("passes", [1, 2, 5])
 def test_the_objective_is_the_free_energy_of_latents_as_each_piece_left_them(x, passes, small_pieces):  # noqa: ARG001
     recorded = Recorded()
-    walk = _Walk(Incremental(recorded, FLOOR), started(x))
+    walk = _Walk(Incremental(recorded, FLOOR, piece_rows=N // BATCHES), started(x))
     for _ in range(passes):
         walk.over(in_pieces(x))
     value, pieces = 0.0, np.array_split(x, BATCHES)
@@ -224,10 +227,10 @@ def test_the_objective_is_the_free_energy_of_latents_as_each_piece_left_them(x, 
 
 def walked(x, passes):
     """The objective after each half of each step, from the second pass on."""
-    walk, rows, values = _Walk(Incremental(expect, FLOOR), started(x)), in_pieces(x), []
+    walk, rows, values = _Walk(Incremental(expect, FLOOR, piece_rows=N // BATCHES), started(x)), in_pieces(x), []
     walk.over(rows)
     for _ in range(passes):
-        for number, piece in enumerate(incremental._pieces(rows)):
+        for number, piece in enumerate(incremental._pieces(rows, N // BATCHES)):
             sums = expect(walk.model, piece)
             walk._leave(walk.known[number])
             walk.known[number] = walk._enter(sums)
@@ -238,9 +241,9 @@ def walked(x, passes):
 
 
 def test_sums_exchanged_piece_by_piece_are_those_summed_afresh(x, small_pieces):  # noqa: ARG001
-    walk, rows = _Walk(Incremental(expect, FLOOR), started(x)), in_pieces(x)
+    walk, rows = _Walk(Incremental(expect, FLOOR, piece_rows=N // BATCHES), started(x)), in_pieces(x)
     walk.over(rows)
-    for number, piece in enumerate(incremental._pieces(rows)):
+    for number, piece in enumerate(incremental._pieces(rows, N // BATCHES)):
         sums = expect(walk.model, piece)
         walk._leave(walk.known[number])
         walk.known[number] = walk._enter(sums)
@@ -261,7 +264,7 @@ def test_neither_kind_of_step_lowers_the_free_energy(x, small_pieces):  # noqa: 
 @pytest.mark.parametrize("shape", [(120, 7, 2), (60, 5, 3), (300, 12, 1)])
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_the_trace_never_falls(rng, shape, share, monkeypatch):
-    monkeypatch.setattr(incremental, "PIECE_ROWS", 16)
+    monkeypatch.setitem(PIECES, "incremental_rows", 16)
     n, d, q = shape
     x = punched(rng, spiked_rows(rng, n, d, q, noise=0.7), share)
     found = fit(np.array_split(x, 8), q, tol=1e-7)
@@ -320,7 +323,7 @@ def test_at_the_end_the_free_energy_is_the_log_likelihood_of_the_model(x, small_
 
 @pytest.mark.parametrize("pieces", [1, 3, 12])
 def test_the_size_of_pieces_does_not_move_the_maximum(x, pieces, monkeypatch):
-    monkeypatch.setattr(incremental, "PIECE_ROWS", N // pieces)
+    monkeypatch.setitem(PIECES, "incremental_rows", N // pieces)
     found, wanted = fit(np.array_split(x, pieces)), fit(x, solver="px_em", tol=1e-10)
     assert_allclose(found.log_likelihood, wanted.log_likelihood, atol=1e-5)
 
@@ -364,7 +367,7 @@ def reconstruction_error(model, x):
 
 def test_without_noise_the_reconstruction_error_falls_every_pass(rng, small_pieces):  # noqa: ARG001
     x = spiked_rows(rng, N, D, Q, noise=0.5)
-    method, errors = Incremental(expect_zero_noise, FLOOR, noise_free=True), []
+    method, errors = Incremental(expect_zero_noise, FLOOR, noise_free=True, piece_rows=N // BATCHES), []
     for passes in range(1, 9):
         ended = method.run(open_source(x), started(x), Monitor(0.0, passes))
         errors.append(reconstruction_error(ended.state, x))

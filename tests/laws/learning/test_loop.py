@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from oracles import spiked_rows
 from probpca.learning import Settings, Status, fit_ppca
-from probpca.learning.loop import HIDDEN, Monitor, iterate
+from probpca.learning.loop import Monitor, StoppingRule, iterate
 from probpca.sources import open_source
 
 
@@ -70,7 +70,8 @@ def test_rounding_at_the_limit_stops():
 
 
 def test_the_first_steps_end_it_only_if_a_slow_direction_hidden_in_them_has_nothing_to_give():
-    slow = 1e-3 * (1 - HIDDEN) / HIDDEN  # a gain that promises 1e-3 nats at that rate
+    hidden = StoppingRule().hidden
+    slow = 1e-3 * (1 - hidden) / hidden  # a gain that promises 1e-3 nats at that rate
     for last, ended in ((1.01 * slow, False), (0.99 * slow, True)):
         monitor = Monitor(1e-3, 100)
         gains = (0.0, 1e3, 1.0, last)

@@ -91,6 +91,7 @@ def _count(table: Description, wanted: Components, settings: Settings, rng: np.r
 
 def _run(rows: Source, start: LinearGaussian, floor: float, settings: Settings) -> Iterated[LinearGaussian]:
     monitor = Monitor(settings.tol, settings.max_iter, settings.watch, steady=settings.solver != "gradient")
+    pieces = settings.incremental_rows
     match settings.solver:
         case "em":
             return iterate(partial(EM(floor, expand=False).step, source=rows), start, monitor)
@@ -99,9 +100,10 @@ def _run(rows: Source, start: LinearGaussian, floor: float, settings: Settings) 
         case "em_zero_noise":
             return iterate(partial(ZeroNoiseEM(floor).step, source=rows), start, monitor)
         case "incremental":
-            return Incremental(expect, floor).run(rows, start, monitor)
+            return Incremental(expect, floor, piece_rows=pieces).run(rows, start, monitor)
         case "incremental_zero_noise":
-            return Incremental(expect_zero_noise, floor, noise_free=True).run(rows, start, monitor)
+            solver = Incremental(expect_zero_noise, floor, noise_free=True, piece_rows=pieces)
+            return solver.run(rows, start, monitor)
         case _:
             return ascend(rows, start, floor, monitor)
 

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from probpca.statistics import Regression
     from probpca.typing import Array
 
-ABNORMAL = 2
-"""What L-BFGS-B says when its line search finds no better point."""
-LARGEST = 10.0
-"""Logarithm of the noise variance, in units of the start, beyond which no line search goes."""
-
 
 class Gradient(NamedTuple):
     """Derivatives of the total log-likelihood."""
@@ -61,30 +56,35 @@ def gradient_of(model: LinearGaussian, sums: Regression) -> Gradient:
     return Gradient(sums.score[-1] / sigma2, sums.score[:-1].T / sigma2, 0.5 * (spread - sums.cells))
 
 
-def ascend(source: Source, start: LinearGaussian, floor: float, monitor: Monitor) -> Iterated[LinearGaussian]:
-    """Maximise the log-likelihood by L-BFGS from ``start``; s2 stays above ``floor``."""
+def ascend(
+    source: Source, start: LinearGaussian, floor: float, monitor: Monitor, largest: float = 10.0
+) -> Iterated[LinearGaussian]:
+    """Maximise the log-likelihood by L-BFGS from ``start``.
+
+    s2 stays above ``floor``, and its logarithm within ``largest`` of that of the mean variance at the start.
+    """
     coordinates = Coordinates.around(start)
     sums = source.fold(partial(expect, start))
     weight = sums.weight
     monitor.record(sums.log_likelihood)
 
     def objective(vector: Array) -> tuple[float, Array]:
-        value, gradient = value_and_gradient(coordinates.unpack(vector), source)
-        return -value / weight, -coordinates.pack_gradient(*gradient) / weight
+        value, gradient = value_and_gradient(coordinates.restore(vector), source)
+        return -value / weight, -coordinates.flatten_gradient(*gradient) / weight
 
     def after_step(intermediate_result: object) -> None:
         if monitor.record(-weight * intermediate_result.fun):  # type: ignore[attr-defined]
             raise StopIteration
 
-    vector = coordinates.pack(start)
-    bounds = [(None, None)] * (vector.size - 1) + [(float(np.log(floor / coordinates.unit**2)), LARGEST)]
+    vector = coordinates.flatten(start)
+    bounds = [(None, None)] * (vector.size - 1) + [(float(np.log(floor / coordinates.unit**2)), largest)]
     options = {"maxiter": monitor.max_iter, "maxfun": 20 * monitor.max_iter, "maxcor": 20, "ftol": 0.0, "gtol": 1e-12}
     found = minimize(
         objective, vector, jac=True, method="L-BFGS-B", bounds=bounds, callback=after_step, options=options
     )
-    # At the limit of precision a line search may find nothing, which is no failure.
+    # Status 2: the line search found no better point, which at the limit of precision is not a failure.
     gain = monitor.trace[-1] - monitor.trace[-2] if len(monitor.trace) > 1 else np.inf
-    stuck = found.status == ABNORMAL and gain < 1e-12 * abs(monitor.trace[-1])
+    stuck = found.status == 2 and gain < 1e-12 * abs(monitor.trace[-1])
     arrived = monitor.stopped or found.success or stuck or monitor.remaining() < max(monitor.tol, 1e-9)
     status = Status.CONVERGED if arrived else Status.MAX_ITER
-    return Iterated(coordinates.unpack(found.x), status, tuple(monitor.trace))
+    return Iterated(coordinates.restore(found.x), status, tuple(monitor.trace))

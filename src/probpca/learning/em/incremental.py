@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from probpca.statistics import Regression
     from probpca.typing import Array
 
-PIECE_ROWS = 1024
-ENOUGH = 4
-"""Cells for each parameter before which there is nothing to learn from."""
-
 
 class _Known(NamedTuple):
     """What one piece of rows said when it was last read: at which parameters, with which latent axes."""
@@ -55,6 +51,8 @@ class Incremental:
     expect: Any  # (model, rows) -> Regression
     floor: float
     noise_free: bool = False
+    piece_rows: int = 1024  # rows whose sums are replaced at a time
+    enough: int = 4  # observed cells for each parameter before which no step is made
 
     def run(
         self, rows: Source, start: LinearGaussian, monitor: Monitor, saver: Saver | None = None
@@ -83,7 +81,7 @@ class _Walk:
     def over(self, rows: Source, *, eager: bool = True) -> None:
         """One pass; who goes on from a good model is not ``eager`` to step before all rows have been read."""
         first = not self.known
-        for number, piece in enumerate(_pieces(rows)):
+        for number, piece in enumerate(_pieces(rows, self.method.piece_rows)):
             sums = self.method.expect(self.model, piece)
             if first:
                 self.known.append(self._enter(sums))
@@ -96,7 +94,7 @@ class _Walk:
 
     def _has_enough(self) -> bool:
         """Have enough rows been read to learn from them alone?"""
-        return self.total is not None and self.total.cells >= ENOUGH * theta_of(self.model).size
+        return self.total is not None and self.total.cells >= self.method.enough * theta_of(self.model).size
 
     def objective(self) -> float:
         """Free energy at the model, or what takes its place without noise."""
@@ -155,7 +153,7 @@ class _Walk:
         self.total, self.model = sums, after
 
 
-def _pieces(rows: Source) -> Iterator[Any]:
+def _pieces(rows: Source, piece_rows: int) -> Iterator[Any]:
     """Rows in the same pieces in every pass."""
     blocks = getattr(rows, "blocks", None)
     if blocks is None:
@@ -167,12 +165,12 @@ def _pieces(rows: Source) -> Iterator[Any]:
         if isinstance(block, Observed):
             yield from (replace(block, parts=(part,)) for part in block.parts)
         else:
-            yield from _cut(block)
+            yield from _cut(block, piece_rows)
 
 
-def _cut(block: Block) -> Iterator[Block]:
-    for start in range(0, block.n_rows, PIECE_ROWS):
-        yield block.take(slice(start, min(start + PIECE_ROWS, block.n_rows)))
+def _cut(block: Block, piece_rows: int) -> Iterator[Block]:
+    for start in range(0, block.n_rows, piece_rows):
+        yield block.take(slice(start, min(start + piece_rows, block.n_rows)))
 
 
 def _energy(sums: Regression, noise: float) -> float:

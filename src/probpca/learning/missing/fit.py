@@ -171,7 +171,8 @@ class Problem:
             case "em":
                 return iterate(steps, start, monitor)
             case "incremental":
-                return Incremental(expect, self.floor).run(self.rows, start, monitor, saver)
+                solver = Incremental(expect, self.floor, piece_rows=settings.incremental_rows)
+                return solver.run(self.rows, start, monitor, saver)
             case "gradient":
                 if saver is not None:
                     warn_of_no_checkpoint("by solver='gradient'")
