@@ -139,10 +139,6 @@ def _fill(out: Array, found: GroupPosterior, answer: Array, where: Array | None 
     out[found.index[rows], columns] = answer[rows, columns]
 
 
-TINY = 1e-3
-"""Degrees of freedom so few that intervals have no end."""
-
-
 class Pooled(NamedTuple):
     """An estimate that knows what imputation left open."""
 
@@ -161,7 +157,8 @@ class Pooled(NamedTuple):
         if not 0 < level < 1:
             msg = f"level must lie between 0 and 1; got {level}."
             raise DataError(msg)
-        quantile = stdtrit(np.clip(self.degrees, TINY, 1e12), 0.5 + level / 2)
+        # With fewer than 0.001 degrees of freedom an interval has no end.
+        quantile = stdtrit(np.clip(self.degrees, 1e-3, 1e12), 0.5 + level / 2)
         width = np.where(self.std_error > 0, quantile * self.std_error, 0.0)
         return self.estimate - width, self.estimate + width
 

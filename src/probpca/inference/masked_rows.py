@@ -157,10 +157,6 @@ def _latents_by_pattern(information: Array, h: Array, pattern: Index) -> Latents
     return Latents(mean, covariance, logdet, np.einsum("ib,ib->b", half, half), pattern)
 
 
-NEGLIGIBLE = 1e-12
-"""Share of the largest eigenvalue below which a direction of the latents counts as not observed."""
-
-
 class LeastSquares(NamedTuple):
     """Latents that fit the observed cells best, without a prior."""
 
@@ -224,15 +220,18 @@ class GroupPosterior:
         """w_j' P w_j of each row and feature, in these units: (b, d)."""
         return self.covariance.T @ doubled(self.parameters.loadings[:-1])
 
-    def least_squares(self) -> LeastSquares:
-        """The best latents without a prior, the shortest of many if there are many."""
+    def least_squares(self, negligible: float = 1e-12) -> LeastSquares:
+        """The best latents without a prior, the shortest of many if there are many.
+
+        A direction of the latents whose eigenvalue is a ``negligible`` share of the largest counts as not observed.
+        """
         q = self.parameters.q
         information = self.cells.mask.products(self.parameters.information)[by_rows(q)]
         information = information if self.cells.pattern is None else information[:, self.cells.pattern]
         h = self.parameters.score(self.cells)
         values, vectors = np.linalg.eigh(unpack(information))  # (b, q), (b, q, q)
         most = np.minimum(self.group.observed, q)[:, None]
-        used = (np.arange(q, 0, -1) <= most) & (values > NEGLIGIBLE * values[:, -1:])
+        used = (np.arange(q, 0, -1) <= most) & (values > negligible * values[:, -1:])
         inverse = np.divide(1.0, values, out=np.zeros_like(values), where=used)
         along = np.einsum("bij,ib->bj", vectors, h)
         latent = np.einsum("bij,bj->ib", vectors, along * inverse)

@@ -15,9 +15,6 @@ from probpca.models.linear_gaussian import LinearGaussian
 if TYPE_CHECKING:
     from probpca.typing import Array, Index
 
-SURE = 1e-12
-"""Variance of the loadings of a component that is not relevant, in units of the noise."""
-
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -125,10 +122,10 @@ class ParameterBelief:
         centre = replace(self.centre, loadings=self.centre.loadings[:, components])
         return ParameterBelief(centre, covariance, self.precision[components])
 
-    def muted(self) -> ParameterBelief:
-        """No component is relevant: loadings are zero, and next to certainly so."""
+    def muted(self, variance_share: float = 1e-12) -> ParameterBelief:
+        """No component is relevant: loadings are zero, with a variance that is this share of the noise."""
         rows, columns = np.tril_indices(self.n_components + 1)
-        variance = SURE * np.mean(self.centre.noise_variance)
+        variance = variance_share * np.mean(self.centre.noise_variance)
         covariance = np.where((rows == columns)[:, None], variance, 0.0) * (self.covariance[-1] > 0)
         covariance[-1] = self.covariance[-1]
         centre = replace(self.centre, loadings=np.zeros(self.centre.loadings.shape))

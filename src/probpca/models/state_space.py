@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from probpca.models.linear_gaussian import LinearGaussian
     from probpca.typing import Array
 
-ASYMMETRY, NEGATIVE = 1e-8, 1e-10
-
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -159,7 +157,7 @@ class StateSpace:
         :math:`C E \Lambda^{1/2}`.
         """
         values, axes = np.linalg.eigh(self.process_noise)
-        if values[0] <= NEGATIVE * values[-1]:
+        if values[0] <= 1e-10 * values[-1]:
             msg = "process_noise is singular: the state cannot be scaled so that it becomes the identity."
             raise DataError(msg)
         whitened = self.change_basis((axes / np.sqrt(values)).T)
@@ -196,10 +194,10 @@ def _in_noise_units(emission: LinearGaussian) -> Array:
 def _require_covariance(name: str, value: Array) -> None:
     """Symmetric, and no variance below zero but for rounding; singular is allowed."""
     size = float(np.abs(value).max(initial=0.0))
-    if np.abs(value - value.T).max(initial=0.0) > ASYMMETRY * size:
+    if np.abs(value - value.T).max(initial=0.0) > 1e-8 * size:
         msg = f"{name} must be symmetric."
         raise DataError(msg)
     least = float(np.linalg.eigvalsh(value)[0])
-    if least < -NEGATIVE * size:
+    if least < -1e-10 * size:
         msg = f"{name} must not have negative variances; its smallest eigenvalue is {least:.3g}."
         raise DataError(msg)

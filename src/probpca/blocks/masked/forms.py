@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 
 import numpy as np
 from scipy import sparse
 
-from probpca.blocks.block import row_of_cell, share, transposed, with_data
+from probpca.blocks.block import mixed, row_of_cell, share, transposed, with_data
 from probpca.blocks.masked.operators import Complement, Dense, Stored
-from probpca.blocks.masked.patterns import patterns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,10 +88,26 @@ class Residual(Protocol):
         ...
 
 
-SMALL_CELLS = 2**10
-"""Cells of a block so small that one form for all rows is quicker than any choice."""
-GATHER = 2**18
-"""Cells whose rows of a table are gathered at a time."""
+@final
+@dataclass(frozen=True, slots=True)
+class FormSettings:
+    """Sizes and shares that decide which rows go into which form; all are measured, none changes an answer."""
+
+    small_cells: int = 2**10  # cells of a block so small that one form for all rows is quicker than any choice
+    group_cells: int = 2**20  # cells of one group
+    group_rows: tuple[int, int] = (128, 4096)  # fewest and most rows of one group
+    stored_cells: int = 2**21  # cells of a group of stored cells: sums over rows are what costs it most
+    sparse_slice: int = 2**24  # cells of the slices in which a sparse matrix is made dense
+    few: float = 0.07  # share of cells below which sparse products, ten times as slow a cell, are quicker
+    dense: float = 0.15  # share of stored cells from which on a sparse matrix is better handled as a dense one
+    own_rows: int = 64  # rows that are worth a form of their own
+    own_share: float = 1 / 8  # and their share of all rows
+    common: int = 4  # rows that share a pattern from which on it is handled as one
+    glance: int = 512  # rows that are compared first, to see whether patterns recur
+
+
+FORM_SETTINGS = FormSettings()
+FORMS = ("patterns", "holes", "stored", "masked")
 
 
 @final
@@ -140,8 +155,9 @@ class StoredCells:
         fitted = np.empty(self.stored.nnz)
         rows, columns = row_of_cell(self.stored), self.stored.indices
         by_feature, by_row = np.ascontiguousarray(left.T), np.ascontiguousarray(right.T)
-        for start in range(0, fitted.size, GATHER):
-            part = slice(start, start + GATHER)
+        step = 2**18  # cells whose parameters and latents, gathered, fit a cache
+        for start in range(0, fitted.size, step):
+            part = slice(start, start + step)
             fitted[part] = np.einsum("ck,ck->c", by_feature[columns[part]], by_row[rows[part]])
         if self.precision is not None:
             fitted *= self.precision
@@ -338,20 +354,6 @@ class Patterns:
         return DenseResidual(np.subtract(self.values.entries, fitted, out=fitted), None)
 
 
-PART_CELLS, PART_ROWS = 2**20, (128, 4096)
-STORED_PART = 2**21
-"""Cells of one part; a stored part may hold more, for it is sums over rows that cost it most."""
-SPARSE_SLICE = 2**24
-FEW = 0.07
-"""Share of cells below which sparse products, ten times as slow a cell, are the quicker ones."""
-DENSE = 0.15
-"""Share of stored cells from which on a sparse matrix is better handled as a dense one."""
-OWN_FORM, OWN_SHARE = 64, 1 / 8
-"""Rows that are worth a form of their own, and their share of all rows."""
-TURNED_ROWS = 32
-FORMS = ("patterns", "holes", "stored", "masked")
-
-
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
@@ -398,32 +400,43 @@ class Observed:
         return replace(self, groups=tuple(group.reweighted(weight[group.index]) for group in self.groups))
 
 
-def observe(block: Block, centre: Array, *, keep_empty: bool = False, form: str | None = None) -> Observed:
-    """Prepare a block; rows with nothing observed say nothing and are left out unless asked for.
+def observe(
+    block: Block,
+    centre: Array,
+    *,
+    keep_empty: bool = False,
+    form: str | None = None,
+    settings: FormSettings = FORM_SETTINGS,
+) -> Observed:
+    """Prepare a block; rows with nothing observed say nothing and are left out unless ``keep_empty``.
 
     ``form`` imposes one of ``FORMS`` on all rows; by default each row goes where it costs least.
     """
     weight = block.weights
-    if block.is_sparse and block.unstored_missing and (form or "stored") == "stored" and _is_thin(block):
-        parts = _stored_parts(block, centre, keep_empty=keep_empty)
+    how = _How(keep_empty, form, settings)
+    thin = block.is_sparse and block.values.nnz < settings.dense * block.n_rows * max(block.n_features, 1)
+    if thin and block.unstored_missing and (form or "stored") == "stored":
+        found = _stored_groups(block, centre, how)
     else:
-        cut = _sliced_parts if block.is_sparse else _dense_parts
-        parts = cut(block, centre, keep_empty=keep_empty, form=form)
-    found = tuple(Group.of(cells, rows, weight[rows]) for cells, rows in parts)
-    return Observed(centre, found, block.n_rows)
+        found = (_sliced_groups if block.is_sparse else _dense_groups)(block, centre, how)
+    return Observed(centre, tuple(Group.of(cells, index, weight[index]) for cells, index in found), block.n_rows)
 
 
-def _is_thin(block: Block) -> bool:
-    return block.values.nnz < DENSE * block.n_rows * max(block.n_features, 1)
+class _How(NamedTuple):
+    """How a block is to be prepared."""
+
+    keep_empty: bool
+    form: str | None
+    settings: FormSettings
 
 
-def _stored_parts(block: Block, centre: Array, *, keep_empty: bool) -> Iterator[tuple[Cells, Index]]:
-    """Parts of a sparse matrix whose unstored cells are missing."""
-    for piece in block.stored_pieces(STORED_PART):
+def _stored_groups(block: Block, centre: Array, how: _How) -> Iterator[tuple[Cells, Index]]:
+    """Groups of rows of a sparse matrix whose unstored cells are missing."""
+    for piece in block.stored_pieces(how.settings.stored_cells):
         part = block.take(piece)
         rows = np.arange(piece.start, piece.stop)
         cells = _stored(part.values, part.precision, centre)
-        kept = np.arange(rows.size) if keep_empty else np.flatnonzero(cells.observed())
+        kept = np.arange(rows.size) if how.keep_empty else np.flatnonzero(cells.observed())
         if kept.size < rows.size:
             cells = StoredCells(cells.stored[kept], cells.precision)  # empty rows have no precisions
         if kept.size:
@@ -442,36 +455,36 @@ def _stored(values: Any, precision: Array | None, centre: Array) -> StoredCells:
     return StoredCells(share(sparse.csr_array(values.shape, dtype=y.dtype), y, indices, indptr), precision)
 
 
-def _sliced_parts(block: Block, centre: Array, *, keep_empty: bool, form: str | None) -> Iterator[tuple[Cells, Index]]:
+def _sliced_groups(block: Block, centre: Array, how: _How) -> Iterator[tuple[Cells, Index]]:
     """Sparse rows made dense, some at a time."""
-    step = max(SPARSE_SLICE // max(block.n_features, 1), PART_ROWS[0])
+    step = max(how.settings.sparse_slice // max(block.n_features, 1), how.settings.group_rows[0])
     for start in range(0, block.n_rows, step):
         some = block.take(slice(start, min(start + step, block.n_rows)))
-        for cells, rows in _dense_parts(some, centre, keep_empty=keep_empty, form=form):
+        for cells, rows in _dense_groups(some, centre, how):
             yield cells, rows + start
 
 
-def _dense_parts(block: Block, centre: Array, *, keep_empty: bool, form: str | None) -> Iterator[tuple[Cells, Index]]:
-    mask = _mask_of(block)
+def _dense_groups(block: Block, centre: Array, how: _How) -> Iterator[tuple[Cells, Index]]:
+    mask, (keep_empty, form, settings) = _mask_of(block), how
     count = np.count_nonzero(mask, axis=1)
     rows = np.arange(block.n_rows) if keep_empty else np.flatnonzero(count)
-    if form is None and block.precision is None and mask.size <= SMALL_CELLS and not block.is_sparse:
+    if form is None and block.precision is None and mask.size <= settings.small_cells and not block.is_sparse:
         if rows.size:
             yield _few_cells(block, mask[rows], centre, rows), rows
         return
     present = mask[rows] if rows.size < block.n_rows else mask
-    pattern, common = patterns(present, certain=form == "patterns")
+    pattern, common = patterns(present, settings, certain=form == "patterns")
     if block.precision is not None:
         groups = {"masked": rows}
     elif form is not None:
         groups = {form: rows[np.argsort(pattern, kind="stable")] if form == "patterns" else rows}
     else:
-        groups = _groups(rows, pattern, common, count / max(block.n_features, 1))
+        groups = _groups(rows, pattern, common, count / max(block.n_features, 1), settings)
     by_row = np.empty(block.n_rows, np.intp)
     by_row[rows] = pattern
     for name, members in groups.items():
         cells = int(count[members].sum()) if name == "stored" else members.size * block.n_features
-        for some in _cut(members, cells):
+        for some in _cut(members, cells, settings):
             yield _dense_cells(name, block, mask[some], centre, some, by_row[some]), some
 
 
@@ -482,14 +495,14 @@ def _few_cells(block: Block, mask: Mask, centre: Array, rows: Index) -> MaskedCe
     return MaskedCells(Dense(seen, "mask"), Dense(values, "values"), binary=True)
 
 
-def _groups(rows: Index, pattern: Index, common: Mask, share_seen: Array) -> dict[str, Index]:
-    """Which rows go where."""
+def _groups(rows: Index, pattern: Index, common: Mask, share_seen: Array, settings: FormSettings) -> dict[str, Index]:
+    """Positions of the rows that go into each form."""
     alike = common[pattern]
     seen = share_seen[rows]
-    holes = ~alike & (seen > 1 - FEW)
-    stored = ~alike & (seen < FEW)
+    holes = ~alike & (seen > 1 - settings.few)
+    stored = ~alike & (seen < settings.few)
     groups = {"holes": rows[holes], "stored": rows[stored], "masked": rows[~(alike | holes | stored)]}
-    least = max(OWN_FORM, OWN_SHARE * rows.size)
+    least = max(settings.own_rows, settings.own_share * rows.size)
     for name in ("holes", "stored"):  # too few for a form of their own
         if groups[name].size < least:
             groups["masked"] = np.sort(np.concatenate([groups["masked"], groups.pop(name)]))
@@ -497,9 +510,9 @@ def _groups(rows: Index, pattern: Index, common: Mask, share_seen: Array) -> dic
     return {"patterns": shared[np.argsort(pattern[alike], kind="stable")], **groups}
 
 
-def _cut(members: Index, cells: int) -> Iterator[Index]:
+def _cut(members: Index, cells: int, settings: FormSettings) -> Iterator[Index]:
     """Parts of about equal size, given how many cells there are to multiply with."""
-    most = int(np.clip(PART_CELLS * members.size // max(cells, 1), *PART_ROWS))
+    most = int(np.clip(settings.group_cells * members.size // max(cells, 1), *settings.group_rows))
     parts = -(-members.size // most)
     yield from (part for part in np.array_split(members, max(parts, 1)) if part.size)
 
@@ -558,8 +571,8 @@ def _turned(block: Block, mask: Mask, centre: Array, rows: Index) -> Any:
         np.copyto(out, 0.0, where=~mask.T)
         return out
     out = np.empty((block.n_features, rows.size), block.values.dtype)
-    for start in range(0, rows.size, TURNED_ROWS):
-        part = slice(start, start + TURNED_ROWS)
+    for start in range(0, rows.size, 32):  # few rows at a time, so that their columns stay in a cache
+        part = slice(start, start + 32)
         values = block.values[rows[part]]
         values = (values.toarray() if block.is_sparse else values) - centre
         values[~mask[part]] = 0.0
@@ -571,3 +584,23 @@ def _precision(block: Block, rows: Index) -> Array:
     if not block.is_sparse:
         return block.precision[rows]
     return with_data(block.values, block.precision)[rows].toarray()
+
+
+def _recur(mask: Mask, glance: int) -> bool:
+    """Whether some rows share their patterns, as far as a glance at them tells."""
+    some = mask[:: max(len(mask) // glance, 1)]
+    return np.unique(np.packbits(some, axis=1), axis=0).shape[0] < 0.98 * len(some) or len(mask) < glance
+
+
+def patterns(mask: Mask, settings: FormSettings = FORM_SETTINGS, *, certain: bool) -> tuple[Index, Mask]:
+    """Number of each row's pattern, and which patterns are common; a glance decides, unless it must be ``certain``."""
+    if not (certain or _recur(mask, settings.glance)):
+        return np.arange(len(mask)), np.zeros(len(mask), np.bool_)
+    bits = np.packbits(mask, axis=1)
+    wide = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
+    wide[:, : bits.shape[1]] = bits
+    keys = mixed(wide.view(np.uint64).T)
+    _, first, pattern, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    if not np.array_equal(bits, bits[first[pattern]]):  # two patterns with one key: very rare
+        _, pattern, counts = np.unique(bits, axis=0, return_inverse=True, return_counts=True)
+    return pattern.astype(np.intp), counts >= settings.common

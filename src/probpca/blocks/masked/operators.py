@@ -7,7 +7,7 @@ with the precisions of the cells and with their values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 import numpy as np
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 
     from probpca.scratch import Workspace
     from probpca.typing import Array
-
-WHOLE_CELLS = 2**20
-"""Size up to which entries that are stored small are made double once for several products."""
-SLAB_CELLS = 2**17
-"""Cells of the features that are multiplied at a time in a larger matrix."""
 
 
 class Operator(Protocol):
@@ -46,18 +41,20 @@ class Dense:
     entries: Any  # M', uint8, float32 or float64: (d, b)
     name: str  # of the buffer for entries in double precision
     work: Workspace | None = None  # the workspace that has this buffer; None: fresh memory each time
+    whole_cells: int = 2**20  # size up to which entries are made double once for several products
+    slab_cells: int = 2**17  # cells of the features that are multiplied at a time in a larger matrix
 
     def ready(self, work: Workspace | None = None) -> Dense:
         """Entries in double precision if they are not many, else converted slab by slab at every product."""
         if self.entries.dtype == np.float64:
             return self
-        if self.entries.size > WHOLE_CELLS:
-            return Dense(self.entries, self.name, work)
+        if self.entries.size > self.whole_cells:
+            return replace(self, work=work)
         return Dense(self._floats(slice(None), work), self.name, work)
 
     def products(self, table: Array) -> Array:
         """Sum over features."""
-        if self.entries.size <= WHOLE_CELLS:
+        if self.entries.size <= self.whole_cells:
             return table @ self._floats(slice(None), self.work)
         first, *others = self._slabs()
         out = table[:, first] @ self._floats(first, self.work)
@@ -67,7 +64,7 @@ class Dense:
 
     def add_sums(self, moments: Array, out: Array) -> None:
         """Sum over rows."""
-        if self.entries.size <= WHOLE_CELLS:
+        if self.entries.size <= self.whole_cells:
             out += moments @ self._floats(slice(None), self.work).T
             return
         for slab in self._slabs():
@@ -75,7 +72,7 @@ class Dense:
 
     def _slabs(self) -> Iterator[slice]:
         d, b = self.entries.shape
-        step = max(SLAB_CELLS // b, 1)
+        step = max(self.slab_cells // b, 1)
         yield from (slice(start, min(start + step, d)) for start in range(0, d, step))
 
     def _floats(self, slab: slice, work: Workspace | None) -> Array:

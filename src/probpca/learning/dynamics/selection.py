@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -17,10 +18,18 @@ if TYPE_CHECKING:
     from probpca.learning.result import Settings
     from probpca.typing import Array
 
-LARGEST = 12
-PATIENCE = 2
-"""Numbers of states that may be worse than the best so far before the search ends."""
-HELD_OUT = 0.1
+
+@final
+@dataclass(frozen=True, slots=True)
+class StateSearch:
+    """How numbers of states are tried."""
+
+    largest: int = 12  # number of states
+    patience: int = 2  # numbers of states that may be worse than the best so far before the search ends
+    held_out: float = 0.1  # share of the cells that cross-validation holds out
+
+
+SEARCH = StateSearch()
 
 
 class Chosen(NamedTuple):
@@ -35,7 +44,7 @@ def choose_states(
     rows: Sequences, rule: str, settings: Settings, rng: np.random.Generator, structure: Structure
 ) -> Chosen:
     """Try 1, 2, 3, ... states until the criterion has not risen twice in a row."""
-    largest = min(max(rows.n_features, 3), LARGEST)
+    largest = min(max(rows.n_features, 3), SEARCH.largest)
     held, seeds = _held_out(rows, rng), rng.integers(2**63, size=largest)
     training = Sequences(np.where(held, np.nan, rows.values), rows.lengths, rows.inputs) if rule == "cv" else rows
     scores: dict[int, float] = {}
@@ -46,7 +55,7 @@ def choose_states(
             scores[q] = held_out_score(results[q], training, rows.values, held)
         else:
             scores[q] = -bic(results[q], rows, structure)
-        if q - max(scores, key=scores.__getitem__) >= PATIENCE:
+        if q - max(scores, key=scores.__getitem__) >= SEARCH.patience:
             break
     best = max(scores, key=scores.__getitem__)
     if rule != "cv":
@@ -104,7 +113,7 @@ def _held_out(rows: Sequences, rng: np.random.Generator) -> Any:
     """Which observed cells to hold out, one at least: (n, d)."""
     seen = ~np.isnan(rows.values)
     drawn = np.where(seen, rng.random(seen.shape), np.inf)
-    return seen & (drawn <= max(HELD_OUT, drawn.min()))
+    return seen & (drawn <= max(SEARCH.held_out, drawn.min()))
 
 
 def held_out_score(result: SeriesResult, training: Sequences, values: Array, held: Any) -> float:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from probpca.errors import DataError, ShapeError, require_finite
-from probpca.learning.dynamics.em import LARGEST_RADIUS
 from probpca.models import Gaussian, LinearGaussian
 
 if TYPE_CHECKING:
@@ -47,6 +46,8 @@ class Structure:
     initial_mean: Any = "free"
     initial_covariance: Any = "auto"
     ridge: float = 0.0
+    largest_radius: float = 0.999  # largest modulus of an eigenvalue of a transition that is to be "stable"
+    process_floor: float = 1e-6  # smallest variance of the process noise, as a share of the state's in the first guess
     many_sequences: int = 10  # sequences a state from which on "auto" learns the initial covariance
 
     def __post_init__(self) -> None:
@@ -106,9 +107,6 @@ class Structure:
                 raise ShapeError(msg)
 
 
-LARGEST_ENTRY = 1e8
-
-
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class SeriesCoordinates:
@@ -146,7 +144,7 @@ class SeriesCoordinates:
     def place(self, vector: Array) -> StateSpace | None:
         """Vector to model; None if there is no such model, or not one of the structure that is asked for."""
         like, q, d = self.like, self.like.n_components, self.like.n_features
-        if not np.abs(vector).max() < LARGEST_ENTRY:
+        if not np.abs(vector).max() < 1e8:  # far outside of anything that data in these units can mean
             return None
         rest = vector
 
@@ -172,7 +170,7 @@ class SeriesCoordinates:
         model = replace(
             like, initial=Gaussian(mean, P), transition=A, process_noise=Q, emission=emission, input_loadings=B
         )
-        wild = structure.says("transition", "stable") and model.spectral_radius > LARGEST_RADIUS
+        wild = structure.says("transition", "stable") and model.spectral_radius > structure.largest_radius
         return None if wild else model
 
 
