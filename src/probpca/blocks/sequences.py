@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from probpca.blocks.block import as_block, dense_values
-from probpca.blocks.masked.forms import FORM_SETTINGS, Group, MaskedCells, Observed, Patterns
+from probpca.blocks.cells import FORM_SETTINGS, Group, MaskedCells, Observed, Patterns
 from probpca.errors import DataError, ShapeError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from probpca.blocks.block import Block
-    from probpca.blocks.masked.forms import Cells
+    from probpca.blocks.cells import Cells
     from probpca.typing import Array, Index
 
 

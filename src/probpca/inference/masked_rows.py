@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from probpca.blocks import Block
-    from probpca.blocks.masked.forms import Cells, Group, Residual
+    from probpca.blocks.cells import Cells, Group, Residual
     from probpca.models import LinearGaussian, ParameterBelief
     from probpca.scratch import Workspace
     from probpca.typing import Array, Index

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from oracles import punched
 from probpca.blocks import Block, observe
-from probpca.blocks.masked.forms import FORMS, DenseResidual, FormSettings, Holes, MaskedCells, Patterns, StoredCells
+from probpca.blocks.cells import FORMS, DenseResidual, FormSettings, Holes, MaskedCells, Patterns, StoredCells
 
 COMMON = FormSettings().common
 N, D = 90, 11

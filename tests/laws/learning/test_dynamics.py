@@ -26,8 +26,9 @@ from probpca.inference import sample_series, series_log_likelihood
 from probpca.learning import Settings, Status, Structure, fit_ppca, fit_series
 from probpca.learning.dynamics import choose_states
 from probpca.learning.dynamics.em import SeriesEM, _above, expect_series
-from probpca.learning.dynamics.selection import SEARCH, _held_out, bic, n_parameters
+from probpca.learning.dynamics.selection import SEARCH, _held_out, bic
 from probpca.learning.dynamics.start import by_subspace, interpolated, starts
+from probpca.learning.dynamics.structure import n_parameters
 from probpca.learning.em import e_step as observed
 from probpca.models import Gaussian, LinearGaussian, StateSpace
 from probpca.sources import open_source

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from probpca.blocks import Observed, Sequences
-    from probpca.blocks.masked.forms import Group, Residual
+    from probpca.blocks.cells import Group, Residual
     from probpca.models import LinearGaussian
     from probpca.typing import Array
 

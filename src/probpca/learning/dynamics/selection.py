@@ -11,6 +11,7 @@ from probpca.blocks import Sequences
 from probpca.inference.likelihood import LOG_2PI
 from probpca.inference.time_series.prediction import impute_series
 from probpca.learning.dynamics.fit import fit_series
+from probpca.learning.dynamics.structure import n_parameters
 
 if TYPE_CHECKING:
     from probpca.learning.dynamics.fit import SeriesResult
@@ -70,43 +71,6 @@ def bic(result: SeriesResult, rows: Sequences, structure: Structure) -> float:
     model = result.model
     count = n_parameters(structure, model.n_components, model.n_features, model.n_inputs, len(rows.lengths))
     return -2.0 * result.log_likelihood + count * np.log(steps)
-
-
-def n_parameters(structure: Structure, q: int, d: int, inputs: int = 0, n_sequences: int = 1) -> int:
-    """Number of parameters that change the distribution of the data: the coordinates of the state do not count."""
-    square, triangle = q * q, q * (q + 1) // 2
-    count = 0
-    if structure.fixed("transition") is None:
-        count += q if structure.says("transition", "diagonal") else square
-    if structure.says("process_noise", "free", "diagonal"):
-        count += q if structure.says("process_noise", "diagonal") else triangle
-    count += d * q if structure.fixed("loadings") is None else 0
-    count += d if structure.fixed("offset") is None else 0
-    if structure.fixed("noise") is None:
-        count += 1 if structure.says("noise", "isotropic") else d
-    count += q if structure.fixed("initial_mean") is None else 0
-    count += triangle if structure.learns_initial_covariance(q, n_sequences) else 0
-    count += q * inputs
-    return count - _coordinates(structure, q)
-
-
-def _coordinates(structure: Structure, q: int) -> int:
-    """Ways to tell the same system differently that the structure leaves open."""
-    if any(structure.fixed(name) is not None for name in ("loadings", "initial_mean", "initial_covariance")):
-        return 0
-    turns = q * (q - 1) // 2
-    loose = structure.says("transition", "free", "stable")
-    if not loose and not structure.says("transition", "diagonal"):
-        return 0
-    match structure.process_noise:
-        case "free":
-            return q * q if loose else q
-        case "diagonal":
-            return turns + q if loose else q
-        case "identity":
-            return turns if loose else 0
-        case _:
-            return 0
 
 
 def _held_out(rows: Sequences, rng: np.random.Generator) -> Any:

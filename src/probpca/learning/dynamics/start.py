@@ -88,10 +88,22 @@ def by_subspace(rows: Sequences, filled: Array, q: int, lags: int) -> StateSpace
 
 def by_components(rows: Sequences, q: int, rng: np.random.Generator) -> StateSpace:
     """PPCA, then each state regressed on the one before it."""
-    seen = ~np.isnan(rows.values).all(axis=1)
-    model = fit_ppca(open_source(rows.values[seen]), q, START.ppca, rng).model
+    if rows.missing is None:
+        model = _principal_components(rows, q)
+    else:
+        seen = ~rows.missing.all(axis=1)
+        model = fit_ppca(open_source(rows.values[seen]), q, START.ppca, rng).model
     states = posterior_mean(model, rows.values)
     return _from_states(None, states, rows, model)
+
+
+def _principal_components(rows: Sequences, q: int) -> LinearGaussian:
+    """PPCA of complete rows, by their singular values."""
+    centred = rows.values - rows.centre
+    _, singular, axes = np.linalg.svd(_square_root(centred), full_matrices=False)
+    values = np.square(singular) / rows.n_steps
+    noise = max(float(values[q:].sum()) / (rows.n_features - q), 1e-12 * float(values.mean()))
+    return LinearGaussian(rows.centre, axes[:q].T * np.sqrt(np.maximum(values[:q] - noise, 0.0)), np.asarray(noise))
 
 
 def _from_states(

@@ -16,7 +16,7 @@ from probpca.statistics import Regression
 
 if TYPE_CHECKING:
     from probpca.blocks import Block
-    from probpca.blocks.masked.forms import Cells, Group
+    from probpca.blocks.cells import Cells, Group
     from probpca.inference.masked_rows import Latents
     from probpca.models import LinearGaussian, ParameterBelief
     from probpca.scratch import Workspace
