@@ -1,4 +1,4 @@
-"""What one worker sees: a block of rows, as they come or prepared for missing cells."""
+"""Blocks of rows as one worker sees them, and the same rows prepared for missing cells."""
 
 from probpca.blocks.block import Block, Rows, as_block
 from probpca.blocks.cells import Observed, observe

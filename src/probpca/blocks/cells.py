@@ -167,7 +167,7 @@ class Cells(Protocol):
 
 
 class Residual(Protocol):
-    """What is left of the observed cells after a prediction."""
+    """Residuals of the observed cells after subtracting a prediction."""
 
     def row_squares(self) -> Array:
         """Sum over features of omega r^2: (b,)."""
@@ -219,13 +219,13 @@ class StoredCells:
 
     @property
     def mask(self) -> Stored:
-        """Omega."""
+        """Precisions omega of the cells."""
         data = np.ones(self.stored.nnz) if self.precision is None else self.precision
         return Stored(with_data(self.stored, data))
 
     @property
     def values(self) -> Stored:
-        """Omega y."""
+        """Values of the cells times their precisions, omega y."""
         return Stored(self.stored)
 
     def ready(self, work: Workspace | None = None) -> StoredCells:  # noqa: ARG002
@@ -249,7 +249,7 @@ class StoredCells:
         return StoredResidual(self.stored.data.astype(np.float64), self).column_squares(weight)
 
     def residual(self, left: Array, right: Array) -> StoredResidual:
-        """What is left."""
+        """Residuals omega (y - left' right) of the observed cells."""
         fitted = np.empty(self.stored.nnz)
         rows, columns = row_of_cell(self.stored), self.stored.indices
         by_feature, by_row = np.ascontiguousarray(left.T), np.ascontiguousarray(right.T)
@@ -369,7 +369,7 @@ class MaskedCells:
         return DenseResidual(self.values.entries, self.precision).column_squares(weight)
 
     def residual(self, left: Array, right: Array) -> DenseResidual:
-        """What is left."""
+        """Residuals omega (y - left' right) of the observed cells."""
         fitted = left.T @ right
         fitted *= self.mask.entries
         weighted = np.subtract(self.values.entries, fitted, out=fitted)
@@ -399,7 +399,7 @@ class Holes:
         return float(self.mask.holes.shape[1]) - np.diff(self.mask.holes.indptr)
 
     def log_precision(self) -> float:
-        """No precisions here."""
+        """Zero: all cells have the same precision."""
         return 0.0
 
     def square_sums(self, weight: Array) -> Array:
@@ -407,7 +407,7 @@ class Holes:
         return DenseResidual(self.values.entries, None).column_squares(weight)
 
     def residual(self, left: Array, right: Array) -> DenseResidual:
-        """What is left."""
+        """Residuals omega (y - left' right) of the observed cells."""
         fitted = left.T @ right
         weighted = np.subtract(self.values.entries, fitted, out=fitted)
         weighted.T[self.mask.holes.nonzero()] = 0.0
@@ -437,7 +437,7 @@ class Patterns:
         return self.mask.entries.sum(axis=0)[self.pattern]
 
     def log_precision(self) -> float:
-        """No precisions here."""
+        """Zero: all cells have the same precision."""
         return 0.0
 
     def square_sums(self, weight: Array) -> Array:
@@ -445,7 +445,7 @@ class Patterns:
         return DenseResidual(self.values.entries, None).column_squares(weight)
 
     def residual(self, left: Array, right: Array) -> DenseResidual:
-        """What is left."""
+        """Residuals omega (y - left' right) of the observed cells."""
         fitted = left.T @ right
         if not self.mask.entries.all():
             fitted *= self.mask.entries[:, self.pattern]
@@ -471,11 +471,11 @@ class Group:
 
     @property
     def place(self) -> Index | slice:
-        """The same positions, as a slice if they are next to each other and in order."""
+        """Positions of the rows, as a slice if they are next to each other and in order."""
         return _as_slice(self.index)
 
     def reweighted(self, weight: Array) -> Group:
-        """The same rows counted differently."""
+        """Copy of the group with other row weights: (b,)."""
         return replace(self, weight=weight, squares=self.cells.square_sums(weight))
 
 
@@ -494,7 +494,7 @@ class Observed:
         return self.centre.size
 
     def reweighted(self, weight: Array) -> Observed:
-        """The same rows counted differently: (n_rows,)."""
+        """Copy of the block with other row weights: (n_rows,)."""
         return replace(self, groups=tuple(group.reweighted(weight[group.index]) for group in self.groups))
 
 

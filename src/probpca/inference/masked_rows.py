@@ -78,7 +78,7 @@ class Parameters:
         return shift * self.encoder + self.covariance[start : start + self.q] / self.noise
 
     def score(self, cells: Cells) -> Array:
-        """What the cells of each row say about z, W' Omega Psi^{-1} (x - mu): (q, b)."""
+        """Score of z at zero given the cells of each row, W' Omega Psi^{-1} (x - mu): (q, b)."""
         h = cells.values.products(self.encoder)
         if self.offset is not None:
             shift = cells.mask.products(self.offset)
@@ -213,7 +213,7 @@ class GroupPosterior:
 
     @property
     def centre(self) -> Array:
-        """What was subtracted from the rows, in these units: (d,)."""
+        """Centre that was subtracted from the rows, in these units: (d,)."""
         return self.parameters.centre
 
     def signal_variance(self) -> Array:

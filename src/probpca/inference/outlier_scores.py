@@ -27,7 +27,7 @@ def chi2_tail(distance: Array, degrees: int | Array) -> Array:
 
 
 def log10_chi2_tail(distance: Array, degrees: int | Array) -> Array:
-    """Its logarithm to base 10, right far beyond the smallest float."""
+    """Log10 of P(chi2 > distance), accurate far beyond the smallest float."""
     degrees = np.broadcast_to(np.asarray(degrees, dtype=np.float64), distance.shape)
     tail = chi2_tail(distance, degrees)
     tiny = tail < SMALLEST_TAIL
@@ -140,7 +140,7 @@ def _of_complete(model: LinearGaussian, block: Block) -> _Distances:
 
 
 def _of_observed(model: LinearGaussian, block: Block) -> _Distances:
-    """The same for the observed cells of each row, whose degrees of freedom follow."""
+    """Distances of the observed cells of each row, with as many degrees of freedom as cells."""
     out = _Distances.empty(block.n_rows, model.n_features)
     centred, omega = dense_values(block) - model.mean, dense_precision(block)
     for found in group_posteriors(model, block):

@@ -1,4 +1,4 @@
-"""Positive matrices made of small blocks, of which only neighbours touch."""
+"""Positive block-tridiagonal matrices: small blocks on the diagonal and beside it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class BlockTridiagonal:
 
     @property
     def logdet(self) -> float:
-        """Log |M|."""
+        """Log-determinant of M."""
         return 2.0 * float(np.log(self.pivots).sum())
 
     @property

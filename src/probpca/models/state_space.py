@@ -92,7 +92,7 @@ class StateSpace:
 
     @cached_property
     def eigenvalues(self) -> npt.NDArray[np.complex128]:
-        """Of A, the slowest first."""
+        """Eigenvalues of A, the slowest first."""
         values = np.linalg.eigvals(self.transition).astype(np.complex128)
         return values[np.lexsort((-values.imag, -values.real, -np.abs(values).round(12)))]
 
@@ -151,7 +151,7 @@ class StateSpace:
         )
 
     def whiten(self) -> StateSpace:
-        r"""The same system with Q = I.
+        r"""Copy of the system in coordinates of the state in which Q = I.
 
         With :math:`Q = E \Lambda E^\top` the state is :math:`\Lambda^{-1/2} E^\top x`, so that C becomes
         :math:`C E \Lambda^{1/2}`.
@@ -179,7 +179,7 @@ class StateSpace:
         return replace(self.emission, loadings=self.emission.loadings @ root)
 
     def pushes(self, inputs: Array | None, n: int) -> Array:
-        """What the inputs of n steps do to the states after them, B u: (n, q)."""
+        """Shift B u of the next state by the inputs of each of n steps: (n, q)."""
         if inputs is None or self.input_loadings is None:
             return np.zeros((n, self.n_components))
         return inputs @ self.input_loadings.T

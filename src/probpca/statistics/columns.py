@@ -56,7 +56,7 @@ class ColumnSummary:
     def of(cls, block: Block, dtype: type[np.floating[Any]] = np.float64) -> Self:
         """Summarise a block; ``dtype`` is the type of the squares within a piece of complete rows.
 
-        Rows are taken for complete until a sum is not finite. From there on a mask of the observed cells is
+        Rows count as complete until a sum is not finite. From there on a mask of the observed cells is
         formed, so that complete rows never pay for one.
         """
         if block.is_sparse:

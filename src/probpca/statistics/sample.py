@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Sample:
     """The rows with the largest keys; a key is a hash of some of the row's own values.
 
-    Equal rows have equal keys, of which the first ones are taken: the sample is that of the whole
+    Equal rows have equal keys, and the first of them are taken: the sample is that of the whole
     table, however it is cut into blocks.
     """
 

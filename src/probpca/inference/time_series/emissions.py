@@ -1,4 +1,4 @@
-"""What rows say about the state behind them, in as many numbers as the state has."""
+"""Information that rows give about their state, in as many numbers as the state has."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ STEADY_STATE = SteadyState()
 @final
 @dataclass(frozen=True, eq=False)
 class Filtered:
-    """The state given what came before each step, and given the step too. A root L stands for L L'."""
+    """The state given what came before each step, and given the step too. A root L represents the covariance L L'."""
 
     predicted: Array  # (n, q)
     predicted_root: Array  # (n, q, q)
@@ -223,7 +223,7 @@ class FilteredTrajectory:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Said:
-    """What rows say about a state x: N x = v, up to standard normal errors."""
+    """Information that rows give about a state x: N x = v, up to standard normal errors."""
 
     root: Array  # N: (n, q, q)
     value: Array  # v: (n, q)
@@ -271,7 +271,7 @@ def sample_filtered(model: StateSpace, rows: Sequences, found: Filtered, noise: 
 
 
 def look_ahead(model: StateSpace, rows: Sequences) -> tuple[Said, Said]:
-    """What the rows from each step on say about its state, and what those after it say."""
+    """Information about each state from the rows from its step on, and from the rows after it."""
     H, z = collapse_roots(model.emission, rows)
     n, q = z.shape
     here, later = Said(np.empty((n, q, q)), np.empty((n, q))), Said(np.zeros((n, q, q)), np.zeros((n, q)))

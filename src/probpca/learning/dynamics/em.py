@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class SeriesSums:
-    """What one pass over time leaves for the M-step."""
+    """Sums of one pass over time, which the M-step needs."""
 
     emission: Regression  # of cells on [x; 1]
     moves: Array  # sum over steps of E[v v'], v = [x_t; u_t; x_{t+1}]: (q + u + q, q + u + q)
@@ -88,7 +88,7 @@ class SeriesEM:
         return self.advance(model, sums), sums.log_likelihood + self.log_prior(model)
 
     def log_prior(self, model: StateSpace) -> float:
-        """What the ridge says about A: -ridge tr(A' Q^{-1} A) / 2."""
+        """Log prior of A given by the ridge, -ridge tr(A' Q^{-1} A) / 2."""
         if self.structure.ridge == 0:
             return 0.0
         return (

@@ -1,4 +1,4 @@
-"""Fit a dynamical system to sequences: start, iterate, tell the result."""
+"""Fit a dynamical system to sequences: start, iterate, report the result."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fit_series(
     """Learn a system with q states by EM, from the best of several starts.
 
     While EM runs the process noise is free, which is an expansion of the parameters; in the end, if no
-    parameter is constrained to coordinates of its own, the system is told in canonical form, with Q = I.
+    parameter is constrained to coordinates of its own, the system is returned in canonical form, with Q = I.
     """
     structure = structure or Structure()
     _require_series(rows, q, structure)

@@ -126,7 +126,7 @@ def _from_states(
 
 
 def _padded(filled: Array, q: int, rng: np.random.Generator) -> Array:
-    """As many states as wanted, of centred features and small random ones."""
+    """States made of centred features and small random numbers, as many as wanted."""
     centred = filled - filled.mean(axis=0)
     scale = np.sqrt(np.square(centred).mean()) + 1e-12
     return np.hstack([centred, 0.1 * scale * rng.standard_normal((len(centred), q))])[:, :q]
@@ -159,7 +159,7 @@ def _square_root(centred: Array) -> Array:
 
 
 def _shrunk(A: Floats) -> Array:
-    """The same dynamics, made to decay."""
+    """A transition matrix scaled so that all its modes decay."""
     radius = float(np.abs(np.linalg.eigvals(A)).max())
     return np.asarray(A * min(1.0, START.largest_radius / radius) if radius > 0 else A, dtype=np.float64)
 

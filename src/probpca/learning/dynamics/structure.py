@@ -1,4 +1,4 @@
-"""What of a dynamical system is to be learned, and in what form."""
+"""Which parameters of a dynamical system are learned, and in which form."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Structure:
 
     ``initial_covariance="auto"`` learns it where sequences are many. Where they are few it is a fixed multiple of the
     process noise, as "stationary" and "identity" (the multiple is 1) ask for it: with a single sequence its
-    maximum-likelihood value is zero, which is approached for ever, by way of the coordinates of the state if need be.
+    maximum-likelihood value is zero, which EM approaches without end, by way of the coordinates of the state if need
+    be.
     ``ridge`` adds as many transitions, from each unit vector to zero, to those seen: a prior that holds A back, in
     coordinates in which the process noise is the identity.
     """
@@ -73,7 +74,7 @@ class Structure:
 
     @property
     def any_basis(self) -> bool:
-        """May the state be told in other coordinates? Not if one of the parameters says what they are."""
+        """Whether the coordinates of the state may change: not if a parameter that is kept fixes them."""
         names = ("loadings", "initial_mean", "initial_covariance")
         given = any(self.fixed(name) is not None for name in names)
         return not given and self.says("transition", "free", "stable") and self.says("process_noise", "free")
