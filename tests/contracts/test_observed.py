@@ -11,7 +11,7 @@ from scipy import sparse
 
 from oracles import dense_regression, punched
 from probpca.blocks import Block, observe
-from probpca.blocks.masked.forms import FORMS
+from probpca.blocks.cells import FORMS
 from probpca.learning.em import e_step as home
 from probpca.learning.em.e_step import expect
 from probpca.models import LinearGaussian

@@ -246,13 +246,11 @@ def joined(blocks: list[Block]) -> Block:
     return Block(values, weight, precision, blocks[0].unstored_missing)
 
 
-MIXER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: consecutive numbers land far apart
-
-
 def mixed(words: Words, seed: int = 0) -> Words:
     """One key for each column of words: (w, n) to (n,). Equal columns have equal keys, others hardly ever."""
+    mixer = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: consecutive numbers land far apart
     keys = np.full(words.shape[1], seed, np.uint64)
     for word in words:
-        keys = (keys ^ word) * MIXER
+        keys = (keys ^ word) * mixer
         keys ^= keys >> np.uint64(29)
     return keys

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from probpca.blocks.block import as_block, dense_values
-from probpca.blocks.masked.forms import PART_CELLS, PART_ROWS, Group, MaskedCells, Observed, Patterns
+from probpca.blocks.cells import FORM_SETTINGS, Group, MaskedCells, Observed, Patterns
 from probpca.errors import DataError, ShapeError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from probpca.blocks.block import Block
-    from probpca.blocks.masked.forms import Cells
+    from probpca.blocks.cells import Cells
     from probpca.typing import Array, Index
 
 
@@ -124,7 +124,7 @@ def _prepare(values: Array) -> _Prepared:
     turned -= centre[:, None]
     if some_missing:
         turned *= ~absent
-    step, groups = max(PART_CELLS // max(d, 1), PART_ROWS[0]), []
+    step, groups = max(FORM_SETTINGS.group_cells // max(d, 1), FORM_SETTINGS.group_rows[0]), []
     for start in range(0, n, step):
         rows = np.arange(start, min(start + step, n))
         some = slice(start, start + rows.size)

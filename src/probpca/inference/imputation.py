@@ -39,7 +39,7 @@ class Imputed(NamedTuple):
 class ParameterCovariance:
     r"""How well the parameters of each feature are known: :math:`[w_j; \mu_j]` has covariance :math:`\Sigma_j`.
 
-    The variance of a cell is then, with t = [z; 1] and :math:`\psi_j` the noise variance without what doubt adds,
+    The variance of a cell is then, with t = [z; 1] and :math:`\psi_j` the noise variance alone,
 
     .. math:: \psi_j + w_j^\top P w_j + \operatorname{tr}(\Sigma_j E[t t^\top])
     """
@@ -49,7 +49,7 @@ class ParameterCovariance:
 
     @classmethod
     def of_fit(cls, model: LinearGaussian, information: Array, inflation: float) -> ParameterCovariance:
-        r"""The doubt that maximum likelihood leaves.
+        r"""The covariance that a maximum-likelihood fit leaves.
 
         Given the latents it is :math:`\Sigma_j = \psi_j A_j^{-1}`, with ``information``
         :math:`A_j = \sum_{i \in R_j} E[t_i t_i^\top]`; and the noise variance that maximises the likelihood is too
@@ -61,7 +61,7 @@ class ParameterCovariance:
         return cls(noise, covariance).without(np.flatnonzero(~known))
 
     def without(self, unknown: Index) -> ParameterCovariance:
-        """Of some features nothing was ever observed: their mean may be anything."""
+        """Give an infinite variance to features that were never observed: their mean may be anything."""
         if unknown.size == 0:
             return self
         covariance = self.covariance.copy()
@@ -94,11 +94,11 @@ def impute(model: LinearGaussian, x: Rows) -> Array:
 
 
 def impute_with_uncertainty(model: LinearGaussian, x: Rows, uncertainty: ParameterCovariance | None = None) -> Imputed:
-    r"""The same, with the standard deviation of every cell that was filled in.
+    r"""Rows with missing cells filled in, and the standard deviation of every cell that was filled in.
 
     .. math:: \operatorname{Var}[x_j \mid x_O] = \sigma^2 + w_j^\top P w_j
 
-    and, if it is said how well the parameters are known, what doubt about them adds.
+    and, if the covariance of the parameters is given, what their uncertainty adds.
     """
     block = as_block(x, model.n_features)
     values = dense_values(block)
@@ -139,10 +139,6 @@ def _fill(out: Array, found: GroupPosterior, answer: Array, where: Array | None 
     out[found.index[rows], columns] = answer[rows, columns]
 
 
-TINY = 1e-3
-"""Degrees of freedom so few that intervals have no end."""
-
-
 class Pooled(NamedTuple):
     """An estimate that knows what imputation left open."""
 
@@ -161,7 +157,8 @@ class Pooled(NamedTuple):
         if not 0 < level < 1:
             msg = f"level must lie between 0 and 1; got {level}."
             raise DataError(msg)
-        quantile = stdtrit(np.clip(self.degrees, TINY, 1e12), 0.5 + level / 2)
+        # With fewer than 0.001 degrees of freedom an interval has no end.
+        quantile = stdtrit(np.clip(self.degrees, 1e-3, 1e12), 0.5 + level / 2)
         width = np.where(self.std_error > 0, quantile * self.std_error, 0.0)
         return self.estimate - width, self.estimate + width
 

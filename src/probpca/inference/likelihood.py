@@ -27,7 +27,7 @@ def log_likelihood(model: LinearGaussian, x: Rows) -> Array:
 
     with T2 and Q the squared distances inside and outside the span of W, each a sum of squares:
     accurate to the last digits for any noise variance. Costs O(d q) a row, O(d q^2) where cells are
-    missing (NaN); a row of which nothing was observed has density 1.
+    missing (NaN); a row with no observed cell has density 1.
 
     Examples
     --------

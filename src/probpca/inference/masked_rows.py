@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from probpca.blocks import Block
-    from probpca.blocks.masked.forms import Cells, Group, Residual
+    from probpca.blocks.cells import Cells, Group, Residual
     from probpca.models import LinearGaussian, ParameterBelief
     from probpca.scratch import Workspace
     from probpca.typing import Array, Index
@@ -78,7 +78,7 @@ class Parameters:
         return shift * self.encoder + self.covariance[start : start + self.q] / self.noise
 
     def score(self, cells: Cells) -> Array:
-        """What the cells of each row say about z, W' Omega Psi^{-1} (x - mu): (q, b)."""
+        """Score of z at zero given the cells of each row, W' Omega Psi^{-1} (x - mu): (q, b)."""
         h = cells.values.products(self.encoder)
         if self.offset is not None:
             shift = cells.mask.products(self.offset)
@@ -157,10 +157,6 @@ def _latents_by_pattern(information: Array, h: Array, pattern: Index) -> Latents
     return Latents(mean, covariance, logdet, np.einsum("ib,ib->b", half, half), pattern)
 
 
-NEGLIGIBLE = 1e-12
-"""Share of the largest eigenvalue below which a direction of the latents counts as not observed."""
-
-
 class LeastSquares(NamedTuple):
     """Latents that fit the observed cells best, without a prior."""
 
@@ -217,22 +213,25 @@ class GroupPosterior:
 
     @property
     def centre(self) -> Array:
-        """What was subtracted from the rows, in these units: (d,)."""
+        """Centre that was subtracted from the rows, in these units: (d,)."""
         return self.parameters.centre
 
     def signal_variance(self) -> Array:
         """w_j' P w_j of each row and feature, in these units: (b, d)."""
         return self.covariance.T @ doubled(self.parameters.loadings[:-1])
 
-    def least_squares(self) -> LeastSquares:
-        """The best latents without a prior, the shortest of many if there are many."""
+    def least_squares(self, negligible: float = 1e-12) -> LeastSquares:
+        """The best latents without a prior, the shortest of many if there are many.
+
+        A direction of the latents whose eigenvalue is a ``negligible`` share of the largest counts as not observed.
+        """
         q = self.parameters.q
         information = self.cells.mask.products(self.parameters.information)[by_rows(q)]
         information = information if self.cells.pattern is None else information[:, self.cells.pattern]
         h = self.parameters.score(self.cells)
         values, vectors = np.linalg.eigh(unpack(information))  # (b, q), (b, q, q)
         most = np.minimum(self.group.observed, q)[:, None]
-        used = (np.arange(q, 0, -1) <= most) & (values > NEGLIGIBLE * values[:, -1:])
+        used = (np.arange(q, 0, -1) <= most) & (values > negligible * values[:, -1:])
         inverse = np.divide(1.0, values, out=np.zeros_like(values), where=used)
         along = np.einsum("bij,ib->bj", vectors, h)
         latent = np.einsum("bij,bj->ib", vectors, along * inverse)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from probpca.models import LinearGaussian
     from probpca.typing import Array
 
-FRACTION_TERMS = 200
 SMALLEST_TAIL = 1e-290
 
 
@@ -28,7 +27,7 @@ def chi2_tail(distance: Array, degrees: int | Array) -> Array:
 
 
 def log10_chi2_tail(distance: Array, degrees: int | Array) -> Array:
-    """Its logarithm to base 10, right far beyond the smallest float."""
+    """Log10 of P(chi2 > distance), accurate far beyond the smallest float."""
     degrees = np.broadcast_to(np.asarray(degrees, dtype=np.float64), distance.shape)
     tail = chi2_tail(distance, degrees)
     tiny = tail < SMALLEST_TAIL
@@ -39,22 +38,19 @@ def log10_chi2_tail(distance: Array, degrees: int | Array) -> Array:
     return out
 
 
-def _log_upper_gamma(a: Array, x: Array) -> Array:
+def _log_upper_gamma(a: Array, x: Array, terms: int = 200) -> Array:
     """Log of Gamma(a, x) / Gamma(a) for x well above a, by Lentz's continued fraction."""
     b = x + 1.0 - a
     c = np.full_like(x, 1e300)
     d = 1.0 / b
     h = d.copy()
-    for i in range(1, FRACTION_TERMS):
+    for i in range(1, terms):
         factor = -i * (i - a)
         b = b + 2.0
         d = 1.0 / (factor * d + b)
         c = b + factor / c
         h *= d * c
     return np.asarray(a * np.log(x) - x - gammaln(a) + np.log(h))
-
-
-SMALLEST_SHARE = 1e-15
 
 
 class Outliers(NamedTuple):
@@ -144,7 +140,7 @@ def _of_complete(model: LinearGaussian, block: Block) -> _Distances:
 
 
 def _of_observed(model: LinearGaussian, block: Block) -> _Distances:
-    """The same for the observed cells of each row, whose degrees of freedom follow."""
+    """Distances of the observed cells of each row, with as many degrees of freedom as cells."""
     out = _Distances.empty(block.n_rows, model.n_features)
     centred, omega = dense_values(block) - model.mean, dense_precision(block)
     for found in group_posteriors(model, block):
@@ -158,7 +154,7 @@ def _of_observed(model: LinearGaussian, block: Block) -> _Distances:
         weighted = found.latents.residual(parameters, cells).dense() / found.noise  # g: (b, d)
         out.contributions[index] = np.nan_to_num(centred[index] / found.scale) * weighted
         precise = omega[index] / found.noise
-        diagonal = precise * np.maximum(1.0 - precise * found.signal_variance(), SMALLEST_SHARE)  # of C^{-1}
+        diagonal = precise * np.maximum(1.0 - precise * found.signal_variance(), 1e-15)  # of C^{-1}
         out.scores[index] = weighted / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     out.scores[np.isnan(centred)] = np.nan
     return out

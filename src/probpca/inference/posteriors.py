@@ -1,4 +1,4 @@
-"""What a row says about its latent variables."""
+"""Posterior of the latent variables of rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def posterior(model: LinearGaussian, x: Rows) -> Gaussian:
         P = (I + W^\top \Psi^{-1} W)^{-1}, \qquad m = P \, W^\top \Psi^{-1} (x - \mu)
 
     The covariance does not depend on x: all rows share one, as a read-only view (n, q, q), unless
-    cells are missing (NaN), when each has its own. A row of which nothing was observed keeps the
+    cells are missing (NaN), when each has its own. A row with no observed cell keeps the
     prior. Costs O(d q) a row, O(d q^2) where cells are missing. Tipping & Bishop (1999), eq. 6.
 
     Examples

@@ -23,7 +23,7 @@ def encode(model: LinearGaussian, x: Rows) -> Array:
 
 
 def decode(model: LinearGaussian, z: Array) -> Array:
-    """The row that a code stands for, W z + mu: (..., d)."""
+    """Row without noise that belongs to a code, W z + mu: (..., d)."""
     return z @ model.loadings.T + model.mean
 
 

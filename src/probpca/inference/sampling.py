@@ -34,7 +34,7 @@ def sample(model: LinearGaussian, n: int, *, rng: np.random.Generator) -> Array:
 
 
 def sample_parameters(belief: ParameterBelief, *, rng: np.random.Generator) -> LinearGaussian:
-    """Draw loadings and a mean from what is believed about them."""
+    """Draw loadings and a mean from their posterior."""
     theta = np.column_stack([belief.centre.loadings, belief.centre.mean])  # (d, q + 1)
     root = np.zeros((belief.covariance.shape[1], *[theta.shape[1]] * 2))
     known = belief.covariance[-1] > 0

@@ -22,13 +22,19 @@ from probpca.scratch import Workspace, workspace
 if TYPE_CHECKING:
     from probpca.typing import Array, Index
 
-PIVOT = 1e-14
-"""Share of a diagonal entry below which what is left of it is rounding."""
-CHUNK_CELLS = 2**19
-WELL_CONDITIONED = 1e8
-"""Size of entries, in units of what is added to the diagonal, up to which no pivot can be mere rounding."""
-SMALL_CELLS = 2**12
-"""Entries so few that fewer calls matter more than memory."""
+
+@final
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """Sizes of batches, and what counts as rounding."""
+
+    chunk_cells: int = 2**19  # entries of the factors of one chunk, which stay in a cache
+    small_cells: int = 2**12  # entries so few that fewer calls matter more than memory
+    pivot: float = 1e-14  # share of a diagonal entry below which what is left of it is rounding
+    well_conditioned: float = 1e8  # size of entries, in units of what is added to the diagonal, without such pivots
+
+
+BATCH = BatchSettings()
 
 
 def packed_size(q: Any) -> Any:
@@ -91,7 +97,7 @@ def multiply(packed: Array, vectors: Array) -> Array:
     q = vectors.shape[0]
     if packed.shape[1] == 1:
         return unpack(packed[:, 0]) @ vectors
-    if packed.size <= SMALL_CELLS:
+    if packed.size <= BATCH.small_cells:
         return np.einsum("ijb,jb->ib", packed[_whole(q)], vectors)
     out = np.zeros(vectors.shape)
     for entry, i, j in zip(packed, *row_order(q), strict=True):
@@ -193,7 +199,7 @@ def _size(packed: Array) -> int:
 
 def _reordered(packed: Array, work: Workspace) -> Array:
     """Entries by columns of matrices packed by rows."""
-    if packed.size <= SMALL_CELLS:
+    if packed.size <= BATCH.small_cells:
         return packed[by_columns(_size(packed))]
     out = work.array("by columns", packed.shape)
     for entry, place in zip(out, by_columns(_size(packed)), strict=True):
@@ -203,13 +209,13 @@ def _reordered(packed: Array, work: Workspace) -> Array:
 
 def chunks(b: int, q: int) -> list[slice]:
     """Parts of a batch whose factors stay in a cache."""
-    step = max(CHUNK_CELLS // (q * (q + 1)), 16)
+    step = max(BATCH.chunk_cells // (q * (q + 1)), 16)
     return [slice(start, min(start + step, b)) for start in range(0, b, step)]
 
 
 def factor(matrices: Array, right: Array | None = None, add: float = 0.0, work: Workspace | None = None) -> Factored:
     """Cholesky factors of M + ``add`` I, packed by columns and overwritten; in a workspace if one is given."""
-    if matrices.size <= SMALL_CELLS and np.abs(matrices).max(initial=0.0) < WELL_CONDITIONED * add:
+    if matrices.size <= BATCH.small_cells and np.abs(matrices).max(initial=0.0) < BATCH.well_conditioned * add:
         return _factor_few(matrices, right, add)
     L, inverse_pivots = _cholesky(matrices, right, add, work or Workspace())
     root = inverse_root(L, inverse_pivots, work)
@@ -248,7 +254,7 @@ def _cholesky(matrices: Array, right: Array | None, add: float, work: Workspace)
         column[0] += add
         h = None if right is None else right[j]
         if j:
-            least = PIVOT * column[0]
+            least = BATCH.pivot * column[0]
             found = np.einsum("icb,cb->ib", L[j:, :j], L[j, :j], out=products[: r - j])
             column -= found[: q - j]
             np.maximum(column[0], least, out=column[0])

@@ -1,4 +1,4 @@
-"""Positive matrices made of small blocks, of which only neighbours touch."""
+"""Positive block-tridiagonal matrices: small blocks on the diagonal and beside it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from probpca.typing import Array, Index
-
-LANE_STEPS = (8, 64)
-MANY = 32
-"""Right-hand sides that are worth a loop over blocks of its own."""
-FORGOTTEN = 1e-10
-"""Size of a product of gains whose square is nothing beside what it would be added to."""
 
 
 class InverseBlocks(NamedTuple):
@@ -62,7 +56,7 @@ class BlockTridiagonal:
 
     @property
     def logdet(self) -> float:
-        """Log |M|."""
+        """Log-determinant of M."""
         return 2.0 * float(np.log(self.pivots).sum())
 
     @property
@@ -70,10 +64,10 @@ class BlockTridiagonal:
         n, q, width = self.band.shape
         return self.band.reshape(n * q, width).T
 
-    def solve(self, right: Array) -> Array:
-        """M^{-1} h, of one h or of several at a time: (n, q) or (k, n, q)."""
+    def solve(self, right: Array, many: int = 32) -> Array:
+        """M^{-1} h, of one h or of several at a time: (n, q) or (k, n, q); ``many`` are worth a loop over blocks."""
         k = len(right) if right.ndim == 3 else 1
-        if k >= MANY:
+        if k >= many:
             return self._solve_many(right)
         found, _ = dpbtrs(self._columns, right.reshape(k, -1).T, lower=1)
         return found.T.reshape(right.shape)
@@ -168,7 +162,7 @@ def _turned(a: Array, b: Array) -> Array:
     return np.einsum("icn,jcn->ijn", times(a, b), a)
 
 
-def accumulate(gain: Array, own: Array) -> Array:
+def accumulate(gain: Array, own: Array, lane_steps: tuple[int, int] = (8, 64)) -> Array:
     r"""Solve :math:`\Sigma_t = S_t + G_t \Sigma_{t+1} G_t'` from the last t to the first.
 
     Time is cut into lanes that are walked through side by side, from the end of each to its start. What
@@ -176,7 +170,7 @@ def accumulate(gain: Array, own: Array) -> Array:
     until nothing of its far end is left.
     """
     q, _, n = gain.shape
-    lanes = max(n // int(np.clip(np.sqrt(n), *LANE_STEPS)), 1)
+    lanes = max(n // int(np.clip(np.sqrt(n), *lane_steps)), 1)
     steps = -(-n // lanes)
     shape = (q, q, lanes, steps)
     G, S = np.zeros((q, q, lanes * steps)), np.zeros((q, q, lanes * steps))
@@ -195,10 +189,11 @@ def _entering(G: Array, S: Array) -> Array:
     steps, q, _, lanes = G.shape
     gain = np.broadcast_to(np.eye(q)[:, :, None], (q, q, lanes)).copy()
     total = np.zeros((q, q, lanes))  # of the first steps of each lane
+    forgotten = 1e-10  # the square of such a gain is nothing beside what it would be added to
     for t in range(steps):
         total += _turned(gain, S[t])
         gain = times(gain, G[t])
-        if t % 8 == 7 and np.abs(gain).max() < FORGOTTEN:
+        if t % 8 == 7 and np.abs(gain).max() < forgotten:
             break
     else:  # a lane remembers what enters it: lane after lane
         for k in range(lanes - 2, -1, -1):

@@ -1,4 +1,4 @@
-"""What is believed about the parameters of a linear-Gaussian model."""
+"""Gaussian posterior of the parameters of a linear-Gaussian model."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from probpca.models.linear_gaussian import LinearGaussian
 
 if TYPE_CHECKING:
     from probpca.typing import Array, Index
-
-SURE = 1e-12
-"""Variance of the loadings of a component that is not relevant, in units of the noise."""
 
 
 @final
@@ -80,7 +77,7 @@ class ParameterBelief:
 
     @property
     def n_known(self) -> int:
-        """Number of features of which something was observed; the others have no covariance."""
+        """Number of features with an observed cell; the others have no covariance."""
         return self.centre.n_features if self.covariance.shape[1] == 1 else int(np.count_nonzero(self.covariance[-1]))
 
     @property
@@ -89,19 +86,19 @@ class ParameterBelief:
         return self.covariance[packed_size(np.arange(1, self.n_components + 2)) - 1]
 
     def predictive(self) -> LinearGaussian:
-        r"""The Gaussian of a new row with its mean and covariance, doubt about parameters and all.
+        r"""The Gaussian of a new row with its mean and covariance, including the uncertainty of the parameters.
 
         .. math:: E[x] = \mu, \qquad
             \operatorname{Cov}[x] = W W^\top + \operatorname{diag}(\psi_j + \operatorname{tr} \Sigma_j)
 
-        Doubt about the loadings of one feature says nothing about another: what it adds is noise.
+        Errors of the loadings of two features are independent: what they add is noise.
         """
         extra = self.variances.sum(axis=0)  # (d,) or (1,)
         noise = self.centre.noise_variance + (extra if extra.size > 1 else extra[0])
         return replace(self.centre, noise_variance=noise)
 
     def turned(self, basis: Array) -> ParameterBelief:
-        """The same belief, told with other latents: parameters B' theta. The precisions are those that fit best."""
+        """The belief for other latent axes, parameters B' theta, with the precisions that fit best."""
         theta = np.column_stack([self.centre.loadings, self.centre.mean]) @ basis
         centre = LinearGaussian(theta[:, -1], theta[:, :-1], self.centre.noise_variance)
         told = ParameterBelief(centre, turn(self.covariance, basis), self.precision)
@@ -118,23 +115,23 @@ class ParameterBelief:
         return self.turned(basis)
 
     def keep(self, components: Index) -> ParameterBelief:
-        """Some of the components only, the others taken for zero."""
+        """Some of the components only; the loadings of the others are set to zero."""
         rows, columns = np.tril_indices(components.size + 1)
         chosen = np.append(components, self.n_components)
         covariance = self.covariance[packed_size(chosen[rows]) + chosen[columns]]
         centre = replace(self.centre, loadings=self.centre.loadings[:, components])
         return ParameterBelief(centre, covariance, self.precision[components])
 
-    def muted(self) -> ParameterBelief:
-        """No component is relevant: loadings are zero, and next to certainly so."""
+    def muted(self, variance_share: float = 1e-12) -> ParameterBelief:
+        """A belief without relevant components: loadings are zero, with a variance that is this share of the noise."""
         rows, columns = np.tril_indices(self.n_components + 1)
-        variance = SURE * np.mean(self.centre.noise_variance)
+        variance = variance_share * np.mean(self.centre.noise_variance)
         covariance = np.where((rows == columns)[:, None], variance, 0.0) * (self.covariance[-1] > 0)
         covariance[-1] = self.covariance[-1]
         centre = replace(self.centre, loadings=np.zeros(self.centre.loadings.shape))
         return ParameterBelief(centre, covariance, np.full(self.n_components, 1 / variance))
 
     def rescale(self, scale: Array) -> ParameterBelief:
-        """The same of ``scale * x``: units changed feature by feature: (d,)."""
+        """The belief for ``scale * x``: units changed feature by feature: (d,)."""
         told = ParameterBelief(self.centre.rescale(scale), self.covariance * np.square(scale), self.precision)
         return told.with_best_precision()

@@ -88,7 +88,7 @@ class LinearGaussian:
         return LinearGaussian, (self.mean, self.loadings, self.noise_variance)
 
     def restrict(self, features: Index) -> LinearGaussian:
-        """The same model of some of the features only: rows of W, of mu, of psi."""
+        """Marginal model of some of the features: their rows of W, of mu, of psi."""
         noise = self.noise_variance
         kept = noise if noise.ndim == 0 else noise[features]
         return LinearGaussian(self.mean[features], self.loadings[features], kept)
@@ -98,7 +98,7 @@ class LinearGaussian:
         return replace(self, loadings=self.loadings @ rotation)
 
     def whiten(self, latent: Gaussian) -> LinearGaussian:
-        r"""The same distribution of x, from latents z ~ N(m, Q), told with latents N(0, I).
+        r"""Replace latents z ~ N(m, Q) by standard normal ones; the distribution of x stays as it is.
 
         With :math:`Q = L L^\top` the change of variables :math:`z = L z' + m` gives
         :math:`W' = W L` and :math:`\mu' = \mu + W m`.

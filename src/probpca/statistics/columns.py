@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from probpca.blocks import Block
     from probpca.typing import Array
 
-MASKED_PIECE_CELLS = 2**18
-"""Cells of the pieces in which rows with missing cells are summed: a mask and two copies fit a cache."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnSummary:
@@ -59,11 +56,11 @@ class ColumnSummary:
     def of(cls, block: Block, dtype: type[np.floating[Any]] = np.float64) -> Self:
         """Summarise a block; ``dtype`` is the type of the squares within a piece of complete rows.
 
-        Rows are taken for complete until a sum is not finite. From there on a mask of the observed cells is
+        Rows count as complete until a sum is not finite. From there on a mask of the observed cells is
         formed, so that complete rows never pay for one.
         """
         if block.is_sparse:
-            pieces = block.stored_pieces(4 * MASKED_PIECE_CELLS)
+            pieces = block.stored_pieces(2**20)
             return cls._merged(map(cls._of_sparse, map(block.take, pieces)), block.n_features)
         if block.precision is not None:
             return cls._of_masked(block)
@@ -105,7 +102,7 @@ class ColumnSummary:
 
     @classmethod
     def _of_masked(cls, block: Block) -> Self:
-        pieces = block.pieces(min_rows=1, size=8 * MASKED_PIECE_CELLS)
+        pieces = block.pieces(min_rows=1, size=2**21)  # bytes: a mask and two copies fit a cache
         return cls._merged(map(cls._of_cells, map(block.take, pieces)), block.n_features)
 
     @classmethod

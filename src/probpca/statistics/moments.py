@@ -17,10 +17,7 @@ if TYPE_CHECKING:
     from probpca.scratch import Workspace
     from probpca.typing import Array, Floats
 
-SAMPLE_ROWS = 64, 1024
 TINY = 1e-300
-NEAR = 3.0
-"""Distance of zero from the mean, in standard deviations, up to which rows are summed as they are."""
 
 
 @final
@@ -94,23 +91,24 @@ def _add_outer(matrix: Array, shift: Array, factor: float) -> None:
         matrix += np.outer(shift * factor, shift)
 
 
-def centre_near_mean(block: Block) -> Array:
+def centre_near_mean(block: Block, sample_rows: tuple[int, int] = (64, 1024), near: float = 3.0) -> Array:
     """A point near the mean, to take deviations from, that the rows can be subtracted from exactly.
 
     The mean of up to a thousand rows spread over the block: what the sums about it must be corrected by
     is at most n over their number times what is left: a thousand rows lose at most a digit, a million
     three, in contrived cases only.
     With weights anything may happen to such a sample, and the mean itself is taken. Where zero is as
-    near as makes no difference to the digits, it is zero, and nothing need be subtracted.
+    near as makes no difference to the digits, within ``near`` standard deviations, it is zero, and nothing need be
+    subtracted.
     """
     n, d = block.n_rows, block.n_features
     if block.weight is None:
-        size = int(np.clip(n // 16, *SAMPLE_ROWS))
+        size = int(np.clip(n // 16, *sample_rows))
         sample = block.values[:: -(-n // size)] if n else np.zeros((1, d))
         centre = np.asarray(sample.mean(axis=0, dtype=np.float64)).reshape(d)
         if not block.is_sparse:
             square = np.einsum("ij,ij->j", sample, sample) / max(len(sample), 1)
-            if ((1 + NEAR**2) * centre**2 <= NEAR**2 * square).all():
+            if ((1 + near**2) * centre**2 <= near**2 * square).all():
                 return np.zeros(d)
     else:
         sums = sum((block.weight[rows] @ block.raw(rows) for rows in block.pieces()), np.zeros(d))

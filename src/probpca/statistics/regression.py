@@ -1,4 +1,4 @@
-"""What every M-step consumes: the regression of cells on latent variables."""
+"""The regression of cells on latent variables, which every M-step solves."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Regression:
         return Regression(*(factor * getattr(self, f.name) for f in fields(self)))
 
     def moved(self, change: Array) -> Regression:
-        """The same rows and latents, summed at parameters that are changed: (q + 1, d)."""
+        """These sums taken at other parameters, given their change: (q + 1, d)."""
         score = self.score - multiply(self.gram, change)
         return replace(self, score=score, squares=self.squares_after(change))
 
     def turned(self, basis: Array) -> Regression:
-        """The same rows, with latents t' = B' t, B (q + 1, q + 1)."""
+        """These sums for latents t' = B' t, B (q + 1, q + 1)."""
         latent = turn(self.latent[:, None], basis)[:, 0]
         return replace(self, latent=latent, gram=turn(self.gram, basis), score=basis.T @ self.score)
 

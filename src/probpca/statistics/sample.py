@@ -15,15 +15,13 @@ if TYPE_CHECKING:
 
     from probpca.typing import Array, Index
 
-COLUMNS = 8
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
     """The rows with the largest keys; a key is a hash of some of the row's own values.
 
-    Equal rows have equal keys, of which the first ones are taken: the sample is that of the whole
+    Equal rows have equal keys, and the first of them are taken: the sample is that of the whole
     table, however it is cut into blocks.
     """
 
@@ -32,9 +30,9 @@ class Sample:
     rows: Array  # (m, d)
 
     @classmethod
-    def of(cls, size: int, seed: int, block: Block) -> Sample:
+    def of(cls, size: int, seed: int, block: Block, n_key_columns: int = 8) -> Sample:
         """Draw from one block, by keys from a few of its columns."""
-        columns = np.unique(np.linspace(0, block.n_features - 1, COLUMNS).astype(np.intp))
+        columns = np.unique(np.linspace(0, block.n_features - 1, n_key_columns).astype(np.intp))
         part = block.values[:, columns]
         part = part.toarray() if block.is_sparse else part
         keys = mixed(np.ascontiguousarray(part.T, dtype=np.float64).view(np.uint64), seed)

@@ -93,7 +93,7 @@ class Factor(Protocol):
 
     @property
     def mean(self) -> Array:
-        """Their mean: (d,)."""
+        """Mean of the rows: (d,)."""
         ...
 
     @property

@@ -27,7 +27,7 @@ class Sum:
     value: Array
 
     def merge(self, other: Sum) -> Sum:
-        """Add."""
+        """Add the two arrays."""
         return Sum(self.value + other.value)
 
 
@@ -86,7 +86,7 @@ class Stack:
         return any(block.weight is not None for block in self.blocks)
 
     def panels(self) -> Iterator[slice]:
-        """Ranges of columns, all rows of which fit a cache."""
+        """Ranges of columns so narrow that all their rows fit a cache."""
         step = max(PIECE_BYTES // (8 * max(self.n_rows, 1)), 64)
         for start in range(0, self.n_features, step):
             yield slice(start, min(start + step, self.n_features))

@@ -1,6 +1,6 @@
 """Four forms of the same cells: the same products, each row in one group, each group in the form that suits it."""
 
-from importlib import import_module
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +10,9 @@ from scipy import sparse
 
 from oracles import punched
 from probpca.blocks import Block, observe
-from probpca.blocks.masked.forms import FORMS, OWN_FORM, DenseResidual, Holes, MaskedCells, Patterns, StoredCells
-from probpca.blocks.masked.patterns import COMMON
+from probpca.blocks.cells import FORMS, DenseResidual, FormSettings, Holes, MaskedCells, Patterns, StoredCells
 
-HOME = import_module("probpca.blocks.masked.forms")  # the function of that name hides it
+COMMON = FormSettings().common
 N, D = 90, 11
 SHARES = [0.0, 0.05, 0.3, 0.6, 0.95]
 CENTRE = np.arange(D) / 8
@@ -92,19 +91,15 @@ def test_sums_from_rows_to_features_are_those_of_dense_tables(rng, x, dtype, for
     assert_array_equal(group.log_precision, 0.0)
 
 
-def test_large_matrices_are_multiplied_slab_by_slab(rng, x, dtype, monkeypatch):
-    operators = import_module("probpca.blocks.masked.operators")
+def test_large_matrices_are_multiplied_slab_by_slab(rng, x, dtype):
     table = rng.standard_normal((4, D))
     _, cells, rows = whole(observe(Block(x.astype(dtype)), CENTRE, form="masked"))
     moments = rng.standard_normal((4, rows.size))
     asked = cells.mask.products(table), sums(cells.mask, moments), cells.values.products(table)
-    monkeypatch.setattr(operators, "WHOLE_CELLS", 0)
-    monkeypatch.setattr(operators, "SLAB_CELLS", 3 * rows.size)
-    _, slabs, _ = whole(observe(Block(x.astype(dtype)), CENTRE, form="masked"))
-    assert slabs.mask.entries.dtype == np.uint8
-    for one, other in zip(
-        asked, (slabs.mask.products(table), sums(slabs.mask, moments), slabs.values.products(table)), strict=True
-    ):
+    stored = observe(Block(x.astype(dtype)), CENTRE, form="masked").groups[0].cells
+    mask, values = (replace(m, whole_cells=0, slab_cells=3 * rows.size).ready() for m in (stored.mask, stored.values))
+    assert mask.entries.dtype == np.uint8
+    for one, other in zip(asked, (mask.products(table), sums(mask, moments), values.products(table)), strict=True):
         assert_allclose(other, one, rtol=1e-12, atol=1e-11)
 
 
@@ -187,7 +182,7 @@ def test_each_row_of_a_mixed_table_goes_where_its_like_go(rng):
 
 
 def test_a_form_is_not_made_for_a_handful_of_rows(rng):
-    few = OWN_FORM // 2
+    few = FormSettings().own_rows // 2
     x = np.vstack([rows_seen(rng, few, WIDE, WIDE - 4), rows_seen(rng, few, WIDE, 4), rows_seen(rng, 100, WIDE, 30)])
     assert {type(group.cells) for group in observe(Block(x), np.zeros(WIDE)).groups} == {MaskedCells}
 
@@ -253,26 +248,24 @@ def test_rows_with_nothing_observed_are_left_out_unless_asked_for(rng, form, thi
 
 
 @pytest.mark.parametrize("form", [None, *FORMS])
-def test_large_blocks_are_cut_into_parts_that_keep_their_rows(rng, monkeypatch, form):
+def test_large_blocks_are_cut_into_parts_that_keep_their_rows(rng, form):
     x = rows_seen(rng, 150, WIDE, 30)
     whole_sum = sum(group.squares for group in observe(Block(x), np.zeros(WIDE), form=form).groups)
-    monkeypatch.setattr(HOME, "PART_ROWS", (4, 16))
-    groups = observe(Block(x), np.zeros(WIDE), form=form).groups
+    settings = FormSettings(group_rows=(4, 16))
+    groups = observe(Block(x), np.zeros(WIDE), form=form, settings=settings).groups
     assert len(groups) > 5
     assert_array_equal(np.sort(np.concatenate([group.index for group in groups])), np.arange(150))
     assert_allclose(sum(group.squares for group in groups), whole_sum, rtol=1e-12)
 
 
-def test_sparse_tables_are_cut_too(rng, monkeypatch):
+def test_sparse_tables_are_cut_too(rng):
     values = sparse.random_array((500, 40), density=0.05, format="csr", rng=rng)
     block = Block(values, rng.random(500), unstored_missing=True)
     whole_sum = observe(block, np.ones(40)).groups[0].squares
-    monkeypatch.setattr(HOME, "STORED_PART", 100)
-    groups = observe(block, np.ones(40)).groups
+    groups = observe(block, np.ones(40), settings=FormSettings(stored_cells=100)).groups
     assert len(groups) > 3
     assert_allclose(sum(group.squares for group in groups), whole_sum, rtol=1e-12)
-    monkeypatch.setattr(HOME, "SPARSE_SLICE", 1)
-    sliced = observe(block, np.ones(40), form="masked").groups
+    sliced = observe(block, np.ones(40), form="masked", settings=FormSettings(sparse_slice=1)).groups
     assert len(sliced) > 3
     assert_array_equal(np.sort(np.concatenate([p.index for p in sliced])), np.flatnonzero(np.diff(values.indptr)))
     assert_allclose(sum(group.squares for group in sliced), whole_sum, rtol=1e-12)

@@ -379,7 +379,7 @@ def test_steady_states_are_quicker_and_nothing_else(rng, monkeypatch, d, q, u):
     taken = steps_taken(monkeypatch)
     found = filter_states(model, y, inputs=given)
     assert len(taken) < 300
-    monkeypatch.setattr(recursion, "LONG", 10**9)
+    monkeypatch.setattr(recursion, "STEADY_STATE", recursion.SteadyState(least_steps=10**9))
     taken.clear()
     wanted = filter_states(model, y, inputs=given)
     assert len(taken) == 300
@@ -403,7 +403,7 @@ def test_steady_states_do_not_depend_on_the_units_of_the_state(rng, monkeypatch,
     emission = LinearGaussian(np.zeros(2), np.eye(2), np.array([1.0, 400.0]))
     model = StateSpace(Gaussian(np.zeros(2), np.diag([1.0, 50.0])), np.diag([0.5, 0.99]), np.eye(2), emission)
     y = sample_series(model, 500, rng=rng).rows
-    monkeypatch.setattr(recursion, "LONG", 10**9)
+    monkeypatch.setattr(recursion, "STEADY_STATE", recursion.SteadyState(least_steps=10**9))
     wanted = filter_states(model, y)
     monkeypatch.undo()
     found = filter_states(model.change_basis(np.diag([1.0, unit])), y)
@@ -418,7 +418,7 @@ def test_steady_states_of_tiny_noise_are_right_too(rng, monkeypatch, d, noise):
     y = sample_series(model, 300, rng=rng).rows
     y[100:150] = NAN
     found = filter_states(model, y)
-    monkeypatch.setattr(recursion, "LONG", 10**9)
+    monkeypatch.setattr(recursion, "STEADY_STATE", recursion.SteadyState(least_steps=10**9))
     assert_same_states(found, filter_states(model, y), near=1e-10 + 100 * rounding(model, y))
 
 

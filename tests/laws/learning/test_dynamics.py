@@ -25,9 +25,10 @@ from probpca.blocks import as_sequences
 from probpca.inference import sample_series, series_log_likelihood
 from probpca.learning import Settings, Status, Structure, fit_ppca, fit_series
 from probpca.learning.dynamics import choose_states
-from probpca.learning.dynamics.em import LARGEST_RADIUS, SeriesEM, _above, expect_series
-from probpca.learning.dynamics.selection import HELD_OUT, _held_out, bic, n_parameters
+from probpca.learning.dynamics.em import SeriesEM, _above, expect_series
+from probpca.learning.dynamics.selection import SEARCH, _held_out, bic
 from probpca.learning.dynamics.start import by_subspace, interpolated, starts
+from probpca.learning.dynamics.structure import n_parameters
 from probpca.learning.em import e_step as observed
 from probpca.models import Gaussian, LinearGaussian, StateSpace
 from probpca.sources import open_source
@@ -224,7 +225,7 @@ def test_what_was_described_is_so(case, solver, name):
 def test_a_stable_system_stays_stable(rng, solver, radius, steps):
     y = sample_series(random_system(rng, D, Q, radius=radius), steps, rng=rng).rows
     found = fit(y, solver=solver, max_iter=60, transition="stable")
-    assert found.model.spectral_radius <= LARGEST_RADIUS * (1 + 1e-9)
+    assert found.model.spectral_radius <= Structure().largest_radius * (1 + 1e-9)
     assert_never_falls(found.trace)
     if radius > 1:
         assert fit(y, solver=solver, max_iter=60).model.spectral_radius > 1
@@ -612,7 +613,7 @@ def test_cells_are_held_out_whatever_happens(rng):
         held = _held_out(as_sequences(y), rng)
         assert held.any()
         assert not np.isnan(y[held]).any()
-    assert abs(held.mean() - HELD_OUT) < 0.05
+    assert abs(held.mean() - SEARCH.held_out) < 0.05
 
 
 def test_the_criterion_counts_what_inputs_need():

@@ -25,7 +25,7 @@ from oracles import (
 )
 from probpca import DataError, ShapeError
 from probpca.blocks import Block, observe
-from probpca.blocks.masked.forms import FORMS
+from probpca.blocks.cells import FORMS
 from probpca.inference import sample
 from probpca.inference.sampling import sample_parameters
 from probpca.learning import Settings, Status, fit_ppca

@@ -49,7 +49,7 @@ def right(rng, matrices):
 
 @pytest.fixture(params=[2**20, 1], ids=["one chunk", "many chunks"])
 def cut(request, monkeypatch):
-    monkeypatch.setattr(home, "CHUNK_CELLS", request.param)
+    monkeypatch.setattr(home, "BATCH", home.BatchSettings(chunk_cells=request.param))
 
 
 def in_columns(matrices):
@@ -175,7 +175,7 @@ def test_inner_products_are_the_inverse_and_with_the_solution_its_second_moment(
 
 
 def test_the_parts_of_a_batch_cover_it_once_and_in_order(monkeypatch):
-    monkeypatch.setattr(home, "CHUNK_CELLS", 1)
+    monkeypatch.setattr(home, "BATCH", home.BatchSettings(chunk_cells=1))
     found = chunks(100, 5)
     assert len(found) > 3
     assert np.concatenate([np.arange(100)[part] for part in found]).tolist() == list(range(100))

@@ -71,7 +71,7 @@ class Trajectory:
 
     @cached_property
     def right(self) -> Array:
-        """What the rows, the start and the inputs ask of the mean: (n, q)."""
+        """Right-hand side of the equation for the means, from rows, initial state and inputs: (n, q)."""
         right = self.data.score.T.copy()
         right[self.rows.starts] += self.prior.start
         if self.rows.inputs is not None:
@@ -109,7 +109,7 @@ class Trajectory:
         return self.mean + self.precision.backward(noise.reshape(shape)).reshape(noise.shape)
 
     def log_likelihood(self, squares: Array | None = None) -> float:
-        """Of all rows: at the mean, what is left of everything is a sum of squares; those of cells may be given."""
+        """Log density of all rows, from sums of squares at the mean; the squared residuals of cells may be given."""
         model, rows, x = self.model, self.rows, self.mean
         if squares is None:
             squares = squared_residuals(model.emission, rows.observed, x.T)
@@ -132,7 +132,7 @@ class Trajectory:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
-    """What the dynamics contribute to the precision of a trajectory."""
+    """Contribution of the dynamics to the precision of a trajectory."""
 
     diagonal: Array  # Q^{-1} + A' Q^{-1} A, packed: (entries, 1)
     first: Array  # P1^{-1} - Q^{-1}, packed: (entries, 1)

@@ -1,4 +1,4 @@
-"""What rows say about the state behind them, in as many numbers as the state has."""
+"""Information that rows give about their state, in as many numbers as the state has."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from probpca.blocks import Observed, Sequences
-    from probpca.blocks.masked.forms import Group, Residual
+    from probpca.blocks.cells import Group, Residual
     from probpca.models import LinearGaussian
     from probpca.typing import Array
-
-ROOT_CELLS = 2**20
 
 
 @final
@@ -56,7 +54,7 @@ def collapse_roots(model: LinearGaussian, rows: Sequences) -> tuple[Array, Array
     n, q = rows.n_steps, model.n_components
     scale = np.sqrt(np.broadcast_to(model.noise_variance, model.mean.shape))
     loadings, H, z = model.loadings / scale[:, None], np.empty((n, q, q)), np.empty((n, q))
-    step = max(ROOT_CELLS // loadings.size, 1)
+    step = max(2**20 // loadings.size, 1)  # steps whose padded loadings fit a cache
     for start in range(0, n, step):
         some = slice(start, start + step)
         error = (rows.values[some] - model.mean) / scale

@@ -1,4 +1,4 @@
-"""What a time series says about the state behind it: filter, smoother, likelihood, trajectories."""
+"""Posterior of the states of a time series: filter, smoother, likelihood, trajectories."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def series_log_likelihood(model: StateSpace, y: Any, *, inputs: Any = None, piec
 
 
 def _piece_likelihood(model: StateSpace, rows: Sequences, piece_steps: int) -> float:
-    """Of a few sequences together, or of a long one, stretch by stretch: each starts where the last one ended."""
+    """Log density of a few sequences, or of a long one, stretch by stretch: each starts where the last one ended."""
     total, n = 0.0, rows.n_steps
     if len(rows.lengths) > 1 or n <= 2 * piece_steps:
         return believe(model, rows).log_likelihood()

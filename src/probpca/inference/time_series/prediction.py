@@ -50,7 +50,7 @@ class Forecast:
     def covariance(self) -> Array:
         """Covariance of each row, C P C' + R, dense: (h, d, d).
 
-        A feature of which nothing was ever observed has an infinite variance, and no covariance with the others.
+        A feature that was never observed has an infinite variance, and no covariance with the others.
         """
         C, noise = self.emission.loadings, self.emission.noise_variance
         dense = np.asarray(C @ self.state_covariance @ C.T + np.diag(np.broadcast_to(noise, (len(C),))))
@@ -65,7 +65,7 @@ class Forecast:
 
 
 class Innovations(NamedTuple):
-    """How each row differs from what the rows before it let expect."""
+    """Differences of rows from their predictions given the rows before them."""
 
     residual: Array  # y_t less its prediction, NaN where it was not observed: (n, d)
     normalised: Array  # residuals in units of their own standard deviation: (n, d)
@@ -80,7 +80,7 @@ class Innovations(NamedTuple):
 
     @property
     def log10_p_value(self) -> Array:
-        """Its logarithm, right far beyond the smallest float: (n,)."""
+        """Log10 of the p-value, accurate far beyond the smallest float: (n,)."""
         return log10_chi2_tail(self.distance, self.degrees)
 
     @property
@@ -118,7 +118,7 @@ def forecast(model: StateSpace, y: Any, horizon: int, *, inputs: Any = None, fut
 def forecast_from(
     model: StateSpace, states: list[Gaussian], horizon: Any, inputs: Array | None = None, future: Any = None
 ) -> list[Forecast]:
-    """The same from the last states of the sequences, and their last inputs: (k, u)."""
+    """Forecasts from the last states of the sequences, and their last inputs: (k, u)."""
     if not isinstance(horizon, int | np.integer) or horizon < 1:
         msg = f"horizon must be at least 1, and a whole number of steps; got {horizon!r}."
         raise ShapeError(msg)
@@ -154,7 +154,7 @@ def _ahead(model: StateSpace, state: Gaussian, pushes: Array) -> Forecast:
 
 
 def impute_series(model: StateSpace, y: Any, *, inputs: Any = None) -> Imputed:
-    """Missing cells filled in from all observed cells of their sequence, before and after, with their doubt.
+    """Fill in missing cells from all observed cells of their sequence, before and after, with standard deviations.
 
     Observed cells are returned bit for bit.
     """

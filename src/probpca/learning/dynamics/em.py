@@ -21,14 +21,11 @@ if TYPE_CHECKING:
     from probpca.statistics import Regression
     from probpca.typing import Array
 
-LARGEST_RADIUS = 0.999
-"""Largest modulus of an eigenvalue where the system has to be stable."""
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class SeriesSums:
-    """What one pass over time leaves for the M-step."""
+    """Sums of one pass over time, which the M-step needs."""
 
     emission: Regression  # of cells on [x; 1]
     moves: Array  # sum over steps of E[v v'], v = [x_t; u_t; x_{t+1}]: (q + u + q, q + u + q)
@@ -91,7 +88,7 @@ class SeriesEM:
         return self.advance(model, sums), sums.log_likelihood + self.log_prior(model)
 
     def log_prior(self, model: StateSpace) -> float:
-        """What the ridge says about A: -ridge tr(A' Q^{-1} A) / 2."""
+        """Log prior of A given by the ridge, -ridge tr(A' Q^{-1} A) / 2."""
         if self.structure.ridge == 0:
             return 0.0
         return (
@@ -124,7 +121,7 @@ class SeriesEM:
         elif structure.says("transition", "diagonal"):
             A = _diagonal_transition(model, known, cross)
         elif structure.says("transition", "stable"):
-            A = _stable(model.transition, A)
+            A = _stable(model.transition, A, structure.largest_radius)
         B = None
         if model.input_loadings is not None:
             B = _regress(known[q:, q:], cross[:, q:] - A @ known[:q, q:])
@@ -197,16 +194,19 @@ def _diagonal_transition(model: StateSpace, known: Array, cross: Array) -> Array
     return np.diag(np.linalg.solve(precision * known[:q, :q], np.diagonal(precision @ target)))
 
 
-def _stable(old: Array, new: Array) -> Array:
-    """As far from a stable matrix towards the best one as eigenvalues allow: what is maximised is concave."""
+def _stable(old: Array, new: Array, largest_radius: float) -> Array:
+    """The matrix between a stable one and the best one that is as near to the best as eigenvalues allow.
+
+    The objective is concave, so that it rises all the way.
+    """
 
     def radius(share: float) -> float:
         return float(np.abs(np.linalg.eigvals(old + share * (new - old))).max())
 
-    if radius(1.0) <= LARGEST_RADIUS:
+    if radius(1.0) <= largest_radius:
         return new
     low, high = 0.0, 1.0
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (middle, high) if radius(middle) <= LARGEST_RADIUS else (low, middle)
+        low, high = (middle, high) if radius(middle) <= largest_radius else (low, middle)
     return old + low * (new - old)

@@ -16,7 +16,7 @@ from probpca.statistics import Regression
 
 if TYPE_CHECKING:
     from probpca.blocks import Block
-    from probpca.blocks.masked.forms import Cells, Group
+    from probpca.blocks.cells import Cells, Group
     from probpca.inference.masked_rows import Latents
     from probpca.models import LinearGaussian, ParameterBelief
     from probpca.scratch import Workspace
@@ -42,7 +42,7 @@ def _expect_observed(parameters: Parameters, block: Observed) -> Regression:
 
 
 class _Sums:
-    """What grows from group to group, whichever way residuals are summed."""
+    """Sums over the groups of a block, whichever way residuals are summed."""
 
     def __init__(self, parameters: Parameters) -> None:
         q, d = parameters.q, parameters.centre.size
@@ -116,7 +116,7 @@ def regress_on(
 ) -> tuple[Regression, Array]:
     """Summarise rows whose latents are known from elsewhere: means (q, n) and covariances, packed: (., n).
 
-    If every row has every cell, some rows' covariances may stand for all. The log-likelihood is not told: it depends on
+    If every row has every cell, some rows' covariances may stand for all. The log-likelihood is left out: it depends on
     where latents are known from. Beside the sums stand the squared
     residuals of each feature at the means: (d,).
     """
@@ -189,7 +189,7 @@ def _moments(found: Latents, w: Array) -> tuple[Array, Array]:
 
 
 class _Products(_Residuals):
-    """The same for complete rows in clear noise, where residuals follow from sums of products."""
+    """Sums of residuals of complete rows in clear noise, where they follow from sums of products."""
 
     def add(self, group: Group, cells: Cells, mean: Array, latent_covariance: Array) -> None:
         """Add one group."""
@@ -239,7 +239,7 @@ def expect(model: LinearGaussian, block: Block | Observed) -> Regression:
 
 
 def expect_believed(belief: ParameterBelief, block: Block | Observed) -> Regression:
-    """The same if parameters are known up to their spread; what stands for the log-likelihood is a lower bound."""
+    """Summarise rows at parameters known up to a covariance, with a lower bound in place of the log-likelihood."""
     model = belief.centre
     if isinstance(block, Observed):
         return _expect_observed(Parameters.of_belief(belief, block.centre), block)
@@ -254,7 +254,7 @@ def expect_believed(belief: ParameterBelief, block: Block | Observed) -> Regress
 
 
 def expect_zero_noise(model: LinearGaussian, block: Block) -> Regression:
-    """The same in the limit of no noise: latents are the least-squares coordinates, with no uncertainty.
+    """Summarise rows in the limit of no noise, where latents are the least-squares coordinates.
 
     The likelihood diverges there: what is reported of it means nothing, and the caller looks at squares.
     """
@@ -264,7 +264,7 @@ def expect_zero_noise(model: LinearGaussian, block: Block) -> Regression:
 
 
 class _Latents(NamedTuple):
-    """What complete rows say about their latents: N(G'(x - mu) + c, P)."""
+    """Posterior of the latents of complete rows, N(G'(x - mu) + c, P)."""
 
     gain: Array  # G: (d, q)
     covariance: Array  # P: (q, q)

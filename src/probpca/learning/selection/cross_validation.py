@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from probpca.blocks.block import row_of_cell
-from probpca.blocks.masked.patterns import patterns
+from probpca.blocks.cells import patterns
 from probpca.errors import DataError
 from probpca.inference.likelihood import LOG_2PI
 from probpca.inference.masked_rows import Parameters, latents
