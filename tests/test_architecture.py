@@ -42,7 +42,7 @@ OUTSIDE = {
     "matplotlib": {"displays"},
     "altair": {"pages/report_charts.py"},
     "vl_convert": {"pages/report_charts.py"},
-    "pyarrow": {"sources/arrow", "sources/readers/arrow.py", "sources/readers/csv.py", "sources/engines/spark.py"},
+    "pyarrow": {"sources/readers/arrow.py", "sources/readers/csv.py", "sources/write.py", "sources/engines/spark.py"},
     "dask": {"sources/engines/dask.py"},
     "distributed": {"sources/engines/dask.py"},
     "pyspark": {"sources/engines/spark.py", "estimators/spark.py"},
@@ -86,6 +86,12 @@ def test_imports_point_downwards(path):
     room = path.relative_to(ROOT).parts[0].removesuffix(".py")
     rooms = {module.split(".")[1] for module in imported(path) if module.startswith("probpca.")}
     assert rooms <= ALLOWED[room] | {room}
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if name(path).startswith("learning/")], ids=name)
+def test_learning_knows_no_engine_but_threads_and_no_reader(path):
+    rooms = {module for module in imported(path) if module.startswith("probpca.sources")}
+    assert rooms <= {"probpca.sources", "probpca.sources.engines.local"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)

@@ -201,3 +201,13 @@ def test_a_page_is_made_of_the_table(folder, run):
     assert "row, 42" in page
     assert done.out.startswith("explorer.html: 60 rows")
     assert run("explorer", "model.npz", "table.csv").code == 1
+
+
+@pytest.mark.parametrize("options", [[], ["--out", "full.csv"], ["--intervals", "--out", "full.csv"]], ids=str)
+def test_each_block_is_imputed_by_one_posterior(run, model, options, monkeypatch):
+    calls = []
+    for name in ("impute", "impute_interval"):
+        method = getattr(PPCA, name)
+        monkeypatch.setattr(PPCA, name, lambda *args, ask=method, **how: calls.append(ask) or ask(*args, **how))
+    assert run("impute", model, "table.csv", "--jobs", 1, *options).code == 0
+    assert len(calls) == 1

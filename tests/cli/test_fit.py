@@ -20,7 +20,7 @@ def by_hand(x, components=2, **options):
 def test_the_model_is_that_of_the_library(run, x):
     done = run("fit", "table.csv", "--components", 2)
     assert done.code == 0
-    assert done.err == "note: price is taken for a label: row 4 holds 'ask'.\n"
+    assert done.err == "note: price is used as a label: row 4 holds 'ask'.\n"
     fitted, expected = PPCA.from_file("model.npz"), by_hand(x)
     assert tuple(fitted.feature_names_in_) == FEATURES
     assert_array_equal(fitted.loadings_, expected.loadings_)
@@ -160,4 +160,30 @@ def test_select_says_what_the_criteria_say(folder, run, x):
 @pytest.mark.usefixtures("folder")
 def test_a_choice_at_the_limit_is_mentioned(run):
     done = run("select", "table.csv", "--criteria", "bic", "--max-components", 1)
-    assert "note: bic took the largest number that was looked at; raise --max-components.\n" in done.err
+    assert "note: bic chose the largest number that was considered; raise --max-components.\n" in done.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_columns_called_like_parameters_keep_their_names(run, x):
+    names = ["max_iter", "n_components", "tol", "max_iter.1", "n_components.1"]
+    pd.DataFrame(x, columns=names).to_csv("named.csv", index=False)
+    done = run("fit", "named.csv", "--components", 2)
+    assert done.code == 0
+    assert "--max-iter" not in done.out
+    assert "--components" not in done.out.split("Next steps")[0]
+    assert "max_iter" in done.out
+    assert "n_components" in done.out
+    done = run("fit", "named.csv", "--exclude", "max_iters", "--force")
+    assert done.err == "probpca: error: named.csv has no column 'max_iters'.\nHint: did you mean 'max_iter'?\n"
+    pd.DataFrame(x[:, 1:], columns=names[1:]).to_csv("fewer.csv", index=False)
+    assert "columns of the model: 'max_iter'.\n" in run("score", "model.npz", "fewer.csv").err
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_command_that_select_suggests_reads_the_same_columns(run, x):
+    pd.DataFrame(x, columns=list("abcde")).assign(code=[f"{i:05d}" for i in range(60)]).to_csv("coded.csv", index=False)
+    options = ["--exclude", "e", "--numbers", "code", "--standardize"]
+    done = run("select", "coded.csv", "--criteria", "bic", *options, "--json")
+    assert json.loads(done.out)["columns"] == ["a", "b", "c", "d", "code"]
+    command = run("select", "coded.csv", "--criteria", "bic", *options).out.split("\n  probpca ")[1].splitlines()[0]
+    assert json.loads(run(*command.split(), "--json").out)["columns"] == ["a", "b", "c", "d", "code"]

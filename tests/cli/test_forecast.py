@@ -26,7 +26,7 @@ def series(folder):  # noqa: ARG001
 def test_the_forecast_is_that_of_the_library(run, series):
     done = run("forecast", "series.csv", "--steps", 3, "--components", 1, "--level", 0.9, "--out", "next.csv")
     assert done.code == 0, done.err
-    assert "note: month is taken for the time; --time names another column.\n" in done.err
+    assert "note: month is used as the time; --time chooses another column.\n" in done.err
     expected = LinearDynamicalSystem(1, random_state=0).fit(series).forecast(3)
     low, high = expected.interval(0.9)
     found = pd.read_csv("next.csv")

@@ -8,8 +8,7 @@ import sys
 import pytest
 
 from probpca import __version__
-from probpca.cli.examples import EXAMPLES
-from probpca.cli.parser import OPTIONS, parse
+from probpca.cli.parser import EXAMPLES, OPTIONS, parse
 
 HEAVY = "[m for m in ('numpy', 'scipy', 'sklearn', 'pyarrow', 'matplotlib', 'tqdm') if m in sys.modules]"
 

@@ -7,18 +7,18 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from probpca.cli import survey
 from probpca.cli.main import main
+from probpca.cli.table import Survey
 from probpca.learning.progress import ProgressBar
 from probpca.models import LinearGaussian, save_model
 
 BAD = {
     "gone.csv": (None, "there is no file gone.csv."),
     "empty.csv": ("", "empty.csv is empty."),
-    "header.csv": ("a,b\n", "header.csv has a line of names, and nothing below."),
+    "header.csv": ("a,b\n", "header.csv has a line of names, and no rows below it."),
     "text.csv": (
         "a,b\nx,1\ny,2\n",
-        "text.csv has one column of numbers; two or more are needed. The others: 'a' (text).",
+        "text.csv has one column of numbers; two or more are needed. Other columns: 'a' (text).",
     ),
     "one.csv": ("a,b\n1,2\n", "one.csv has 1 row; a model needs two or more."),
     "bare.csv": ("1,2\n3,5\n4,4\n", "bare.csv must begin with a line of names; its first line holds numbers: 1, 2."),
@@ -26,7 +26,7 @@ BAD = {
     "short.csv": ("a,b\n1,2\n3\n", "short.csv, row 2 has 1 cell, and the line of names 2: '3'."),
     "long.csv": ("a,b\n1,2\n3,4\n5,6,7\n", "long.csv, row 3 has 3 cells, and the line of names 2: '5,6,7'."),
     "photo.csv": ("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "photo.csv does not hold text."),
-    "twice.csv": ("a,a,b\n1,2,3\n3,4,5\n", "columns must have names of their own; twice.csv has several"),
+    "twice.csv": ("a,a,b\n1,2,3\n3,4,5\n", "columns must have different names; twice.csv has several"),
     "x.xlsx": ("?", "the name of x.xlsx does not say its format."),
     "cut.parquet": ("PAR1 and no more", "cut.parquet cannot be read: "),
     "cut.csv.gz": ("\x1f\x8b and no more", "cut.csv.gz cannot be read: "),
@@ -165,7 +165,7 @@ def test_errors_of_the_library_speak_of_options(run):
     assert "error: --components must lie between 1 and" in done.err
     assert "\nHint: --components 4 already fits" in done.err
     done = run("fit", "table.csv", "--id", "names")
-    assert done.err == "probpca: error: table.csv has no column 'names'.\nHint: name is there.\n"
+    assert done.err == "probpca: error: table.csv has no column 'names'.\nHint: did you mean 'name'?\n"
 
 
 @pytest.mark.usefixtures("folder")
@@ -176,7 +176,8 @@ def test_debug_shows_where_an_error_came_from():
 
 @pytest.mark.usefixtures("folder")
 def test_a_bug_is_called_a_bug(run, monkeypatch):
-    monkeypatch.setattr(survey, "_survey_block", None)
+    monkeypatch.setattr(Survey, "merge", None)
+    monkeypatch.setattr(Survey, "of", None)
     done = run("fit", "table.csv")
     assert done.code == 1
     assert "Hint: this is a bug in probpca; --debug shows where.\n" in done.err

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from probpca.cli.commands.demo import _write_tables
+from probpca.cli.demo import _write_tables
 from probpca.cli.main import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "command_line.md"

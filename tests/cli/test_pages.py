@@ -48,7 +48,7 @@ def test_the_report_and_the_list_of_outliers_count_alike(page, run, model):
 
 @pytest.mark.parametrize("most", [60, 300, 10_000])
 def test_rows_keep_their_numbers_when_others_are_left_out(page, model, x, monkeypatch, most):
-    monkeypatch.setattr("probpca.cli.commands.pages.HELD_CELLS", most)
+    monkeypatch.setattr("probpca.cli.page_commands.HELD_CELLS", most)
     made = page("explorer", model, "table.csv")
     data = made.data()
     places = np.array(data["rows"]) - 1

@@ -12,12 +12,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import feather, parquet
 
-from probpca.cli.main import told
+from probpca import DataError
+from probpca.cli.main import error_text as told
+from probpca.cli.table import open_table
 from probpca.sources import open_source
-from probpca.sources.arrow_columns import columns_of
-from probpca.sources.arrow_tables import with_columns
+from probpca.sources.files import is_number
 from probpca.sources.readers.arrow import damaged
-from probpca.sources.readers.csv import dialect
+from probpca.sources.readers.csv import TextFile
+from probpca.sources.write import batch_of
 
 FEATURES = list("abcde")
 
@@ -30,7 +32,7 @@ def frame_of(x):
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz"])
 def test_separators_and_decimals_are_found(tmp_path, x, sep, decimal, name):
     frame_of(x).rename(columns={"a": "a, b; c"}).to_csv(tmp_path / name, sep=sep, decimal=decimal, index=False)
-    assert dialect(tmp_path / name) == (sep, decimal)
+    assert TextFile.look(tmp_path / name).dialect == (sep, decimal)
     rows = open_source(tmp_path / name, columns=["a, b; c", *FEATURES[1:]])
     assert_array_equal(rows.map(lambda block: np.asarray(block.values)), x)
 
@@ -43,7 +45,7 @@ def test_signs_in_names_separate_nothing(tmp_path, sign, rows):
     lines = [",".join(names), *[",".join(["1.5"] * 6000)] * rows]
     (tmp_path / "wide.csv").write_text("\n".join(lines) + "\n")
     assert len(lines[0]) > 2**16
-    assert dialect(tmp_path / "wide.csv") == (",", ".")
+    assert TextFile.look(tmp_path / "wide.csv").dialect == (",", ".")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +63,7 @@ def test_signs_in_names_separate_nothing(tmp_path, sign, rows):
 )
 def test_what_may_be_something_else_is_left_as_it_is(tmp_path, name, text, expected):
     (tmp_path / name).write_text(text, encoding="utf-8", newline="")
-    assert "".join(dialect(tmp_path / name)) == expected
+    assert "".join(TextFile.look(tmp_path / name).dialect) == expected
 
 
 @pytest.mark.usefixtures("folder")
@@ -103,11 +105,11 @@ def test_codes_and_units_are_labels_with_a_note(folder, run, x):
     found = json.loads(done.out)
     assert found["columns"] == [*FEATURES, "typed", "large", "seldom", "hour"]
     for name, (_, why) in CODES.items():
-        assert f"note: {name} is taken for a label: {why}" in done.err
-    assert done.err.count("is taken for a label") == len(CODES)
+        assert f"note: {name} is used as a label: {why}" in done.err
+    assert done.err.count("is used as a label") == len(CODES)
     assert "note: large varies " in done.err
-    assert "--standardize gives all columns the same say." in done.err
-    assert "; --numbers postal takes it for numbers.\n" in done.err
+    assert "--standardize gives all columns the same weight." in done.err
+    assert "; --numbers postal uses it as numbers.\n" in done.err
     asked = run("fit", "table.csv", "--components", 2, "--json", "--numbers", "postal", "key", "--out", "asked.npz")
     assert json.loads(asked.out)["columns"] == [*FEATURES, "postal", "key", "typed", "large", "seldom", "hour"]
     assert run("impute", "model.npz", "table.csv", "--out", "full.csv").code == 0
@@ -144,7 +146,7 @@ def test_what_lacks_nothing_keeps_its_type(run, x, write):
     name = "table.parquet" if write is parquet.write_table else "table.feather"
     write(pa.table(columns), name)
     fitted = run("fit", name, "--components", 1)
-    assert fitted.err.startswith("note: key is taken for a label: row 2 holds 9007199254740993, which has more digits")
+    assert fitted.err.startswith("note: key is used as a label: row 2 holds 9007199254740993, which has more digits")
     assert run("impute", "model.npz", name, "--out", "full.parquet").code == 0
     full = parquet.read_table("full.parquet")
     kinds = {field.name: str(field.type) for field in full.schema}
@@ -188,9 +190,8 @@ def test_an_empty_name_of_a_row_is_its_number(run, x):
     ids=lambda command: command[0],
 )
 def test_where_nothing_can_be_written_nothing_is_computed(run, monkeypatch, command):
-    monkeypatch.setattr(
-        f"probpca.cli.commands.{'pages' if command[0] == 'report' else command[0]}.open_table", None, raising=False
-    )
+    for module in ("run", "fit_commands"):
+        monkeypatch.setattr(f"probpca.cli.{module}.open_table", None)
     done = run(*command)
     assert done.code == 1
     assert done.err.startswith(f"probpca: error: {command[-1]} cannot be written: ")
@@ -232,9 +233,9 @@ def test_many_columns_cost_no_more_than_each_of_them():
     """Twice as many take twice as long, or at least not four times."""
     counts = []
     for d in (300, 600):
-        batch = pa.record_batch([pa.array([1.0])] * d, names=[f"c{j}" for j in range(d)])
         profile = cProfile.Profile()
-        profile.runcall(with_columns, batch, {f"c{j}": np.array([2.0]) for j in range(d)})
+        types = {f"c{j}": pa.float32() for j in range(d)}
+        batch = profile.runcall(batch_of, {f"c{j}": np.array([2.0]) for j in range(d)}, types)
         counts.append(pstats.Stats(profile).total_calls)
         assert batch.schema.names == [f"c{j}" for j in range(d)]
     assert counts[1] < 2.2 * counts[0]
@@ -305,7 +306,7 @@ def test_a_link_stays_a_link(folder, run):
 def test_a_packed_file_under_another_name_is_told(folder, run, x):
     frame_of(x).to_csv(folder / "t.csv.gz", index=False)
     (folder / "t.csv.gz").rename(folder / "t.csv")
-    assert run("fit", "t.csv").err.startswith("probpca: error: t.csv is packed by gzip.\nHint: ")
+    assert run("fit", "t.csv").err.startswith("probpca: error: t.csv is compressed by gzip.\nHint: ")
 
 
 @pytest.mark.usefixtures("model")
@@ -327,4 +328,14 @@ def test_a_matrix_that_breaks_is_a_bug():
 @pytest.mark.usefixtures("folder")
 def test_npy_has_no_strange_columns(tmp_path, x):
     np.save(tmp_path / "x.npy", x)
-    assert all(column == (f"x{j}", "numbers", "") for j, column in enumerate(columns_of(tmp_path / "x.npy")))
+    assert all(column == (f"x{j}", "numbers", "") for j, column in enumerate(open_table(tmp_path / "x.npy").columns))
+
+
+@pytest.mark.parametrize("cell", ["1_000", "\u0661\u0662", "\uff11", "\u00a01"])
+def test_cells_that_only_python_reads_as_numbers_are_text(tmp_path, cell):
+    assert float(cell)
+    assert not is_number(cell)
+    (tmp_path / "t.csv").write_text(f"a,b\n1,2\n{cell},3\n4,5\n5,6\n", encoding="utf-8")
+    with pytest.raises(DataError, match="holds string, not numbers"):
+        open_source(tmp_path / "t.csv")
+    assert repr(cell) in open_table(tmp_path / "t.csv").others["a"]  # the cell that is to be mended

@@ -248,7 +248,7 @@ def test_somebody_who_watches_is_told_how_much_of_a_text_is_read(tmp_path, x, su
     pd.DataFrame(x, columns=NAMES).to_csv(path, index=False)
     source = open_source(path, watch=lambda *progress: told.append(progress), n_jobs=1)
     assert told == []
-    batches = sum(1 for _ in source.blocks)
+    batches = len(source.hold())
     for again in range(2):
         if suffix == ".csv" or again:  # how long a compressed text is shows when it has been read
             done, parts = zip(*told, strict=True)
@@ -267,3 +267,46 @@ def test_rows_of_another_width_are_refused(tmp_path, x):
     np.save(tmp_path / "x.npy", x[:, :4])
     with pytest.raises(ShapeError, match="5 features, as the fit had; got 4"):
         fitted.transform(tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".feather", ".csv"])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_other_columns_go_with_the_rows(tmp_path, holed, suffix, n_jobs, monkeypatch):
+    monkeypatch.setattr(arrow_text, "CSV_BYTES", 2**14)
+    frame = pd.DataFrame(holed, columns=NAMES)
+    frame.insert(1, "city", [f"city {i}" for i in range(N)])
+    frame["b"] = [f"label {i}" for i in range(N)]
+    path = tmp_path / f"x{suffix}"
+    {".parquet": lambda p: frame.to_parquet(p, row_group_size=900), ".feather": frame.to_feather}.get(
+        suffix, lambda p: frame.to_csv(p, index=False)
+    )(path)
+    chosen = ["e", "a"]
+    source = open_source(path, columns=chosen, others=["b", "city"], n_jobs=n_jobs)
+    assert source.columns == tuple(chosen)
+    seen = list(source.answers(lambda block: (np.array(block.values), block.others.to_pydict())))
+    assert_allclose(np.vstack([x for x, _ in seen]), holed[:, [4, 0]], rtol=1e-15)
+    assert [cell for _, others in seen for cell in others["city"]] == list(frame["city"])
+    assert [cell for _, others in seen for cell in others["b"]] == list(frame["b"])
+    block = source.hold()[0].take(slice(3, 7))
+    assert block.others["city"].to_pylist() == list(frame["city"][3:7])
+    assert all(block.others is None for block in open_source(path, columns=chosen).hold())
+
+
+def test_other_columns_must_be_in_every_file_of_a_folder(tmp_path, x):
+    frame = pd.DataFrame(x, columns=NAMES)
+    frame.assign(city="Rome").to_parquet(tmp_path / "1.parquet")
+    frame.to_parquet(tmp_path / "2.parquet")
+    with pytest.raises(SourceError, match=r"must have the same columns; 2\.parquet differs in 'city'"):
+        open_source(tmp_path, columns=NAMES, others=["city"])
+
+
+def test_other_columns_are_those_of_a_file(x):
+    with pytest.raises(SourceError, match="columns can be chosen of a file only"):
+        open_source(x, others=["a"])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_npy_is_read_on_systems_without_preadv(tmp_path, x, order, monkeypatch):
+    monkeypatch.delattr(os, "preadv", raising=False)
+    np.save(tmp_path / "x.npy", np.asarray(x, order=order))
+    assert_array_equal(values(open_source(tmp_path / "x.npy", n_jobs=2)), x)

@@ -153,6 +153,6 @@ def test_a_source_is_opened_as_itself():
 
 
 def test_rows_in_memory_are_never_copied():
-    block = open_source(ROWS).block
+    block = open_source(ROWS).hold()[0]
     assert np.shares_memory(block.values, ROWS)
     assert_array_equal(block.values, ROWS)

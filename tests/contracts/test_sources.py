@@ -12,11 +12,12 @@ from scipy import sparse
 
 from oracles import dense_log_likelihood, dense_posterior, random_model
 from probpca.blocks import Block
+from probpca.blocks.block import dense_values
 from probpca.inference import outliers
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.posteriors import posterior_mean
 from probpca.learning.em.e_step import expect
-from probpca.sources import open_source, scaled
+from probpca.sources import open_source
 from probpca.statistics import Moments, Root, Spread, Stack
 
 N, D, Q = 20_000, 6, 2  # several blocks a source
@@ -83,7 +84,7 @@ SOURCES = {
     ".npy": npy,
     ".npy by columns": lambda path: npy(path, np.asfortranarray(ROWS)),
     ".npy float32": lambda path: npy(path, ROWS.astype(np.float32)),
-    ".npy integers": lambda path: scaled(npy(path, (64 * ROWS).astype(np.int16)), np.full(D, 1 / 64)),
+    ".npy integers": lambda path: npy(path, (64 * ROWS).astype(np.int16)).scaled(np.full(D, 1 / 64)),
     ".npy big-endian": lambda path: npy(path, ROWS.astype(">f8")),
     "Parquet": parquet,
     "Parquet float32": lambda path: parquet(path, ROWS.astype(np.float32)),
@@ -101,7 +102,7 @@ SOURCES = {
     "Fortran order": lambda _: open_source(np.asfortranarray(ROWS)),
     "every other row": lambda _: open_source(np.repeat(ROWS, 2, axis=0)[::2]),
     "float32": lambda _: open_source(ROWS.astype(np.float32)),
-    "integers": lambda _: scaled(open_source((64 * ROWS).astype(int)), np.full(D, 1 / 64)),
+    "integers": lambda _: open_source((64 * ROWS).astype(int)).scaled(np.full(D, 1 / 64)),
     "memory map": memory_map,
     "csr": lambda _: open_source(sparse.csr_array(ROWS)),
     "csc": lambda _: open_source(sparse.csc_matrix(ROWS)),
@@ -116,10 +117,10 @@ SOURCES = {
     "all jobs": lambda _: open_source(ROWS, n_jobs=-1),
     "sparse in two jobs": lambda _: open_source(sparse.csr_array(ROWS), n_jobs=2),
     "batches in two jobs": lambda _: open_source(np.array_split(ROWS, 50), n_jobs=2),
-    "scaled": lambda _: scaled(open_source(ROWS / UNITS), UNITS),
-    "scaled sparse": lambda _: scaled(open_source(sparse.csr_array(ROWS / UNITS)), UNITS),
-    "scaled float32": lambda _: scaled(open_source((ROWS / UNITS).astype(np.float32)), UNITS),
-    "scaled batches": lambda _: scaled(open_source(np.array_split(ROWS / UNITS, 5)), UNITS),
+    "scaled": lambda _: open_source(ROWS / UNITS).scaled(UNITS),
+    "scaled sparse": lambda _: open_source(sparse.csr_array(ROWS / UNITS)).scaled(UNITS),
+    "scaled float32": lambda _: open_source((ROWS / UNITS).astype(np.float32)).scaled(UNITS),
+    "scaled batches": lambda _: open_source(np.array_split(ROWS / UNITS, 5)).scaled(UNITS),
 }
 
 
@@ -166,6 +167,36 @@ def test_a_map_joins_answers_of_several_arrays(fresh):
     assert_allclose(found.distance, distance, rtol=1e-9)
     assert found.contributions.shape == (N, D)
     assert_allclose(found.contributions.sum(axis=1), distance, rtol=1e-9)
+
+
+def test_rows_can_be_held_in_memory(fresh):
+    blocks = fresh().hold()
+    assert_array_equal(np.vstack([dense_values(block) for block in blocks]), ROWS)
+
+
+def test_answers_come_block_by_block_and_in_order(fresh):
+    assert_array_equal(np.concatenate(list(fresh().answers(dense_values))), ROWS)
+
+
+def test_rows_that_are_kept_can_be_read_again(fresh):
+    kept = fresh().keep()
+    assert kept.repeatable
+    for _ in range(2):
+        assert_array_equal(kept.map(dense_values), ROWS)
+
+
+def test_prepared_blocks_are_what_everybody_sees(fresh):
+    turned = fresh().keep(lambda block: Block(-dense_values(block)))
+    assert_array_equal(turned.map(dense_values), -ROWS)
+    assert_array_equal(np.vstack([block.values for block in turned.hold()]), -ROWS)
+    assert_allclose(turned.fold(Moments.of).mean, -ROWS.mean(axis=0), atol=1e-7)
+
+
+def test_columns_can_be_arranged_anew(fresh):
+    source, order = fresh(), [3, 0, 5, 1, 4, 2]
+    assert_array_equal(source.arranged(order).map(dense_values), ROWS[:, order])
+    if source.columns is not None:
+        assert source.arranged(order).columns == tuple(source.columns[j] for j in order)
 
 
 def test_a_source_knows_its_size_or_says_that_it_does_not(fresh):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,9 +17,10 @@ from probpca.inference.likelihood import log_likelihood
 from probpca.inference.posteriors import posterior_mean
 from probpca.learning.em.e_step import expect
 from probpca.models import LinearGaussian
-from probpca.sources import open_source, scaled
-from probpca.sources.engines.dask import is_dask, open_dask
+from probpca.sources import open_source
+from probpca.sources.engines.dask import open_dask
 from probpca.sources.engines.local import resolve_jobs
+from probpca.sources.open import is_dask
 from probpca.statistics import Moments, Root, Spread, Stack
 
 dask = pytest.importorskip("dask")
@@ -170,8 +172,8 @@ def test_lengths_are_known_where_dask_knows_them(source):
     assert source.map(partial(log_likelihood, MODEL)).shape == pytest.approx((N if known else np.nan,), nan_ok=True)
     by_part = source.map(lambda block: np.array([block.is_complete]))  # not an answer for each row
     assert np.isnan(by_part.shape[0])
-    assert by_part.compute().tolist() == [True] * len(source.parts)
-    assert scaled(source, np.full(D, 2.0)).map(partial(log_likelihood, MODEL)).compute().shape == (N,)
+    assert by_part.compute().tolist() == [True] * len(source.engine.parts)
+    assert source.scaled(np.full(D, 2.0)).map(partial(log_likelihood, MODEL)).compute().shape == (N,)
 
 
 def test_a_source_says_what_it_is(source, collection, request):
@@ -182,6 +184,13 @@ def test_a_source_says_what_it_is(source, collection, request):
     assert not source.incomplete
     assert source.single_precision == ("float32" in request.node.callspec.id)
     assert source.columns in (None, tuple(NAMES), tuple(map(str, range(D))))
+
+
+def test_rows_in_a_cluster_are_not_read_here():
+    source = open_dask(da.from_array(ROWS, chunks=(700, D)))
+    for read in (source.hold, partial(source.answers, Moments.of), partial(source.scaled(np.ones(D)).answers, np.mean)):
+        with pytest.raises(SourceError, match="rows that Dask holds cannot be read here"):
+            read()
 
 
 def test_what_dask_does_not_hold_is_left_to_others():
@@ -316,24 +325,19 @@ def test_infinity_is_found_by_the_workers():
 
 
 class Fatal:
-    """Rows of another source; the worker that reaches the last block of the k-th fold is killed, once."""
+    """The engine of another source; the worker that reaches the last block of the k-th fold is killed, once."""
 
-    def __init__(self, source, flag, fold, count=None):
-        self._source, self._flag, self._fold, self._count = source, flag, fold, count or []
-
-    def __getattr__(self, name):
-        return getattr(self._source, name)
-
-    def map(self, function):
-        return self._source.map(function)
+    def __init__(self, engine, flag, fold, count=None):
+        self._engine, self._flag, self._fold, self._count = engine, flag, fold, [] if count is None else count
+        self.map = engine.map
 
     def keep(self, prepare):
-        return Fatal(self._source.keep(prepare), self._flag, self._fold, self._count)
+        return Fatal(self._engine.keep(prepare), self._flag, self._fold, self._count)
 
     def fold(self, summarise):
         self._count.append(1)
         if len(self._count) != self._fold:
-            return self._source.fold(summarise)
+            return self._engine.fold(summarise)
         flag = self._flag
 
         def deadly(block):
@@ -342,7 +346,11 @@ class Fatal:
                 os.kill(os.getpid(), signal.SIGKILL)
             return summarise(block)
 
-        return self._source.fold(deadly)
+        return self._engine.fold(deadly)
+
+
+def fatal(source, flag, fold):
+    return replace(source, engine=Fatal(source.engine, flag, fold))
 
 
 @pytest.mark.parametrize("rows", [ROWS, HOLEY], ids=["complete", "missing"])
@@ -351,8 +359,8 @@ def test_the_death_of_a_worker_changes_nothing(client, tmp_path, rows):
     array = da.from_array(rows, chunks=(250, D))
     calm = PPCA(**settings).fit(open_dask(array))
     before = client.run(os.getpid)
-    fatal = Fatal(open_dask(array), tmp_path / "killed", fold=1 if rows is ROWS else 3)
-    found = PPCA(**settings).fit(fatal)
+    deadly = fatal(open_dask(array), tmp_path / "killed", fold=1 if rows is ROWS else 3)
+    found = PPCA(**settings).fit(deadly)
     client.wait_for_workers(2, timeout=60)
     assert (tmp_path / "killed").exists()
     assert set(client.run(os.getpid).values()) != set(before.values())

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
@@ -18,7 +19,8 @@ from probpca.inference.posteriors import posterior_mean
 from probpca.learning.em.e_step import expect
 from probpca.models import LinearGaussian
 from probpca.sources import open_source
-from probpca.sources.engines.spark import is_spark, open_spark
+from probpca.sources.engines.spark import open_spark
+from probpca.sources.open import is_spark
 from probpca.statistics import Moments
 
 pytest.importorskip("pyspark")
@@ -193,7 +195,7 @@ def test_the_maximum_is_that_of_rows_in_memory_where_cells_are_missing(spark):
 def test_what_is_cached_is_given_back(spark):
     source = open_spark(columns(spark, HOLEY))
     PPCA(Q, random_state=0).fit(source)
-    frame = source._cached
+    frame = source.engine._cached
     assert frame.storageLevel.useMemory
     del source
     assert not frame.storageLevel.useMemory
@@ -247,24 +249,19 @@ def test_no_rows_are_too_few(spark):
 
 
 class Fatal:
-    """Rows of another source; the executor that reaches a block of the k-th fold is killed, once."""
+    """The engine of another source; the executor that reaches a block of the k-th fold is killed, once."""
 
-    def __init__(self, source, flag, fold, count=None):
-        self._source, self._flag, self._fold, self._count = source, flag, fold, [] if count is None else count
-
-    def __getattr__(self, name):
-        return getattr(self._source, name)
-
-    def map(self, function):
-        return self._source.map(function)
+    def __init__(self, engine, flag, fold, count=None):
+        self._engine, self._flag, self._fold, self._count = engine, flag, fold, [] if count is None else count
+        self.map = engine.map
 
     def keep(self, prepare):
-        return Fatal(self._source.keep(prepare), self._flag, self._fold, self._count)
+        return Fatal(self._engine.keep(prepare), self._flag, self._fold, self._count)
 
     def fold(self, summarise):
         self._count.append(1)
         if len(self._count) != self._fold:
-            return self._source.fold(summarise)
+            return self._engine.fold(summarise)
         flag = self._flag
 
         def deadly(block):
@@ -276,7 +273,11 @@ class Fatal:
                 os.kill(executor, signal.SIGKILL)
             return summarise(block)
 
-        return self._source.fold(deadly)
+        return self._engine.fold(deadly)
+
+
+def fatal(source, flag, fold):
+    return replace(source, engine=Fatal(source.engine, flag, fold))
 
 
 @pytest.mark.parametrize("rows", [ROWS, HOLEY], ids=["complete", "missing"])
@@ -284,7 +285,7 @@ def test_the_death_of_an_executor_changes_nothing(spark, tmp_path, rows):
     settings = {"n_components": Q, "random_state": 0, "tol": 1e-8}
     frame = columns(spark, rows)
     calm = PPCA(**settings).fit(open_spark(frame))
-    found = PPCA(**settings).fit(Fatal(open_spark(frame), tmp_path / "killed", fold=1 if rows is ROWS else 3))
+    found = PPCA(**settings).fit(fatal(open_spark(frame), tmp_path / "killed", fold=1 if rows is ROWS else 3))
     executor = int((tmp_path / "killed").read_text())
     with pytest.raises(ProcessLookupError):
         os.kill(executor, 0)

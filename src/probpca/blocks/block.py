@@ -38,6 +38,7 @@ class Block:
     weight: Array | None = None  # (b,); None: every row counts once
     precision: Any = None  # of each cell, relative, 0 if not observed: (b, d), or as CSR stores values; None: 1
     unstored_missing: bool = False  # are cells that a CSR matrix does not store missing? If not they are zeros.
+    others: Any = None  # other columns of the same rows, which are no features: a pyarrow RecordBatch
 
     @property
     def n_rows(self) -> int:
@@ -117,7 +118,9 @@ class Block:
         else:
             values = self.values[rows]
             precision = None if precision is None else precision[rows]
-        return Block(values, None if self.weight is None else self.weight[rows], precision, self.unstored_missing)
+        weight = None if self.weight is None else self.weight[rows]
+        others = None if self.others is None else self.others.slice(rows.start, rows.stop - rows.start)
+        return Block(values, weight, precision, self.unstored_missing, others)
 
     @property
     def is_complete(self) -> bool:

@@ -1,1 +1,1 @@
-"""What a person runs."""
+"""The command line: ``probpca fit``, ``probpca impute`` and the other commands."""

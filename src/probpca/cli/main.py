@@ -13,48 +13,54 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from probpca.cli.parser import parse
-from probpca.cli.wording import in_words_of_the_shell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-OK, FAILED, INTERRUPTED = 0, 1, 130
-PATIENCE = 2.0
+QUIET_SECONDS = 2.0
 """Seconds of a command before a progress bar appears."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code of the process."""
+    """Run one command; return the exit code of the process."""
     args = parse(argv)
     try:
         _run(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        print("probpca: interrupted; nothing was left half written.", file=sys.stderr)
-        return INTERRUPTED
+        print("probpca: interrupted; no file was left half written.", file=sys.stderr)
+        return 130
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
+        return 0
     except Exception as error:
         if args.debug:
             raise
-        print(told(error), file=sys.stderr)
-        return FAILED
-    return OK
+        print(error_text(error), file=sys.stderr)
+        return 1
+    return 0
 
 
 def _run(args: Any) -> None:
     import warnings  # noqa: PLC0415
 
-    from probpca.cli.output import note  # noqa: PLC0415
+    from probpca.cli.text import note  # noqa: PLC0415
     from probpca.learning.progress import QUIET_UNTIL  # noqa: PLC0415
 
     def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         if issubclass(category, UserWarning) and category.__name__ != "ConvergenceWarning":  # the status says it
-            note(in_words_of_the_shell(str(message)))
+            note(with_options(str(message)))
 
-    command = import_module(f"probpca.cli.commands.{args.module}")
-    quiet = QUIET_UNTIL.set(time.monotonic() + PATIENCE)
+    modules = {
+        "fit": "fit_commands",
+        "select": "fit_commands",
+        "forecast": "forecast_command",
+        "report": "page_commands",
+        "explorer": "page_commands",
+        "demo": "demo",
+    }
+    command = import_module(f"probpca.cli.{modules.get(args.command, 'row_commands')}")
+    quiet = QUIET_UNTIL.set(time.monotonic() + QUIET_SECONDS)
     with warnings.catch_warnings():
         warnings.filterwarnings("always", category=UserWarning)
         warnings.showwarning = show
@@ -64,8 +70,8 @@ def _run(args: Any) -> None:
             QUIET_UNTIL.reset(quiet)
 
 
-def told(error: Exception) -> str:
-    """What went wrong in one line, and if there is one the hint in another."""
+def error_text(error: Exception) -> str:
+    """Describe an error in one line, and its hint, if it has one, in another."""
     match error:
         case FileNotFoundError(filename=str(name)):
             text = f"there is no file {name}."
@@ -74,21 +80,33 @@ def told(error: Exception) -> str:
         case ImportError(name=str(name)):
             text = f"this command needs {name}.\nHint: pip install 'probpca[cli]'."
         case MemoryError():
-            text = f"there is not enough memory: {error}.\nHint: fewer components, or --jobs 1."
+            text = f"there is not enough memory: {error}.\nHint: use fewer components, or --jobs 1."
         case OSError():
             text = str(error)
-        case ValueError() if type(error).__name__ != "LinAlgError":  # whose cause is never the reader's
+        case ValueError() if type(error).__name__ != "LinAlgError":  # which is never the user's mistake
             text = str(error)
         case _:
             text = f"{type(error).__name__}: {error}.\nHint: this is a bug in probpca; --debug shows where."
     what, *hint = text.split("\nHint: ")
-    lines = [f"probpca: error: {_line(what)}", *(f"Hint: {_line(line)}" for line in hint)]
-    return in_words_of_the_shell("\n".join(lines))
+    return "\n".join([f"probpca: error: {_line(what)}", *(f"Hint: {_line(line)}" for line in hint)])
+
+
+def with_options(text: str) -> str:
+    """A message of the library that speaks of the number of components, in terms of options.
+
+    Only where the parameter is assigned, required or to be reduced: elsewhere the same word is a name in the data.
+    """
+    text = re.sub(r"(?<![\w'\"])n_components='?([\w.]+?)'?(?=[\s,.;]|$)( or '(\w+)')?", _assigned, text)
+    return re.sub(r"^n_components(?= must )|(?<=\bfewer )n_components", "--components", text)
+
+
+def _assigned(found: re.Match[str]) -> str:
+    return f"--components {found[1]}" + (f" or {found[3]}" if found[3] else "")
 
 
 def _line(text: str) -> str:
-    """One line with one full stop, for messages of other libraries come with their own."""
-    return re.sub(r"(\.\.\.|\.)\.$", r"\1", " ".join(text.split()))
+    """One line with one full stop, because messages of other libraries come with their own."""
+    return with_options(re.sub(r"(\.\.\.|\.)\.$", r"\1", " ".join(text.split())))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Tables of text that fit the screen."""
+"""Text for the screen: tables that fit it, and notes beside the result."""
 
 from __future__ import annotations
 
 import shutil
+import sys
 import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,10 +12,18 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LONGEST = 28
-"""Letters of a cell of text."""
 GAP = 2
 """Blanks between columns."""
+
+
+def note(text: str) -> None:
+    """Print something that is not part of the result."""
+    print(f"note: {text}", file=sys.stderr)
+
+
+def is_terminal() -> bool:
+    """Whether a person watches a terminal."""
+    return sys.stderr.isatty()
 
 
 class TextColumn(NamedTuple):
@@ -26,7 +35,7 @@ class TextColumn(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Of the widest cell."""
+        """Letters of the widest cell."""
         return max(len(text) for text in (self.title, *self.cells))
 
 
@@ -35,14 +44,14 @@ def screen_width() -> int:
     return max(shutil.get_terminal_size((80, 24)).columns, 40)
 
 
-def clip(text: str, width: int = LONGEST) -> str:
-    """The beginning of a text, if it is too long."""
+def clip(text: str, width: int = 28) -> str:
+    """Shorten a text that is too long."""
     text = " ".join(str(text).split())
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def wrap(text: str, indent: str = "") -> str:
-    """A text broken into lines of the screen."""
+    """Break a text into lines of the screen."""
     return textwrap.fill(text, screen_width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
@@ -68,7 +77,7 @@ def words(title: str, values: Any) -> TextColumn:
 
 
 def cells(title: str, values: Sequence[Any]) -> TextColumn:
-    """A column of whatever the values are."""
+    """A column of numbers if all values are numbers, else of text."""
     if values and all(isinstance(value, float | int | None) and not isinstance(value, bool) for value in values):
         return numbers(title, [np.nan if value is None else value for value in values])
     return words(title, values)
@@ -79,12 +88,12 @@ def _cell(value: float, form: str) -> str:
 
 
 def left_of(columns: Sequence[TextColumn]) -> int:
-    """Letters that are left in a line with these columns, for one more."""
+    """Letters that a line with these columns leaves for another column."""
     return screen_width() - sum(column.width + GAP for column in columns)
 
 
 def table(columns: Sequence[TextColumn]) -> str:
-    """Columns side by side, as many as the screen takes; what is left out is said."""
+    """Columns side by side, as many as fit the screen, and how many more there are."""
     shown: list[TextColumn] = []
     for column in columns:
         if shown and column.width > left_of(shown):
@@ -104,5 +113,5 @@ def table(columns: Sequence[TextColumn]) -> str:
 
 
 def several(count: int, noun: str) -> str:
-    """A number of things: ``1 row``, ``1,200 rows``."""
+    """A number with its noun: ``1 row``, ``1,200 rows``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,11 +1,11 @@
-"""When: columns of time, and what comes after their end."""
+"""Time stamps: the column that holds them, and those of the steps after the last row."""
 
 from __future__ import annotations
 
 import calendar
 import re
 from datetime import date, datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from probpca.errors import DataError
@@ -13,19 +13,14 @@ from probpca.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from probpca.cli.tables import Table
+    from probpca.cli.table import Table
 
-NAMES = re.compile(r"^(time|date|datetime|timestamp|day|week|month|quarter|year|period|t)$", re.IGNORECASE)
-DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%Y%m%d")
 HOURS = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S")
-FORMS = ("%Y-%m", "%Y%m", "%b %Y", "%Y/%m", *(day + hour for day in DAYS for hour in HOURS))
-AS_NUMBERS = {"%Y%m%d": re.compile(r"(19|20)\d{6}"), "%Y%m": re.compile(r"(19|20)\d{2}(0[1-9]|1[0-2])")}
-UNSURE = tuple((f"%m/%d/{year}{hour}", f"%d/%m/{year}{hour}") for year in ("%Y", "%y") for hour in HOURS[:3])
-"""Forms between which only the order of rows can decide."""
+"""How the time of day may follow a date."""
 
 
 class Times(NamedTuple):
-    """What a column says about time."""
+    """Time stamps of the steps after the last row."""
 
     following: list[Any]  # labels of the steps after the last row
     even: bool  # are steps equally long?
@@ -33,14 +28,15 @@ class Times(NamedTuple):
 
 
 def time_column(table: Table) -> str | None:
-    """The column that seems to say when: by what it holds, else by how it is called."""
+    """The first column that holds dates, else the first one with a name such as time, date or year."""
+    name = re.compile(r"(time|date|datetime|timestamp|day|week|month|quarter|year|period|t)", re.IGNORECASE)
     dates = [column.name for column in table.columns if column.kind == "dates"]
-    called = [column.name for column in table.columns if NAMES.match(column.name)]
+    called = [column.name for column in table.columns if name.fullmatch(column.name)]
     return next(iter([*dates, *called]), None)
 
 
 def times_after(labels: Sequence[Any], steps: int, where: str) -> Times:
-    """The labels of the next steps; numbers from 1 if the column has no order that goes on."""
+    """Labels of the next steps; they are counted from 1 if the column does not rise in equal steps."""
     known = None if _are_dates(labels) else _numbers(labels)
     if known is not None:
         _require_order(known, where)
@@ -68,7 +64,7 @@ def _why_unknown(labels: Sequence[Any]) -> str:
 
 
 def counted(steps: int) -> list[str]:
-    """Labels of steps after the last row that only count them."""
+    """Labels that count the steps after the last row."""
     return [f"+{k + 1}" for k in range(steps)]
 
 
@@ -82,9 +78,13 @@ def _require_order(known: Sequence[Any], where: str) -> None:
 
 
 def _are_dates(labels: Sequence[Any]) -> bool:
-    """Days as 20240131, or months as 202401, which rise by more than 1 from December to January."""
+    """Whether labels are days such as 20240131 or months such as 202401, which do not rise in equal steps."""
+    patterns = {"%Y%m%d": r"(19|20)\d{6}", "%Y%m": r"(19|20)\d{2}(0[1-9]|1[0-2])"}
     texts = [str(label).strip() for label in labels]
-    return any(all(map(known.fullmatch, texts)) and bool(_read(texts, form)) for form, known in AS_NUMBERS.items())
+    return any(
+        all(re.fullmatch(known, text) for text in texts) and bool(_read(texts, form))
+        for form, known in patterns.items()
+    )
 
 
 def _numbers(labels: Sequence[Any]) -> list[float] | None:
@@ -96,17 +96,19 @@ def _numbers(labels: Sequence[Any]) -> list[float] | None:
 
 
 def _moments(labels: Sequence[Any]) -> tuple[str, list[datetime]]:
-    """Labels as moments, and how they are written; none if they are not."""
+    """Format of the labels and the times that they hold; no times if they hold none."""
     if len(labels) < 2:
         return "", []
     if all(isinstance(label, date) for label in labels):
         pure = not isinstance(labels[0], datetime)
         return "%Y-%m-%d" if pure else "iso", [_naive(label) for label in labels]
     texts = [str(label).strip() for label in labels]
-    for form in FORMS:
+    days = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%Y%m%d")
+    for form in ("%Y-%m", "%Y%m", "%b %Y", "%Y/%m", *(day + hour for day in days for hour in HOURS)):
         if moments := _read(texts, form):
             return form, moments
-    for forms in UNSURE:
+    for year, hour in product(("%Y", "%y"), HOURS[:3]):  # only the order of rows can tell day and month apart
+        forms = f"%m/%d/{year}{hour}", f"%d/%m/{year}{hour}"
         read = {form: moments for form in forms if (moments := _read(texts, form))}
         rising = {form: moments for form, moments in read.items() if _is_rising(moments)}
         if sure := next((found for found in (read, rising) if len(found) == 1), None):
@@ -122,7 +124,7 @@ def _read(texts: Sequence[str], form: str) -> list[datetime]:
 
 
 def _with_zone(texts: Sequence[str]) -> list[datetime]:
-    """Moments that say how far they are from Greenwich, or have fractions of seconds."""
+    """Times with a time zone, the same for all, or with fractions of seconds."""
     try:
         moments = [datetime.fromisoformat(text) for text in texts]
     except ValueError:
@@ -145,7 +147,7 @@ def _written(moment: datetime, form: str) -> str:
 
 
 def _moments_after(moments: list[datetime], steps: int) -> tuple[list[datetime], bool]:
-    """Equal steps in months where days of the month agree, else in time."""
+    """Times of the next steps, and whether steps are equal: in months if days of the month agree, else in time."""
     gaps = {b - a for a, b in pairwise(moments)}
     months = {_months(b) - _months(a) for a, b in pairwise(moments)}
     ends = all(moment.day == _last_day(moment.year, moment.month) for moment in moments)

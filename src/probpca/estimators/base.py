@@ -22,7 +22,6 @@ from probpca.sources import open_source
 from probpca.sources.files import has_names, is_path
 from probpca.sources.open import is_table
 from probpca.sources.readers.frames import as_text, order_of
-from probpca.sources.source import arranged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -251,7 +250,7 @@ def open_rows(estimator: Any, X: Any) -> Source:
     columns = getattr(source, "columns", None)
     if names is not None and columns is not None:
         order = order_of(columns, names)
-        return source if order is None else arranged(source, order)
+        return source if order is None else source.arranged(order)
     if source.n_features != estimator.n_features_in_:
         msg = f"rows must have {estimator.n_features_in_} features, as the fit had; got {source.n_features}."
         raise ShapeError(msg)

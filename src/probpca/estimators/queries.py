@@ -281,9 +281,6 @@ class TableEstimator(Estimator):
         _ = model.covariance.whitened  # computed here once, before each worker would
         if out is None:
             return source.map(question)
-        if not hasattr(source, "answers"):
-            msg = "out= needs rows that are read here.\nHint: leave it out, and write the answer with your engine."
-            raise SourceError(msg)
         return write_rows(out, source.answers(question), [*map(str, names())])
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from probpca.errors import DataError
 from probpca.learning.settings import SampleSize
-from probpca.sources import open_source, scaled
+from probpca.sources import open_source
 from probpca.statistics import Both, ColumnSummary, Distinct
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def describe(
     """
     starts_incomplete = not source.in_memory and source.incomplete
     if not source.repeatable and (starts_incomplete or first_pass is None):
-        source, starts_incomplete = source.keep(unchanged), False
+        source, starts_incomplete = source.keep(), False
     if first_pass is not None and not starts_incomplete:
         sums = first_pass(source)
         if sums.complete and np.isfinite(sums.total_variance):
@@ -103,14 +103,9 @@ def draw_rows(source: Source, rng: np.random.Generator, size: SampleSize) -> Cal
     return partial(Distinct.of, size.of(source.n_features), int(rng.integers(2**63)))
 
 
-def unchanged(block: Block) -> Block:
-    """Return the block as it is: ``source.keep(unchanged)`` holds rows that can be read only once."""
-    return block
-
-
 def repeatable(source: Source) -> Source:
     """Rows that can be read again: those of an iterator are held in memory."""
-    return source if source.repeatable else source.keep(unchanged)
+    return source if source.repeatable else source.keep()
 
 
 def warn_of_no_checkpoint(when: str) -> None:
@@ -205,5 +200,5 @@ def in_unit_variance(
     """
     table = describe(repeatable(source), rng, None, settings.sample)
     units = Units.of(table.summary)
-    result: R = fit(scaled(table.source, 1 / units.scale), n_components, settings, rng)
+    result: R = fit(table.source.scaled(1 / units.scale), n_components, settings, rng)
     return result.in_units(units)

@@ -1,7 +1,6 @@
-"""Where rows live: the one seam between learning and the outside."""
+"""Rows, wherever they live: the one seam between learning and the outside."""
 
 from probpca.sources.open import open_source
-from probpca.sources.readers.batches import Batches
-from probpca.sources.source import InMemory, Source, scaled
+from probpca.sources.source import Info, Source
 
-__all__ = ["Batches", "InMemory", "Source", "open_source", "scaled"]
+__all__ = ["Info", "Source", "open_source"]

@@ -1,4 +1,4 @@
-"""Files of rows: their formats, their names, and whether they changed behind our back."""
+"""Files of rows: their formats, the names of their columns, and whether they have changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from probpca.errors import SourceError
 
 
 class Stamp(NamedTuple):
-    """What a file looked like when it was opened."""
+    """Size and time of change of a file when it was opened."""
 
     path: Path
     size: int
@@ -19,12 +19,12 @@ class Stamp(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> Stamp:
-        """Look at a file."""
+        """Stamp of a file as it is now."""
         found = path.stat()
         return cls(path, found.st_size, found.st_mtime_ns)
 
     def check(self) -> None:
-        """Raise ``SourceError`` if the file is not what it was."""
+        """Raise ``SourceError`` if the file has changed."""
         if not self.path.exists() or Stamp.of(self.path) != self:
             msg = f"{self.path} has changed since it was opened.\nHint: open it again, and leave it alone meanwhile."
             raise SourceError(msg)
@@ -43,17 +43,17 @@ FORMATS = {
 
 
 def is_path(rows: Any) -> bool:
-    """Is this the name of a file?"""
+    """Whether ``rows`` is the name of a file."""
     return isinstance(rows, str | os.PathLike)
 
 
 def file_format(place: Path) -> str:
-    """The format of a file; a folder holds Parquet files."""
+    """Format of a file; a folder holds Parquet files."""
     return "parquet" if place.is_dir() else format_of(place)
 
 
 def format_of(place: Path) -> str:
-    """The format that the name of a file stands for; of .csv.gz that of .csv."""
+    """Format that belongs to the name of a file; .csv.gz is compressed .csv."""
     kind = FORMATS.get(_suffix(place))
     if kind is None:
         msg = f"the name of {place} does not say its format.\nHint: it should end in one of {', '.join(FORMATS)}."
@@ -65,12 +65,12 @@ def format_of(place: Path) -> str:
 
 
 def is_compressed(place: Path) -> bool:
-    """Does the name end in .gz?"""
+    """Whether the name of a file ends in .gz."""
     return place.suffix.lower() == ".gz"
 
 
 def delimiter_of(place: Path) -> str:
-    """What is between two cells of a text file."""
+    """Delimiter of cells that belongs to the name of a text file."""
     return "\t" if _suffix(place) == ".tsv" else ","
 
 
@@ -79,13 +79,23 @@ def _suffix(place: Path) -> str:
 
 
 def has_names(path: str | os.PathLike[str]) -> bool:
-    """Do files like this one, or a folder of them, say how their columns are called?"""
+    """Whether files with such a name, or a folder, hold names of columns: all but .npy do."""
     place = Path(path)
     return place.is_dir() or format_of(place) != "npy"
 
 
+class Column(NamedTuple):
+    """A column of a file, and what it holds."""
+
+    name: str
+    kind: str  # "numbers", "true or false", "empty", "dates", "text", "index", or the name of another type
+    why: str = ""  # where it nearly holds numbers, or numbers that look like codes: the cell that shows it
+
+
 def is_number(text: str) -> bool:
-    """Does a cell of a text file hold a number?"""
+    """Whether the reader of text files accepts a cell as a number; unlike ``float`` it refuses 1_000 and "\u0661"."""
+    if "_" in text or not text.isascii():
+        return False
     try:
         float(text)
     except ValueError:
@@ -94,7 +104,7 @@ def is_number(text: str) -> bool:
 
 
 def arrow_module(name: str) -> Any:
-    """A module that needs pyarrow."""
+    """Import a module that needs pyarrow; raise ``SourceError`` with a hint if that is not installed."""
     try:
         return import_module(name)
     except ImportError as error:

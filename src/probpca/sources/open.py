@@ -1,50 +1,37 @@
-"""Recognise what holds the rows."""
+"""Recognise what holds rows, and make a source of it."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from probpca.errors import SourceError
-from probpca.sources.engines.local import resolve_jobs
-from probpca.sources.files import arrow_module, file_format
-from probpca.sources.readers.batches import Batches
-from probpca.sources.readers.npy import open_npy
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
-    from probpca.sources.source import Source, Watch
-
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
-from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from scipy import sparse
 
 from probpca.blocks import Block, as_block
 from probpca.blocks.block import row_of_cell
-from probpca.errors import DataError, ShapeError
-from probpca.sources.engines.dask import is_dask, open_dask
-from probpca.sources.engines.spark import is_spark, open_spark
-from probpca.sources.files import is_path
-from probpca.sources.readers.frames import as_text, frame_values, is_frame
-from probpca.sources.source import in_memory
+from probpca.errors import DataError, ShapeError, SourceError
+from probpca.sources.engines.local import resolve_jobs
+from probpca.sources.files import arrow_module, file_format, is_path
+from probpca.sources.source import Source
 
 if TYPE_CHECKING:
-    from probpca.sources.source import InMemory, Source, Watch
+    import os
+
+    from probpca.sources.source import Watch
     from probpca.typing import Array
 
-Kind: TypeAlias = Literal["dask", "spark", "source", "file", "frame", "matrix", "batches", "nothing"]
-PLACES: dict[Kind, str] = {
-    "dask": "a cluster",
-    "spark": "a cluster",
-    "source": "a source",
-    "file": "a file",
-    "batches": "an iterable of batches",
-}
+
+@runtime_checkable
+class SupportsArray(Protocol):
+    """Anything that numpy turns into an array by ``__array__``."""
+
+    def __array__(self) -> Any:
+        """Make an array."""
+
+
+Kind: TypeAlias = Literal["matrix", "source", "file", "dask", "spark", "frame", "batches", "nothing"]
 
 
 def open_source(  # noqa: PLR0913
@@ -54,44 +41,45 @@ def open_source(  # noqa: PLR0913
     cell_weight: Any = None,
     unstored_missing: bool = False,
     columns: Sequence[str] | None = None,
+    others: Sequence[str] | None = None,
     n_jobs: int | None = None,
     watch: Watch | None = None,
 ) -> Source:
     """Make a source of whatever holds rows.
 
     An array, a memory map, a sparse matrix, a dataframe (pandas, polars, pyarrow), an iterable of batches,
-    or the name of a file: .npy, Parquet (also a folder of them), Feather, CSV, of which ``columns`` are
-    read, all by default. What separates the cells of a text, and its decimals, is told from its first lines.
-    ``watch(done, parts)`` is called as a pass over a file proceeds. Also a Dask array or dataframe, a list of
-    delayed matrices, or a Spark DataFrame, which stay where they are.
+    or the name of a file: .npy, Parquet (also a folder of them), Feather, CSV. Of a file ``columns`` are
+    read, all by default, and the columns ``others`` go with the rows as ``Block.others``. The delimiter
+    and the decimal mark of a text file are detected. ``watch(done, parts)`` is called as a pass over a
+    file proceeds. A Dask array or dataframe, a list of delayed matrices, or a Spark DataFrame stays
+    where it is.
 
-    A nested list is a matrix; an iterable of matrices or dataframes is a stream of batches. NaN is a cell that was
-    not observed; so is, with ``unstored_missing``, what a sparse matrix does not store. ``weight`` says
-    how often each row counts: 2 is the row twice, 0 a row that is not there. ``cell_weight`` are
+    A nested list is a matrix; an iterable of matrices or dataframes is a stream of batches. NaN is a missing
+    cell; with ``unstored_missing`` so are the cells that a sparse matrix does not store. ``weight`` holds
+    the frequency of each row: 2 is the row twice, 0 a row that is not there. ``cell_weight`` holds
     relative precisions of cells, shaped like the rows: noise variance over weight, 0 a missing cell.
     """
     kind = kind_of(rows)
-    if kind in PLACES:
-        _no_weight(weight, cell_weight, PLACES[kind])
-    if columns is not None and kind != "file":
-        msg = "columns are chosen of a file; these rows are not in one.\nHint: pass only the columns that are wanted."
+    if weight is not None or cell_weight is not None:
+        _require_matrix(kind)
+    if (columns is not None or others is not None) and kind != "file":
+        msg = "columns can be chosen of a file only.\nHint: pass only the columns that are wanted."
         raise SourceError(msg)
     if unstored_missing:
         _require_unstored_missing(rows, kind)
     match kind:
-        case "dask" | "spark":
-            return open_dask(rows, n_jobs) if kind == "dask" else open_spark(rows, n_jobs)
+        case "matrix" | "frame":
+            return _open_table(rows, kind, weight, cell_weight, resolve_jobs(n_jobs), unstored_missing=unstored_missing)
         case "source":
-            source: Source = rows
-            return source
+            return rows if isinstance(rows, Source) else Source.of_block(rows, resolve_jobs(n_jobs))
         case "file":
-            return open_file(rows, columns, n_jobs, watch)
-        case "frame" | "matrix":
-            values, names = frame_values(rows) if kind == "frame" else (rows, None)
-            found = _open_matrix(values, weight, cell_weight, n_jobs, unstored_missing=unstored_missing)
-            return replace(found, columns=as_text(names))
+            return open_file(rows, columns, resolve_jobs(n_jobs), watch, others)
         case "batches":
-            return Batches(rows, n_jobs, unstored_missing=unstored_missing)
+            from probpca.sources.readers.batches import open_batches  # noqa: PLC0415
+
+            return open_batches(rows, resolve_jobs(n_jobs), unstored_missing=unstored_missing)
+        case "dask" | "spark":
+            return _open_cluster(rows, kind, n_jobs)
     msg = (
         "rows must be an array, a sparse matrix, a dataframe, the name of a file or an iterable of batches; "
         f"got {type(rows).__name__}.\nHint: np.asarray(rows) if that is a matrix."
@@ -100,28 +88,54 @@ def open_source(  # noqa: PLR0913
 
 
 def kind_of(rows: Any) -> Kind:
-    """What holds these rows?"""
-    return next((kind for kind, is_kind in KINDS.items() if is_kind(rows)), "nothing")
+    """Kind of container of the rows, found without importing the libraries that define such containers."""
+    if isinstance(rows, np.ndarray):
+        return "matrix"
+    tests: dict[Kind, Callable[[Any], bool]] = {
+        "dask": is_dask,  # first, because a delayed object answers every other question
+        "spark": is_spark,
+        "source": lambda rows: isinstance(rows, Source | Block),
+        "file": is_path,
+        "frame": _is_frame,
+        "matrix": _is_matrix,
+        "batches": _is_iterable,
+    }
+    return next((kind for kind, is_kind in tests.items() if is_kind(rows)), "nothing")
 
 
 def is_table(rows: Any) -> bool:
-    """Is this one table in memory, or nothing that holds rows?"""
-    return kind_of(rows) in ("frame", "matrix", "nothing")
+    """Whether this is one table in memory, or nothing that holds rows."""
+    return isinstance(rows, np.ndarray) or kind_of(rows) in ("frame", "matrix", "nothing")
 
 
-def _is_source(rows: Any) -> bool:
-    """Some dataframes have a fold or a map of their own."""
-    return all(hasattr(rows, name) for name in ("fold", "map", "repeatable"))
+def is_dask(rows: Any) -> bool:
+    """Whether Dask holds these rows."""
+    first = rows[0] if isinstance(rows, list | tuple) and rows else rows
+    return type(first).__module__.split(".")[0] == "dask"
+
+
+def is_spark(rows: Any) -> bool:
+    """Whether this is a Spark DataFrame."""
+    return type(rows).__module__.startswith("pyspark.sql") and type(rows).__name__ == "DataFrame"
+
+
+def _is_frame(rows: Any) -> bool:
+    """Whether this is a dataframe; narwhals is not needed to see that a list or a sparse matrix is not."""
+    if type(rows).__module__.split(".")[0] in ("builtins", "numpy", "scipy"):
+        return False
+    from probpca.sources.readers.frames import is_frame  # noqa: PLC0415
+
+    return is_frame(rows)
 
 
 def _is_matrix(rows: Any) -> bool:
-    """A list of numbers or of rows is one; a list of matrices is not."""
-    if sparse.issparse(rows) or hasattr(rows, "__array__"):
+    """Whether this is a list of numbers or of rows, or becomes an array; a list of matrices is a stream."""
+    if sparse.issparse(rows) or isinstance(rows, SupportsArray):
         return True
     if not isinstance(rows, Sequence) or isinstance(rows, bytes) or len(rows) == 0:
         return False
     first = rows[0]
-    if isinstance(first, Block) or is_frame(first):
+    if isinstance(first, Block) or _is_frame(first):
         return False
     try:
         return np.ndim(first) < 2
@@ -133,31 +147,23 @@ def _is_iterable(rows: Any) -> bool:
     return isinstance(rows, Iterable) and not isinstance(rows, bytes | Mapping | AbstractSet)
 
 
-KINDS: dict[Kind, Callable[[Any], bool]] = {  # Dask first: what is delayed has every attribute
-    "dask": is_dask,
-    "spark": is_spark,
-    "source": _is_source,
-    "file": is_path,
-    "frame": is_frame,
-    "matrix": _is_matrix,
-    "batches": _is_iterable,
-}
-
-
 def _require_unstored_missing(rows: Any, kind: Kind) -> None:
-    """Raise ``SourceError`` where nobody would ask what a sparse matrix does not store."""
-    if kind == "source" and getattr(rows, "takes_unstored_for_zero", False):
+    """Raise ``SourceError`` where cells that are not stored cannot be taken as missing."""
+    if isinstance(rows, Source) and rows.info.unstored_zero:
         msg = (
             "cells that are not stored should be missing; this source was opened to take them for zeros.\n"
             "Hint: open_source(rows, unstored_missing=True)."
         )
         raise SourceError(msg)
-    if kind == "dask" and (isinstance(rows, list | tuple) or sparse.issparse(getattr(rows, "_meta", None))):
-        msg = (
-            "cells that are not stored are zeros where Dask holds the blocks; they should be missing.\n"
-            "Hint: blocks with NaN for missing cells, or batches that are read here."
-        )
-        raise SourceError(msg)
+    if kind == "dask":
+        from probpca.sources.engines.dask import may_be_sparse  # noqa: PLC0415
+
+        if may_be_sparse(rows):
+            msg = (
+                "cells that are not stored are zeros where Dask holds the blocks; they should be missing.\n"
+                "Hint: pass blocks with NaN for missing cells, or an iterable of batches."
+            )
+            raise SourceError(msg)
 
 
 def check_weight(weight: Any, n_rows: int) -> Array:
@@ -211,46 +217,75 @@ def _stored_like(cell_weight: Any, values: Any) -> Array:
     return np.asarray(table[rows, values.indices], dtype=np.float64).reshape(-1)
 
 
-def _open_matrix(rows: Any, weight: Any, cell_weight: Any, n_jobs: int | None, *, unstored_missing: bool) -> InMemory:
+def _open_cluster(rows: Any, kind: Kind, n_jobs: int | None) -> Source:
+    """Make a source of rows that Dask or Spark holds."""
+    if kind == "dask":
+        from probpca.sources.engines.dask import open_dask  # noqa: PLC0415
+
+        return open_dask(rows, n_jobs)
+    from probpca.sources.engines.spark import open_spark  # noqa: PLC0415
+
+    return open_spark(rows, n_jobs)
+
+
+def _open_table(rows: Any, kind: Kind, weight: Any, cell_weight: Any, n_jobs: int, *, unstored_missing: bool) -> Source:
+    """Make a source of one matrix or dataframe in memory; rows of weight zero are left out."""
+    columns = None
+    if kind == "frame":
+        from probpca.sources.readers.frames import as_text, frame_values  # noqa: PLC0415
+
+        rows, names = frame_values(rows)
+        columns = as_text(names)
     values = as_block(rows).values
-    unstored_missing = unstored_missing and sparse.issparse(values)
-    if cell_weight is not None and sparse.issparse(values) and not unstored_missing:
+    is_sparse = sparse.issparse(values)
+    unstored_missing = unstored_missing and is_sparse
+    if cell_weight is not None and is_sparse and not unstored_missing:
         msg = "cell_weight goes with a dense matrix, or with a sparse one whose unstored cells are missing."
         raise SourceError(msg)
     omega = None if cell_weight is None else check_cell_weight(cell_weight, values)
     w = None if weight is None else check_weight(weight, values.shape[0])
     if w is not None and (w == 0).any():
         present = np.flatnonzero(w)
-        if omega is not None and sparse.issparse(values):
-            kept = np.repeat(w > 0, np.diff(values.indptr))
-            omega = omega[kept]
-        elif omega is not None:
-            omega = omega[present]
+        if omega is not None:
+            omega = omega[np.repeat(w > 0, np.diff(values.indptr)) if is_sparse else present]
         values, w = values[present], w[present]
-    return in_memory(Block(values, w, omega, unstored_missing), n_jobs)
+    return Source.of_block(Block(values, w, omega, unstored_missing), n_jobs, columns)
 
 
-def _no_weight(weight: Any, cell_weight: Any, what: str) -> None:
-    if weight is not None or cell_weight is not None:
-        msg = f"weights go with a matrix of rows; {what} has none.\nHint: repeat the rows, or pass one matrix."
+def _require_matrix(kind: Kind) -> None:
+    """Raise ``SourceError`` for weights of rows that are not one matrix."""
+    places: dict[Kind, str] = {
+        "dask": "a cluster",
+        "spark": "a cluster",
+        "source": "a source",
+        "file": "a file",
+        "batches": "an iterable of batches",
+    }
+    if kind in places:
+        msg = f"weights go with a matrix of rows; {places[kind]} has none.\nHint: repeat the rows, or pass one matrix."
         raise SourceError(msg)
 
 
 def open_file(
-    path: str | os.PathLike[str], columns: Sequence[str] | None, n_jobs: int | None, watch: Watch | None
+    path: str | os.PathLike[str],
+    columns: Sequence[str] | None,
+    n_jobs: int,
+    watch: Watch | None = None,
+    others: Sequence[str] | None = None,
 ) -> Source:
-    """Open a file of rows, or a folder of Parquet files, and read some columns, or all."""
+    """Make a source of some columns of a file of rows, or of a folder of Parquet files."""
     place = Path(path)
     if not place.exists():
         msg = f"there is no file {place}."
         raise SourceError(msg)
     kind = file_format(place)
-    jobs = resolve_jobs(n_jobs)
     if kind == "npy":
-        return open_npy(place, columns, jobs, watch)
+        from probpca.sources.readers.npy import open_npy  # noqa: PLC0415
+
+        return open_npy(place, columns, n_jobs, watch)
+    source: Source
     if kind == "csv":
-        return Batches(arrow_module("probpca.sources.readers.csv").Csv.of(place, columns, watch), n_jobs)
-    arrow = arrow_module("probpca.sources.readers.arrow")
-    open_parts = arrow.open_parquet if kind == "parquet" else arrow.open_feather
-    source: Source = open_parts(place, columns, jobs, watch)
+        source = arrow_module("probpca.sources.readers.csv").open_csv(path, columns, n_jobs, watch, others)
+    else:
+        source = arrow_module("probpca.sources.readers.arrow").open_arrow(place, columns, n_jobs, watch, others)
     return source

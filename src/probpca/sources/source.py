@@ -1,28 +1,34 @@
-"""Rows, wherever they live: the contract of a source, and rows in memory, in parts, prepared."""
+"""Rows, wherever they live: what is known about them, and an engine that runs functions on them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, final
 
 import numpy as np
 
 from probpca.blocks import Block
 from probpca.blocks.block import MAX_PIECE_ROWS, PIECE_BYTES, with_units
-from probpca.errors import SourceError
-from probpca.sources.engines.local import fold_blocks, map_blocks, merged, resolve_jobs
+from probpca.errors import DataError
+from probpca.sources.engines.local import LocalEngine, itself
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from probpca.typing import Array
 
+Function = Callable[[Any], Any]
+Watch = Callable[[int, int], None]
+"""Called with the number of parts that a pass over the rows has finished, and the number of all parts."""
+
+FEW_ROWS = 256
+"""Rows in memory are not cut into smaller blocks than this for the sake of having several for each thread."""
+
 
 class Mergeable(Protocol):
-    """A summary of rows that knows how to absorb another one."""
+    """A summary of rows that can be merged with the summary of other rows."""
 
     def merge(self, other: Self, /) -> Self:
         """Summary of both sets of rows."""
@@ -30,151 +36,191 @@ class Mergeable(Protocol):
 
 
 M = TypeVar("M", bound=Mergeable)
-Watch: TypeAlias = Callable[[int, int], None]
-"""Is told how many parts of a pass over the rows are done, of how many."""
-
-
-class Source(Protocol):
-    """Rows, wherever they live."""
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        ...
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows, where that is known without reading them."""
-        ...
-
-    @property
-    def n_stored(self) -> int | None:
-        """Number of cells that are stored, where that is known: n_rows * n_features unless sparse."""
-        ...
-
-    @property
-    def repeatable(self) -> bool:
-        """Can the rows be read more than once?"""
-        ...
-
-    @property
-    def in_memory(self) -> bool:
-        """Are all rows at hand, in this process?"""
-        ...
-
-    @property
-    def single_precision(self) -> bool:
-        """Are the values float32?"""
-        ...
-
-    @property
-    def n_jobs(self) -> int:
-        """Number of threads or workers."""
-        ...
-
-    @property
-    def incomplete(self) -> bool:
-        """Is it known, without reading all rows, that cells are missing?"""
-        ...
-
-    def keep(self, prepare: Callable[[Block], Any]) -> Source:
-        """The same rows with every block prepared, once where it can be kept, else whenever it is read."""
-        ...
-
-    def fold(self, summarise: Callable[[Block], M]) -> M:
-        """Summarise every block where it lies and merge the summaries, in order."""
-        ...
-
-    def map(self, function: Callable[[Block], Any]) -> Any:
-        """Apply a row-wise function; the answer stays in this source's own kind of container."""
-        ...
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
-    """Every block goes through a function first."""
+@dataclass(frozen=True, kw_only=True)
+class Info:
+    """Facts about the rows of a source, known without reading them."""
 
-    source: Source
-    prepare: Callable[[Any], Any]
+    n_features: int
+    n_rows: int | None = None
+    n_stored: int | None = None  # cells in memory or in the file: n_rows * n_features unless sparse
+    columns: tuple[str, ...] | None = None  # names, if all columns have one
+    single_precision: bool = False  # are the values float32?
+    repeatable: bool = True  # can the rows be read more than once?
+    in_memory: bool = False  # are all rows in the memory of this process?
+    unstored_zero: bool = False  # are the cells that sparse rows do not store zeros?
+    n_jobs: int = 1  # threads or workers
+
+
+class Engine(Protocol):
+    """How functions run on the blocks of a source: in threads of this process, in Dask or in Spark."""
+
+    def keep(self, prepare: Function) -> Engine | None:
+        """Engine that keeps every block prepared where it lies; None if this engine reads blocks anew in each pass."""
+        ...
+
+    def fold(self, summarise: Function) -> Any:
+        """Merged summaries of all blocks, in their order; None if there are no rows."""
+        ...
+
+    def map(self, function: Function) -> Any:
+        """Answers to a row-wise function in this engine's kind of container; None if there are no rows."""
+        ...
+
+    def answers(self, function: Function) -> Iterator[Any]:
+        """Answers to a row-wise function, block by block and in order."""
+        ...
+
+    def hold(self) -> list[Any]:
+        """All blocks in the memory of this process."""
+        ...
+
+
+def _unknown() -> bool:
+    return True
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Rows in blocks, on which an engine runs functions.
+
+    Functions travel to the rows and small summaries come back: learning needs no more than ``fold``,
+    and row-wise questions no more than ``map`` or ``answers``.
+    """
+
+    info: Info
+    engine: Engine
+    prepare: Function | None = None  # applied to every block whenever it is read
+    glance: Callable[[], bool] = _unknown
 
     @property
     def n_features(self) -> int:
         """Number of columns."""
-        return self.source.n_features
+        return self.info.n_features
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, if known."""
-        return self.source.n_rows
+        """Number of rows, or None if only a pass over the rows could tell."""
+        return self.info.n_rows
 
     @property
     def n_stored(self) -> int | None:
-        """Number of stored cells, if known."""
-        return self.source.n_stored
+        """Number of stored cells, or None if unknown: n_rows * n_features unless the rows are sparse."""
+        return self.info.n_stored
 
     @property
-    def repeatable(self) -> bool:
-        """As the source below."""
-        return self.source.repeatable
-
-    @property
-    def in_memory(self) -> bool:
-        """As the source below."""
-        return self.source.in_memory
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the columns, or None if they have none."""
+        return self.info.columns
 
     @property
     def single_precision(self) -> bool:
-        """As the source below."""
-        return self.source.single_precision
+        """Whether the values are float32."""
+        return self.info.single_precision
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the rows can be read more than once."""
+        return self.info.repeatable
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether all rows are in the memory of this process."""
+        return self.info.in_memory
 
     @property
     def n_jobs(self) -> int:
-        """As the source below."""
-        return self.source.n_jobs
+        """Number of threads or workers that share the work."""
+        return self.info.n_jobs
 
     @property
     def incomplete(self) -> bool:
-        """As the source below."""
-        return self.source.incomplete
+        """Whether the first rows have missing cells."""
+        return self.glance()
 
-    @property
-    def blocks(self) -> Iterator[Any]:
-        """Prepared blocks, one at a time."""
-        below: Any = self.source
-        return map(self.prepare, below.blocks)
+    @classmethod
+    def of_block(cls, block: Block, n_jobs: int = 1, columns: tuple[str, ...] | None = None) -> Source:
+        """Source of rows in memory; they are cut into views for the threads and never copied."""
+        stored = int(block.values.nnz if block.is_sparse else block.values.size)
+        info = Info(
+            n_features=block.n_features,
+            n_rows=block.n_rows,
+            n_stored=stored,
+            columns=columns,
+            single_precision=bool(block.values.dtype == np.float32),
+            in_memory=True,
+            unstored_zero=block.is_sparse and not block.unstored_missing,
+            n_jobs=n_jobs,
+        )
+        engine = LocalEngine(_cut(block, stored, n_jobs), n_jobs=n_jobs, held=(block,))
+        return cls(info, engine, glance=partial(_has_missing, block))
 
-    @property
-    def answers(self) -> Callable[[Callable[[Any], Any]], Iterator[Any]]:
-        """Apply a row-wise function to prepared blocks, one after the other, where the source below can."""
-        below: Any = self.source
-        ask = below.answers
-        return lambda function: ask(partial(_in_turn, self.prepare, function))
+    @classmethod
+    def of_blocks(cls, blocks: Sequence[Any], n_features: int, n_jobs: int = 1, *, single: bool = False) -> Source:
+        """Source of blocks in memory that need not be cut, such as blocks that were prepared."""
+        n_rows = sum(block.n_rows for block in blocks)
+        info = Info(n_features=n_features, n_rows=n_rows, single_precision=single, in_memory=True, n_jobs=n_jobs)
+        return cls(info, LocalEngine(tuple(blocks), n_jobs=n_jobs, held=tuple(blocks)))
 
-    def keep(self, prepare: Callable[[Any], Any]) -> Source:
-        """Prepare each block further, and keep it where the source below can."""
-        return self.source.keep(partial(_in_turn, self.prepare, prepare))
+    def keep(self, prepare: Function | None = None) -> Source:
+        """Source of the same rows with every block prepared by a function.
+
+        Blocks are prepared once and kept where that is possible: in memory if the rows are there, or if they
+        can be read only once; in the cluster if they are there. Blocks of files are prepared whenever they
+        are read. Without a function the blocks are kept as they are.
+        """
+        together = in_turn(self.prepare, prepare or itself)
+        if self.in_memory or not self.repeatable:
+            blocks = list(self.engine.answers(together))
+            return Source.of_blocks(blocks, self.n_features, self.n_jobs, single=self.single_precision)
+        engine = self.engine.keep(together)
+        return replace(self, prepare=together) if engine is None else Source(self.info, engine, glance=_unknown)
 
     def fold(self, summarise: Callable[[Any], M]) -> M:
-        """Prepare each block, then summarise it."""
-        return self.source.fold(partial(_in_turn, self.prepare, summarise))
+        """Summarise every block where it lies and merge the summaries in the order of the rows."""
+        total: M | None = self.engine.fold(in_turn(self.prepare, summarise))
+        if total is None:
+            msg = "at least 2 rows are needed to learn a distribution; there are none."
+            raise DataError(msg)
+        return total
 
-    def map(self, function: Callable[[Any], Any]) -> Any:
-        """Prepare each block, then apply the function."""
-        return self.source.map(partial(_in_turn, self.prepare, function))
+    def map(self, function: Function) -> Any:
+        """Apply a row-wise function to all rows; the answer is an array, a Dask array or a Spark DataFrame."""
+        work = in_turn(self.prepare, function)
+        found = self.engine.map(work)
+        return work(Block(np.empty((0, self.n_features)))) if found is None else found
+
+    def answers(self, function: Function) -> Iterator[Any]:
+        """Apply a row-wise function block by block; the answers come in order, and are not collected.
+
+        Raises ``SourceError`` if the rows are in a cluster.
+        """
+        return self.engine.answers(in_turn(self.prepare, function))
+
+    def hold(self) -> list[Any]:
+        """All rows as a list of blocks in memory. Raises ``SourceError`` if the rows are in a cluster."""
+        return self.engine.hold() if self.prepare is None else list(self.answers(itself))
+
+    def scaled(self, scale: Array) -> Source:
+        """Source of the same rows with each column multiplied by a constant: (d,)."""
+        return replace(self, prepare=in_turn(self.prepare, partial(_scale, scale)))
+
+    def arranged(self, order: Sequence[int]) -> Source:
+        """Source of the same rows with their columns in another order."""
+        columns = None if self.columns is None else tuple(self.columns[j] for j in order)
+        prepare = in_turn(self.prepare, partial(_arrange, list(order)))
+        return replace(self, info=replace(self.info, columns=columns), prepare=prepare)
 
 
-def scaled(source: Source, scale: Array) -> Prepared:
-    """Each column multiplied by a constant: (d,)."""
-    return Prepared(source, partial(_scale, scale))
+def in_turn(first: Function | None, second: Function) -> Function:
+    """Composition of two functions of a block."""
+    return second if first is None else partial(_in_turn, first, second)
 
 
-def arranged(source: Source, order: Sequence[int]) -> Prepared:
-    """The same columns in another order."""
-    return Prepared(source, partial(_arrange, list(order)))
-
-
-def _in_turn(first: Callable[[Any], Any], second: Callable[[Any], Any], block: Block) -> Any:
+def _in_turn(first: Function, second: Function, block: Any) -> Any:
     return second(first(block))
 
 
@@ -183,242 +229,21 @@ def _scale(scale: Array, block: Block) -> Block:
 
 
 def _arrange(order: list[int], block: Block) -> Block:
-    """Rows that have names are dense."""
+    """Rows whose columns have names are dense."""
     precision = None if block.precision is None else block.precision[:, order]
     return replace(block, values=block.values[:, order], precision=precision)
 
 
-BLOCKS_PER_THREAD = 2
-FEW_ROWS = 256
-"""Blocks are not made smaller for the sake of having several for each thread."""
-GLANCE = 1000
-"""Rows that are looked at to see whether cells are missing."""
+def _has_missing(block: Block) -> bool:
+    return not block.take(slice(0, min(block.n_rows, 1000))).is_complete
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class InMemory:
-    """Rows that can be sliced: dense array, memory map or scipy sparse matrix, never copied."""
-
-    block: Block
-    n_jobs: int = 1
-    columns: tuple[str, ...] | None = None  # their names
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return self.block.n_features
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.block.n_rows
-
-    @property
-    def n_stored(self) -> int:
-        """Number of stored cells."""
-        return int(self.block.values.nnz if self.block.is_sparse else self.block.values.size)
-
-    @property
-    def repeatable(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def in_memory(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def single_precision(self) -> bool:
-        """Are the values float32?"""
-        return bool(self.block.values.dtype == np.float32)
-
-    @property
-    def incomplete(self) -> bool:
-        """Do the first rows have missing cells?"""
-        return not self.block.take(slice(0, min(self.n_rows, GLANCE))).is_complete
-
-    @property
-    def takes_unstored_for_zero(self) -> bool:
-        """Are cells that a sparse matrix does not store zeros?"""
-        return self.block.is_sparse and not self.block.unstored_missing
-
-    def keep(self, prepare: Callable[[Block], Any]) -> Kept:
-        """Prepare the blocks now, in threads, and keep them."""
-        return keep_blocks(self, prepare, self.blocks)
-
-    def fold(self, summarise: Callable[[Block], M]) -> M:
-        """Summarise blocks in threads and merge the summaries."""
-        return fold_blocks(summarise, self.blocks, self.n_jobs)
-
-    def map(self, function: Callable[[Block], Any]) -> Any:
-        """Apply a row-wise function in threads; arrays come back as one array."""
-        return join(list(self.answers(function)))
-
-    def answers(self, function: Callable[[Block], Any]) -> Iterator[Any]:
-        """Apply a row-wise function; the answers block by block, in order."""
-        return map_blocks(function, self.blocks, self.n_jobs)
-
-    @cached_property
-    def blocks(self) -> tuple[Block, ...]:
-        """Few large blocks, for each one has a summary to merge; none smaller than a cache."""
-        n = self.n_rows
-        smallest = max(PIECE_BYTES * n // (8 * max(self.n_stored, 1)), 1)
-        smallest = min(smallest, MAX_PIECE_ROWS)
-        smallest = max(smallest, min(FEW_ROWS, -(-n // self.n_jobs)))
-        step = max(-(-n // (self.n_jobs * BLOCKS_PER_THREAD)), smallest)
-        cuts = range(0, max(n, 1), step)
-        return tuple(self.block.take(slice(start, min(start + step, n))) for start in cuts)
-
-
-@final
-class Kept:
-    """The rows of another source, prepared and held in memory."""
-
-    n_stored = None
-    repeatable = True
-    in_memory = True
-    incomplete = True
-
-    def __init__(self, blocks: list[Any], n_features: int, n_jobs: int = 1, *, single_precision: bool = False) -> None:
-        """Hold the prepared blocks."""
-        self.blocks = blocks
-        self.n_features, self.n_jobs, self.single_precision = n_features, n_jobs, single_precision
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return sum(block.n_rows for block in self.blocks)
-
-    def keep(self, prepare: Callable[[Any], Any]) -> Kept:
-        """Prepare further."""
-        return keep_blocks(self, prepare, self.blocks)
-
-    def fold(self, summarise: Callable[[Any], M]) -> M:
-        """Summarise blocks in threads and merge the summaries."""
-        return fold_blocks(summarise, self.blocks, self.n_jobs)
-
-    def map(self, function: Callable[[Any], Any]) -> Any:
-        """Apply a row-wise function in threads."""
-        return join(list(map_blocks(function, self.blocks, self.n_jobs)))
-
-
-def keep_blocks(source: Source, prepare: Callable[[Any], Any], blocks: Iterable[Any]) -> Kept:
-    """Prepare blocks of a source in threads, and keep them."""
-    prepared = list(map_blocks(prepare, blocks, source.n_jobs))
-    return Kept(prepared, source.n_features, source.n_jobs, single_precision=source.single_precision)
-
-
-def join(answers: list[Any]) -> Any:
-    """Put the answers of successive blocks together: arrays, or named tuples of arrays."""
-    first = answers[0]
-    if len(answers) == 1:
-        return first
-    if isinstance(first, tuple):
-        return type(first)(*(join(list(parts)) for parts in zip(*answers, strict=True)))
-    return np.concatenate(answers)
-
-
-def in_memory(block: Block, n_jobs: int | None = None) -> InMemory:
-    """Open rows that are at hand."""
-    return InMemory(block, resolve_jobs(n_jobs))
-
-
-def held(source: Source) -> list[Block]:
-    """The rows of a source in blocks, in memory."""
-    if isinstance(source, InMemory):
-        return [source.block]
-    kept: Any = source.keep(as_it_is)
-    return list(kept.blocks)
-
-
-def as_it_is(block: Block) -> Block:
-    """A block that needs no preparation."""
-    return block
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """Each worker takes a part, reads it block by block, and summarises what it has read.
-
-    One worker reads while another computes, and no more than a block for each of them is held.
-    """
-
-    parts: Sequence[Any]
-    read: Callable[[Any], Iterator[Block]]
-    n_features: int
-    n_rows: int
-    n_jobs: int
-    single_precision: bool
-    columns: tuple[str, ...] | None = None
-    watch: Watch | None = None
-
-    repeatable = True
-    in_memory = False
-
-    @property
-    def n_stored(self) -> int:
-        """Number of cells."""
-        return self.n_rows * self.n_features
-
-    @property
-    def incomplete(self) -> bool:
-        """Do the first rows have missing cells?"""
-        return any(not block.is_complete for block in self._glance())
-
-    def keep(self, prepare: Callable[[Block], Any]) -> Source:
-        """Prepare blocks whenever they are read."""
-        return Prepared(self, prepare)
-
-    def fold(self, summarise: Callable[[Block], M]) -> M:
-        """Summarise parts in threads and merge the summaries, in order."""
-        found = self._in_order(partial(_summarised, self.read, summarise))
-        total = merged(summary for summary in found if summary is not None)
-        if total is None:
-            msg = "there are no rows to read."
-            raise SourceError(msg)
-        return total
-
-    def map(self, function: Callable[[Block], Any]) -> Any:
-        """Apply a row-wise function in threads; arrays come back as one array."""
-        found = [answer for part in self._in_order(partial(_answered, self.read, function)) for answer in part]
-        return join(found or [function(Block(np.empty((0, self.n_features))))])
-
-    def answers(self, function: Callable[[Block], Any]) -> Iterator[Any]:
-        """Apply a row-wise function; the answers block by block, in order. A part may be too large to be held."""
-        return map_blocks(function, self._watched(), self.n_jobs)
-
-    @property
-    def blocks(self) -> Iterator[Block]:
-        """Block after block, one at a time."""
-        for part in self.parts:
-            yield from (block for block in self.read(part) if block.n_rows)
-
-    def _watched(self) -> Iterator[Block]:
-        """The same, and whoever watches is told."""
-        for done, part in enumerate(self.parts, 1):
-            yield from (block for block in self.read(part) if block.n_rows)
-            self._tell(done)
-
-    def _in_order(self, work: Callable[[Any], Any]) -> Iterator[Any]:
-        for done, result in enumerate(map_blocks(work, self.parts, self.n_jobs), 1):
-            self._tell(done)
-            yield result
-
-    def _tell(self, done: int) -> None:
-        if self.watch is not None:
-            self.watch(done, len(self.parts))
-
-    def _glance(self) -> Iterator[Block]:
-        """The first block that has rows."""
-        yield from islice(self.blocks, 1)
-
-
-def _summarised(read: Callable[[Any], Iterator[Block]], summarise: Callable[[Block], M], part: Any) -> M | None:
-    return merged(summarise(block) for block in read(part) if block.n_rows)
-
-
-def _answered(read: Callable[[Any], Iterator[Block]], function: Callable[[Block], Any], part: Any) -> list[Any]:
-    return [function(block) for block in read(part) if block.n_rows]
+def _cut(block: Block, stored: int, n_jobs: int) -> tuple[Block, ...]:
+    """Two blocks for each thread, because each block costs a merge; none smaller than the cache or a few rows."""
+    n = block.n_rows
+    smallest = min(max(PIECE_BYTES * n // (8 * max(stored, 1)), 1), MAX_PIECE_ROWS)
+    smallest = max(smallest, min(FEW_ROWS, -(-n // n_jobs)))
+    step = max(-(-n // (2 * n_jobs)), smallest)
+    if step >= n:
+        return (block,)
+    return tuple(block.take(slice(start, min(start + step, n))) for start in range(0, n, step))

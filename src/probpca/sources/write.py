@@ -1,4 +1,4 @@
-"""Answers to a file, as they come: the rows are never held together."""
+"""Rows to a file as they come: .npy, Parquet, Feather or text. They are never held together."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import numpy as np
 from numpy.lib import format as npy
 
 from probpca.atomic_write import appearing
-from probpca.sources.files import arrow_module, delimiter_of, format_of
+from probpca.errors import SourceError
+from probpca.sources.files import arrow_module, delimiter_of, format_of, is_compressed
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from probpca.typing import Floats
+    from probpca.typing import Floats, Index
 
 
 def write_rows(path: str | os.PathLike[str], answers: Iterable[Floats], names: Sequence[str]) -> Path:
@@ -25,34 +26,105 @@ def write_rows(path: str | os.PathLike[str], answers: Iterable[Floats], names: S
     The file appears when it is complete, and not at all if something goes wrong.
     """
     place = Path(path)
-    kind = format_of(place)
     tables = (answer.reshape(len(answer), len(names)) for answer in answers)
-    with appearing(place) as part:
-        if kind == "npy":
+    if format_of(place) == "npy":
+        with appearing(place) as part:
             _write_npy(part, tables, len(names))
-        else:
-            arrow_module("probpca.sources.arrow_writing").write(part, kind, place, tables, names)
-    return place
+        return place
+    return write_batches(place, _record_batches(tables, names))
 
 
-def write_tables(path: str | os.PathLike[str], batches: Iterable[Any]) -> Path:
-    """Write record batches of Arrow, at least one of them, in the same way; to .npy go columns of numbers only."""
+def write_batches(path: str | os.PathLike[str], batches: Iterable[Any]) -> Path:
+    """Write record batches of Arrow, at least one of them, in the same way; .npy takes columns of numbers only."""
     place = Path(path)
     kind = format_of(place)
-    arrow = arrow_module("probpca.sources.arrow_writing")
     with appearing(place) as part:
         if kind == "npy":
-            tables = map(arrow.numbers_of, batches)
+            tables = map(_numbers, batches)
             first = next(tables)
             _write_npy(part, chain([first], tables), first.shape[1])
         else:
-            with arrow.output(part, place) as stream:
-                arrow.write_batches(stream, kind, batches, delimiter_of(place))
+            compression = "gzip" if is_compressed(place) else None
+            with arrow_module("pyarrow").output_stream(str(part), compression=compression) as stream:
+                stream_batches(stream, batches, kind, delimiter_of(place))
     return place
 
 
+def stream_batches(stream: Any, batches: Iterable[Any], kind: str = "csv", delimiter: str = ",") -> None:
+    """Write record batches, at least one of them, to a stream of bytes."""
+    pa = arrow_module("pyarrow")
+    batches = iter(batches)
+    first = next(batches)
+    nested = [field for field in first.schema if pa.types.is_nested(field.type)]
+    if nested and kind == "csv":
+        msg = f"column {nested[0].name!r} holds a {nested[0].type}, which no text file can.\nHint: write .parquet."
+        raise SourceError(msg)
+    with _writer(stream, kind, first.schema, delimiter) as writer:
+        for batch in chain([first], batches):
+            writer.write_batch(batch)
+
+
+def batch_of(columns: Mapping[str, Any], types: Mapping[str, Any] | None = None) -> Any:
+    """Record batch of arrays or lists by name; NaN becomes null. Some columns may be given Arrow types."""
+    arrays = {name: _array(values) for name, values in columns.items()}
+    arrays |= {name: arrays[name].cast(kind) for name, kind in (types or {}).items()}
+    return arrow_module("pyarrow").record_batch(list(arrays.values()), names=list(arrays))
+
+
+def take_rows(above: Any, below: Any, order: Index) -> Any:
+    """Rows of two record batches, one below the other, in the given order; ``above`` may be None.
+
+    The answer shares no memory with the batches.
+    """
+    pa = arrow_module("pyarrow")
+    before = 0 if above is None else above.num_rows
+    added = order >= before
+    parts = [below.take(pa.array(order[added] - before))]
+    places = np.where(added, before - 1 + np.cumsum(added), order)
+    both = pa.Table.from_batches(parts if above is None else [above, *parts]).combine_chunks()
+    return both.take(pa.array(places)).combine_chunks().to_batches()[0]
+
+
+def _record_batches(tables: Iterable[Floats], names: Sequence[str]) -> Iterator[Any]:
+    """Record batches of arrays with named columns; one empty batch if there are no arrays."""
+    pa = arrow_module("pyarrow")
+    schema = pa.schema([(name, pa.float64()) for name in names])
+    tables = iter(tables)
+    first = next(tables, np.empty((0, len(names))))
+    for table in chain([first], tables):
+        yield pa.record_batch([pa.array(column, pa.float64()) for column in table.T], schema=schema)
+
+
+def _array(values: Any) -> Any:
+    pa = arrow_module("pyarrow")
+    if isinstance(values, pa.Array):
+        return values
+    if isinstance(values, np.ndarray) and values.dtype.kind == "O":
+        return pa.array(values, pa.string())  # also where all are None
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        return pa.array(values.astype(np.float64), from_pandas=True)
+    return pa.array(values)
+
+
+def _writer(stream: Any, kind: str, schema: Any, delimiter: str) -> Any:
+    if kind == "parquet":
+        return arrow_module("pyarrow.parquet").ParquetWriter(stream, schema)
+    if kind == "csv":
+        csv = arrow_module("pyarrow.csv")
+        return csv.CSVWriter(stream, schema, write_options=csv.WriteOptions(delimiter=delimiter))
+    return arrow_module("pyarrow").ipc.new_file(stream, schema)
+
+
+def _numbers(batch: Any) -> Floats:
+    """Columns of a record batch that hold numbers, side by side: (b, d)."""
+    arrow = arrow_module("probpca.sources.readers.arrow")
+    names = tuple(field.name for field in batch.schema if arrow.is_number(field.type))
+    values: Floats = arrow.Layout(names, np.float64).values(batch)
+    return values
+
+
 def _write_npy(part: Path, tables: Iterable[Floats], width: int) -> None:
-    """The header leaves room for a larger number of rows, and is written again at the end."""
+    """Write the header, which leaves room for a larger number of rows, again at the end."""
     n = 0
     with part.open("wb") as file:
         _write_header(file, (n, width))

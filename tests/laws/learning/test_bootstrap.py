@@ -13,8 +13,7 @@ from probpca.learning.uncertainty import bootstrap
 from probpca.learning.uncertainty.asymptotic import asymptotic_uncertainty, bias_of_variances
 from probpca.learning.uncertainty.bootstrap import Bootstrap, aligned, bootstrap_uncertainty, principal_angles
 from probpca.learning.uncertainty.parameter_draws import Table, frequencies
-from probpca.sources import open_source, scaled
-from probpca.sources.source import Kept
+from probpca.sources import Source, open_source
 
 NAMES = ("explained_variance", "noise_variance", "loadings", "components", "mean")
 SEEDS = list(range(20))
@@ -187,9 +186,9 @@ def test_rows_may_come_sparse_in_float32_or_in_several_blocks(rng):
     for source, rtol in (
         (open_source(sparse.csr_array(x)), 1e-6),
         (open_source(x.astype(np.float32)), 1e-2),
-        (scaled(open_source(x), np.ones(6)), 1e-6),
-        (Kept([Block(x[:25]), Block(x[25:])], 6), 1e-6),
-        (Kept([Block(sparse.csr_array(x[:9])), Block(sparse.csr_array(x[9:]))], 6), 1e-6),
+        (open_source(x).scaled(np.ones(6)), 1e-6),
+        (Source.of_blocks([Block(x[:25]), Block(x[25:])], 6), 1e-6),
+        (Source.of_blocks([Block(sparse.csr_array(x[:9])), Block(sparse.csr_array(x[9:]))], 6), 1e-6),
     ):
         found = bootstrap_uncertainty(source, ppca.model_, SEEDS)
         assert_allclose(found.loadings.standard_error, plain.loadings.standard_error, rtol=rtol)

@@ -1,5 +1,6 @@
 """One piece of rows at a time: sums that are moved rather than made anew, a free energy that never falls."""
 
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -28,8 +29,8 @@ from probpca.learning.em.incremental import Incremental, _Walk
 from probpca.learning.loop import Monitor
 from probpca.linalg.packed import multiply
 from probpca.models import LinearGaussian
-from probpca.sources import open_source
-from probpca.sources.engines.local import one_blas_thread
+from probpca.sources import Source, open_source
+from probpca.sources.engines.local import LocalEngine, one_blas_thread, refuse
 
 N, D, Q, BATCHES = 120, 7, 2, 6
 FLOOR = 1e-300
@@ -400,22 +401,22 @@ def test_without_noise_rows_must_be_complete(rng):
 
 
 class Engine:
-    """A source that folds, and shows none of its rows."""
+    """An engine that folds, and shows none of its rows."""
 
-    def __init__(self, source):
-        self.source = source
-
-    def __getattr__(self, name):
-        if name == "blocks":
-            raise AttributeError(name)
-        return getattr(self.source, name)
+    def __init__(self, engine):
+        self.engine = engine
+        self.fold = engine.fold
 
     def keep(self, prepare):
-        return Engine(self.source.keep(prepare))
+        return Engine(LocalEngine([prepare(block) for block in self.engine.parts]))
+
+    def answers(self, _):
+        refuse("a cluster")
 
 
 def test_rows_in_an_engine_are_refused_with_a_hint(x):
-    source = Engine(open_source(x))
+    source = open_source(x)
+    source = Source(replace(source.info, in_memory=False), Engine(source.engine), glance=source.glance)
     with pytest.raises(SourceError, match=r"one piece after the other(?s:.*)Hint: solver='auto'"):
         fit(source)
     assert fit(source, solver="px_em").status is Status.CONVERGED

@@ -193,8 +193,8 @@ def test_rows_of_which_nothing_was_observed_leave_the_fit_to_the_others(rng):
 
 
 def test_missing_cells_beyond_the_first_rows_are_found(rng):
-    x = spiked_rows(rng, memory.GLANCE + 200, 4, 1)
-    x[memory.GLANCE + 100, 2] = NAN
+    x = spiked_rows(rng, 1000 + 200, 4, 1)
+    x[1000 + 100, 2] = NAN
     assert not open_source(x).incomplete
     found = fit(x, 1, tol=1e-3)
     assert found.cells == x.size - 1
@@ -345,7 +345,7 @@ def test_blocks_and_threads_do_not_change_the_answer(x, monkeypatch, jobs):
     monkeypatch.setattr(memory, "PIECE_BYTES", 8)
     monkeypatch.setattr(memory, "FEW_ROWS", 1)
     source = open_source(x, n_jobs=jobs)
-    assert len(source.blocks) == 2 * jobs
+    assert len(source.engine.parts) == 2 * jobs
     assert_same_fit(fit(x, n_jobs=jobs), wanted)
 
 

@@ -569,7 +569,7 @@ def test_blocks_and_threads_do_not_change_the_answer(x, monkeypatch, jobs, compl
     wanted = fit(x, n_jobs=1)
     monkeypatch.setattr(memory, "PIECE_BYTES", 8)
     monkeypatch.setattr(memory, "FEW_ROWS", 1)
-    assert len(open_source(x, n_jobs=jobs).blocks) == 2 * jobs
+    assert len(open_source(x, n_jobs=jobs).engine.parts) == 2 * jobs
     assert_same_belief(fit(x, n_jobs=jobs), wanted)
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from probpca.blocks import Block, Observed
-from probpca.errors import SourceError
 from probpca.inference.likelihood import LOG_2PI
 from probpca.learning.em.m_step import latent_moments, maximise, theta_of, whitening_basis
 from probpca.learning.loop import Iterated
@@ -155,17 +154,15 @@ class _Walk:
 
 def _pieces(rows: Source, piece_rows: int) -> Iterator[Any]:
     """Rows in the same pieces in every pass."""
-    blocks = getattr(rows, "blocks", None)
-    if blocks is None:
-        msg = (
-            "solver='incremental' reads rows one piece after the other; these live in an engine.\nHint: solver='auto'."
-        )
-        raise SourceError(msg)
-    for block in blocks:
+    for block in rows.answers(_unchanged):
         if isinstance(block, Observed):
             yield from (replace(block, groups=(group,)) for group in block.groups)
         else:
             yield from _cut(block, piece_rows)
+
+
+def _unchanged(block: Any) -> Any:
+    return block
 
 
 def _cut(block: Block, piece_rows: int) -> Iterator[Block]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from probpca.blocks.block import joined
 from probpca.errors import DataError, ShapeError
 from probpca.learning.bayesian.fit import fit_variational
 from probpca.learning.complete.closed_form import leading_spectrum, most_pairs
@@ -23,15 +24,15 @@ from probpca.learning.selection.parallel_analysis import parallel_analysis
 from probpca.learning.selection.result import Criterion, Selection
 from probpca.learning.selection.tables import at_hand
 from probpca.learning.settings import Settings
-from probpca.sources import open_source, scaled
+from probpca.sources import open_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from probpca.blocks import Block
     from probpca.learning.complete.spectrum import Spectrum
     from probpca.learning.describe import Description
     from probpca.sources import Source
-    from probpca.sources.source import InMemory
 
 
 @final
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 class Table:
     """Rows in memory, and what several criteria share."""
 
-    source: InMemory
+    source: Source
     described: Description
     rng: dict[str, np.random.Generator]  # one for each criterion, whichever others are asked
     largest: int | None = None  # number of components to look at; None: as each criterion sees fit
@@ -48,11 +49,16 @@ class Table:
     settings: Settings = field(default_factory=Settings)
 
     @classmethod
-    def of(cls, source: InMemory, rng: np.random.Generator, **options: Any) -> Table:
+    def of(cls, source: Source, rng: np.random.Generator, **options: Any) -> Table:
         """Describe the rows; each criterion has a generator of its own."""
         described = describe(source, rng)
         require_counted(described.summary)
         return cls(source, described, dict(zip(RULES, rng.spawn(len(RULES)), strict=True)), **options)
+
+    @cached_property
+    def block(self) -> Block:
+        """All rows in one block."""
+        return joined(self.source.hold())
 
     @cached_property
     def spectrum(self) -> Spectrum:
@@ -62,7 +68,7 @@ class Table:
 
     def most(self, limit: int) -> int:
         """Largest number of components to try, at least one."""
-        d, rows = self.source.n_features, self.source.block.total_weight
+        d, rows = self.source.n_features, self.block.total_weight
         return int(max(min(d - 1, rows - 2, limit if self.largest is None else self.largest), 1))
 
 
@@ -85,16 +91,14 @@ def _by_bic(table: Table) -> Criterion:
 
 def _by_evidence(table: Table) -> Criterion:
     curve = _up_to(evidence(table.spectrum), table.most(table.source.n_features))
-    wide = table.source.block.total_weight <= table.source.n_features
+    wide = table.block.total_weight <= table.source.n_features
     note = "with fewer rows than columns the approximation behind it is poor" if wide else ""
     return Criterion("evidence", curve.best, *curve, note=note)
 
 
 def _by_cv(table: Table) -> Criterion:
     rng, jobs = table.rng["cv"], table.source.n_jobs
-    scores = cross_validate(
-        table.source.block, table.most(table.settings.search.missing), rng, n_jobs=jobs, tell=table.tell
-    )
+    scores = cross_validate(table.block, table.most(table.settings.search.missing), rng, n_jobs=jobs, tell=table.tell)
     counts, best = np.arange(1, len(scores.rows) + 1), int(scores.mean.argmax()) + 1
     note = "" if best == scores.choice else f"{best} predicts best, but not clearly better"
     return Criterion("cv", scores.choice, counts, scores.mean, scores.shortfall()[1], note)
@@ -103,7 +107,7 @@ def _by_cv(table: Table) -> Criterion:
 def _by_parallel(table: Table) -> Criterion:
     jobs = table.source.n_jobs
     curve = parallel_analysis(
-        table.source.block, table.most(table.settings.search.complete), table.rng["parallel"], n_jobs=jobs
+        table.block, table.most(table.settings.search.complete), table.rng["parallel"], n_jobs=jobs
     )
     note = "" if curve.score[0] > 1 else "no eigenvalue exceeds what shuffled columns give; one is the least there is"
     return Criterion("parallel", n_above(curve), *curve, note=note)
@@ -188,7 +192,7 @@ def ask(
     _check_largest(largest)
     if standardize:
         source = repeatable(source)
-        source = scaled(source, 1 / Units.of(describe(source, rng).summary).scale)
+        source = source.scaled(1 / Units.of(describe(source, rng).summary).scale)
     with StageBar(enabled=bool(verbose)) as bar:
         return select(source, names, rng, largest=largest, tell=bar)
 

@@ -20,8 +20,8 @@ from probpca.learning.missing.start import spectral_start
 from probpca.learning.selection.tables import table_of
 from probpca.learning.settings import SearchLimits, Settings
 from probpca.linalg.packed import doubled_sides, identity, outer_products, packed_size
+from probpca.sources import open_source
 from probpca.sources.engines.local import map_blocks, one_blas_thread
-from probpca.sources.source import InMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,7 +136,7 @@ class Fold:
         cls, block: Block, cells: Listed, out: Any, largest: int, settings: Settings, rng: np.random.Generator
     ) -> Fold:
         """Hold out those of the observed cells that the mask ``out`` names."""
-        table = describe(InMemory(_without(block, cells, out)), rng)
+        table = describe(open_source(_without(block, cells, out), n_jobs=1), rng)
         problem = Problem.of(table, settings, rng)
         held = cells.take(out)
         # Nothing is known about a column without training cells: what is said of it says nothing about q.
@@ -155,8 +155,7 @@ class Fold:
         """
         out, first = np.zeros(self.held.shape[0]), 0
         empty = np.ones(out.size, bool)
-        kept: Any = self.problem.rows
-        for observed in kept.blocks:
+        for observed in self.problem.rows.hold():
             parameters = Parameters.of(model, observed.centre)
             for group in observed.groups:
                 found, rows = latents(parameters, group.cells.ready()), first + group.index

@@ -9,7 +9,7 @@ from probpca.blocks.block import dense_values, joined
 from probpca.errors import DataError
 from probpca.learning.describe import draw_rows
 from probpca.learning.settings import SampleSize
-from probpca.sources.source import InMemory, held
+from probpca.sources import open_source
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,13 +21,9 @@ if TYPE_CHECKING:
 class AtHand(NamedTuple):
     """Rows in memory, and what to say of them if they are not all."""
 
-    source: InMemory
+    source: Source
+    block: Block  # all of them in one
     whole: bool
-
-    @property
-    def block(self) -> Block:
-        """All of them in one."""
-        return self.source.block
 
     def told(self, rule: str) -> str:
         """A rule, and on what rows it was tried."""
@@ -36,13 +32,12 @@ class AtHand(NamedTuple):
 
 def at_hand(source: Source, rng: np.random.Generator, size: SampleSize = SampleSize()) -> AtHand:
     """The rows of a source in one block; of rows that are not at hand, and can be read again, a sample."""
-    if isinstance(source, InMemory):
-        return AtHand(source, whole=True)
     if source.in_memory or not source.repeatable:
-        return AtHand(InMemory(joined(held(source)), source.n_jobs), whole=True)
+        block = joined(source.hold())
+        return AtHand(open_source(block, n_jobs=source.n_jobs), block, whole=True)
     drawn = source.fold(draw_rows(source, rng, size))
     block = Block(drawn.rows, drawn.weight)
-    return AtHand(InMemory(block, source.n_jobs), whole=len(drawn.rows) < size.of(source.n_features))
+    return AtHand(open_source(block, n_jobs=source.n_jobs), block, whole=len(drawn.rows) < size.of(source.n_features))
 
 
 def table_of(block: Block, most_cells: int = 2**28) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, cast, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
@@ -19,15 +19,13 @@ from probpca.learning.missing.fit import fit_missing
 from probpca.learning.result import FitResult, Status, turned_information
 from probpca.learning.streaming.exact import fade
 from probpca.models import LinearGaussian
-from probpca.sources import open_source
-from probpca.sources.engines.local import merged
+from probpca.sources import Source, open_source
 from probpca.statistics import ColumnSummary
 
 if TYPE_CHECKING:
     from probpca.blocks import Observed
     from probpca.learning.components import NComponents
     from probpca.learning.settings import OnlineSettings, Settings
-    from probpca.sources import Source
     from probpca.statistics import Regression
     from probpca.typing import Array
 
@@ -125,7 +123,7 @@ class Online:
     def after(cls, result: FitResult, blocks: tuple[Block, ...], settings: OnlineSettings) -> Online:
         """Begin where the fit to the first rows ended."""
         model = result.model
-        total = cast("Regression", merged(expect(model, observe(block, model.mean)) for block in blocks))
+        total = Source.of_blocks(blocks, model.n_features).fold(lambda block: expect(model, observe(block, model.mean)))
         floor = NOISE_FLOOR * float(model.covariance.trace()) / model.n_features
         rows, seen = total.weight, total.gram[-1]
         average = _Average(edge=rows).add(rows, _since_seen(seen, model), _packed(model))

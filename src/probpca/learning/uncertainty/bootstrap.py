@@ -22,9 +22,8 @@ from probpca.learning.uncertainty.estimate import Estimate, ParameterUncertainty
 from probpca.learning.uncertainty.parameter_draws import Table, require_rows_in_memory, warm_fit
 from probpca.linalg.rotations import orthonormal
 from probpca.models import LinearGaussian
-from probpca.sources import scaled
+from probpca.sources import open_source
 from probpca.sources.engines.local import map_blocks, one_blas_thread
-from probpca.sources.source import InMemory
 from probpca.statistics import ColumnSummary
 
 if TYPE_CHECKING:
@@ -217,7 +216,7 @@ def _noise(value: Array, logs: Array, n: float, *, corrected: bool) -> Estimate:
 def _draw(table: Table, model: LinearGaussian, how: Bootstrap, rng: np.random.Generator | int) -> _Drawn:
     """Fit to resampled rows, and compare with the model of all rows."""
     rng = np.random.default_rng(rng)
-    rows = InMemory(table.resampled(model.n_components, rng))
+    rows = open_source(table.resampled(model.n_components, rng), n_jobs=1)
     if not table.complete:
         drawn, converged = _fit_observed(rows, model, how)
     else:
@@ -242,12 +241,12 @@ def _angles(model: LinearGaussian, drawn: LinearGaussian) -> Array:
     return principal_angles(orthonormal(model.loadings / unit), orthonormal(drawn.loadings / unit))
 
 
-def _fit_observed(rows: InMemory, model: LinearGaussian, how: Bootstrap) -> tuple[LinearGaussian, bool]:
+def _fit_observed(rows: Source, model: LinearGaussian, how: Bootstrap) -> tuple[LinearGaussian, bool]:
     """EM from the model of all rows, in the units of these."""
     unit = Units.of(rows.fold(ColumnSummary.of)).scale if how.standardize else np.ones(())
     start = model.rescale(1 / unit)
     start = LinearGaussian(start.mean, start.loadings, np.asarray(start.noise_variance.mean()))
-    source = scaled(rows, 1 / unit) if how.standardize else rows
+    source = rows.scaled(1 / unit) if how.standardize else rows
     floor = NOISE_FLOOR * start.covariance.trace() / start.n_features
     ended = warm_fit(source.keep(partial(observe, centre=start.mean)), start, EM(floor), Monitor(how.tol, how.max_iter))
     return ended.state.rescale(unit).principal(), ended.status.converged

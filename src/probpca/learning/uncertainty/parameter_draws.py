@@ -14,28 +14,24 @@ from probpca.errors import DataError
 from probpca.learning.em.m_step import EM
 from probpca.learning.loop import Monitor, iterate_accelerated
 from probpca.models import LinearGaussian
-from probpca.sources import scaled
+from probpca.sources import Source
 from probpca.sources.engines.local import map_blocks, one_blas_thread
-from probpca.sources.source import held
 from probpca.statistics import ColumnSummary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from probpca.learning.loop import Iterated
-    from probpca.sources import Source
     from probpca.typing import Array
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from probpca.errors import SourceError
-from probpca.sources.source import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from probpca.blocks import Observed
-    from probpca.sources import Source
     from probpca.typing import Array
 
 
@@ -69,12 +65,12 @@ def draw_parameters(
     """
     require_rows_in_memory(source)
     unit = np.sqrt(model.noise_variance)
-    source = scaled(source, np.broadcast_to(1 / unit, (model.n_features,)))
+    source = source.scaled(np.broadcast_to(1 / unit, (model.n_features,)))
     start = model.rescale(1 / unit)
     start = LinearGaussian(start.mean, start.loadings, np.asarray(inflation))
-    rows = cast("Kept", source.keep(partial(observe, centre=start.mean)))
+    rows = source.keep(partial(observe, centre=start.mean))
     with one_blas_thread():
-        models = list(map_blocks(partial(_resampled_fit, rows.blocks, start), list(rngs), rows.n_jobs))
+        models = list(map_blocks(partial(_resampled_fit, rows.hold(), start), list(rngs), rows.n_jobs))
     return [drawn.rescale(unit) for drawn in models]
 
 
@@ -95,7 +91,7 @@ def _resampled_fit(
     cuts = np.cumsum([weight.size for weight in weights])[:-1]
     drawn = [block.reweighted(count) for block, count in zip(blocks, np.split(counts, cuts), strict=True)]
     noise = float(start.noise_variance)
-    rows = Kept(drawn, start.n_features)
+    rows = Source.of_blocks(drawn, start.n_features)
     return warm_fit(rows, start, EM(noise, noise=noise), Monitor(tol, max_iter)).state
 
 
@@ -132,7 +128,7 @@ class Table:
     @classmethod
     def of(cls, source: Source) -> Self:
         """Look at the rows of a source once."""
-        blocks = tuple(held(source))
+        blocks = tuple(source.hold())
         weight = np.concatenate([block.weights for block in blocks])
         n = float(weight.sum())
         if all(block.is_complete for block in blocks):

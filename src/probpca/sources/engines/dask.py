@@ -3,66 +3,70 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 from importlib import import_module
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+from scipy import sparse
 
 from probpca.blocks import Block, as_block
 from probpca.errors import DataError, ShapeError, SourceError
-from probpca.sources.engines.local import merged, one_blas_thread, quietly, resolve_jobs
+from probpca.sources.engines.local import itself, merged, one_blas_thread, quietly, refuse, resolve_jobs
+from probpca.sources.source import Info, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from probpca.sources.source import M
-
-FAN_IN = 8  # summaries that one task merges: the scheduler spends about a millisecond on each task
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class DaskRows:
-    """Parts that stay where Dask has them: a function goes there, a small summary comes back."""
+class DaskEngine:
+    """Parts stay where Dask has them: a function goes there, a small summary comes back."""
 
-    parts: tuple[Any, ...]  # delayed matrices, or blocks once they are prepared
+    parts: tuple[Any, ...]  # delayed matrices, or blocks that were prepared
     lengths: tuple[float, ...]  # rows of each part; NaN where Dask does not know
     example: Any  # two rows: they show of what kind the answer of a function is
-    n_features: int
-    n_rows: int | None
-    n_stored: int | None
-    single_precision: bool
-    n_jobs: int
-    columns: tuple[str, ...] | None
+    read: Callable[[Any], Any]  # block of a part
 
-    in_memory, repeatable = False, True
-
-    @cached_property
-    def incomplete(self) -> bool:
-        """Does the first part have missing cells? Computes it."""
-        return not _later(_work)(_is_complete, self.n_features, self.parts[0]).compute()
-
-    def keep(self, prepare: Callable[[Any], Any]) -> DaskRows:
-        """Prepare the blocks where they are, and keep them there; what a lost worker held is computed again."""
+    def keep(self, prepare: Callable[[Any], Any]) -> DaskEngine:
+        """Prepare the blocks where they are and keep them there; Dask recomputes what a lost worker held."""
         prepared = import_module("dask").persist(*self._each(prepare))
-        return replace(self, parts=prepared, example=prepare(self.example))
+        return replace(self, parts=prepared, example=prepare(self.example), read=itself)
 
     def fold(self, summarise: Callable[[Any], M]) -> M:
-        """Summarise each part where it is and merge the summaries in order, as a tree."""
+        """Summarise each part where it is and merge the summaries in order, as a tree.
+
+        A task merges eight summaries, because the scheduler spends about a millisecond on each task.
+        """
         level = self._each(summarise)
         while len(level) > 1:
-            level = [_later(merged)(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
+            level = [_later(merged)(level[i : i + 8]) for i in range(0, len(level), 8)]
         return level[0].compute()
 
     def map(self, function: Callable[[Any], Any]) -> Any:
-        """Apply a row-wise function when Dask is asked to: a Dask array, or a named tuple of them."""
+        """Apply a row-wise function when Dask computes it: a Dask array, or a named tuple of them."""
         return self._joined(self._each(function), quietly(function, self.example))
+
+    def answers(self, function: Callable[[Any], Any]) -> Iterator[Any]:
+        """Refuse: the rows are not in this process."""
+        del function
+        refuse("Dask")
+
+    def hold(self) -> list[Any]:
+        """Refuse: the rows are not in this process."""
+        refuse("Dask")
+
+    def has_missing(self) -> bool:
+        """Whether the first part has missing cells. Computes that part."""
+        return not _later(_work)(attrgetter("is_complete"), self.read, self.parts[0]).compute()
 
     def _each(self, function: Callable[[Any], Any]) -> list[Any]:
         shared = _later(function)  # one node of the graph that all tasks point to: sent once, not once a task
-        return [_later(_work)(shared, self.n_features, part) for part in self.parts]
+        return [_later(_work)(shared, self.read, part) for part in self.parts]
 
     def _joined(self, answers: list[Any], like: Any) -> Any:
         """Answers as one array, as long as the rows unless the example says otherwise."""
@@ -73,13 +77,7 @@ class DaskRows:
         return _stacked(answers, lengths, like)
 
 
-def is_dask(rows: Any) -> bool:
-    """Does Dask hold these rows? Asked without importing it."""
-    first = rows[0] if isinstance(rows, list | tuple) and rows else rows
-    return type(first).__module__.split(".")[0] == "dask"
-
-
-def open_dask(rows: Any, n_jobs: int | None = None) -> DaskRows:
+def open_dask(rows: Any, n_jobs: int | None = None) -> Source:
     """Make a source of a Dask array, a Dask dataframe, or a list of delayed matrices."""
     columns = None
     match type(rows).__name__:
@@ -88,7 +86,7 @@ def open_dask(rows: Any, n_jobs: int | None = None) -> DaskRows:
         case "DataFrame":
             array, columns = _numbers(rows), tuple(map(str, rows.columns))
         case "list" | "tuple":  # the first block is computed, to see how wide they are
-            like = _later(_work)(attrgetter("values"), None, rows[0])[:0].compute()
+            like = _later(_work)(attrgetter("values"), as_block, rows[0])[:0].compute()
             array = _stacked([_later(block) for block in rows], (np.nan,) * len(rows), like)
         case kind:
             msg = f"rows must be a Dask array, a Dask dataframe or a list of delayed matrices; got {kind}."
@@ -98,11 +96,17 @@ def open_dask(rows: Any, n_jobs: int | None = None) -> DaskRows:
         raise (ShapeError if array.ndim != 2 else DataError)(msg)
     array = array if array.numblocks[1] == 1 else array.rechunk({1: -1})
     single, d = bool(array.dtype == np.float32), array.shape[1]
-    example = Block(np.zeros((2, d), np.float32 if single else np.float64))
     n, cells = (None, None) if np.isnan(array.shape[0]) else (len(array), len(array) * d)
     jobs = _worker_threads() if n_jobs is None else resolve_jobs(n_jobs)
-    parts = tuple(array.to_delayed()[:, 0])
-    return DaskRows(parts, array.chunks[0], example, d, n, cells, single, jobs, columns)
+    info = Info(n_features=d, n_rows=n, n_stored=cells, columns=columns, single_precision=single, n_jobs=jobs)
+    example = Block(np.zeros((2, d), np.float32 if single else np.float64))
+    engine = DaskEngine(tuple(array.to_delayed()[:, 0]), array.chunks[0], example, partial(_block, d))
+    return Source(info, engine, glance=engine.has_missing)
+
+
+def may_be_sparse(rows: Any) -> bool:
+    """Whether the blocks are sparse matrices, or may be because Dask does not know what they are."""
+    return isinstance(rows, list | tuple) or (type(rows).__name__ == "Array" and sparse.issparse(rows._meta))  # noqa: SLF001
 
 
 def _numbers(frame: Any) -> Any:
@@ -131,14 +135,15 @@ def _later(function: Any) -> Any:
     return import_module("dask").delayed(function, pure=False, traverse=False)
 
 
-def _work(function: Callable[[Any], Any], d: int | None, part: Any) -> Any:
-    block = part if hasattr(part, "n_features") else as_block(part)
-    if d not in (None, block.n_features):
-        msg = f"every block must have {d} columns, as the first one; got {block.n_features}."
-        raise ShapeError(msg)
+def _work(function: Callable[[Any], Any], read: Callable[[Any], Any], part: Any) -> Any:
+    block = read(part)
     with one_blas_thread():  # workers run side by side already
         return quietly(function, block)
 
 
-def _is_complete(block: Any) -> bool:
-    return bool(getattr(block, "is_complete", False))
+def _block(d: int, part: Any) -> Block:
+    block = as_block(part)
+    if block.n_features != d:
+        msg = f"every block must have {d} columns, as the first one; got {block.n_features}."
+        raise ShapeError(msg)
+    return block

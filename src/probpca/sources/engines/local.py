@@ -1,15 +1,18 @@
-"""The local fold: threads over blocks, with BLAS limited to one thread each."""
+"""Threads of this process: functions run on blocks, with BLAS limited to one thread each."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache, reduce
-from itertools import islice
+from dataclasses import dataclass
+from functools import cache, partial, reduce
+from itertools import chain, islice
 from threading import Lock, local
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, final
 
 import numpy as np
 import scipy.linalg  # noqa: F401
@@ -20,8 +23,7 @@ from probpca.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from probpca.blocks import Block
-    from probpca.sources.source import M
+    from probpca.sources.source import M, Watch
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -35,24 +37,31 @@ def _controller() -> ThreadpoolController:
 
 @cache
 def _pool(n_jobs: int) -> ThreadPoolExecutor:
-    # Kept for the life of the process: its threads keep their scratch buffers, a few megabytes each.
+    # One pool for each number of threads, for the life of the process: starting threads would cost more than a
+    # small fold, and threads keep their scratch buffers, a few megabytes each. It holds no rows and no results.
     return ThreadPoolExecutor(n_jobs, thread_name_prefix="probpca")
 
 
-if hasattr(os, "register_at_fork"):
+if sys.platform != "win32":
     os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
 
-_worker = local()
+
+class _Worker(local):
+    """Whether the current thread belongs to a pool."""
+
+    busy = False
+
+
+_worker = _Worker()
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to the thread that calls it, until the last of those who asked for it is done.
+    """Limit BLAS to one thread until the last of the nested or concurrent callers has left.
 
-    The limit is one for the whole process: were it saved and restored by each of several fits in
-    threads, the last one would restore what another had set. Also for loops that alternate between
-    folds and small algebra: BLAS workers that have just been used keep spinning for a while, and
-    take the cores away from the fold.
+    The limit holds for the whole process: if several fits in threads each saved and restored it, the last
+    one would restore what another had set. Loops that alternate between folds and small algebra need it
+    too: BLAS workers keep spinning for a while after a call, and take the cores away from the fold.
     """
     with _limit.lock:
         if _limit.holders == 0:
@@ -69,7 +78,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 class _Limit:
-    """Who holds BLAS to one thread, and what it had before."""
+    """Number of callers that limit BLAS to one thread, and the number of threads before."""
 
     lock = Lock()
     holders = 0
@@ -85,7 +94,7 @@ def _blas_threads() -> int:
 
 
 def resolve_jobs(n_jobs: int | None) -> int:
-    """Number of threads: None is as many as BLAS may use now, -1 all cores, -2 all but one."""
+    """Number of threads: None means as many as BLAS may use now, -1 all cores, -2 all cores but one."""
     if n_jobs is None:
         return _limit.threads if _limit.holders else _blas_threads()
     if n_jobs == 0:
@@ -98,8 +107,8 @@ def map_blocks(function: Callable[[Item], T], blocks: Iterable[Item], n_jobs: in
     """Apply ``function`` to each block, in order; at most ``n_jobs + 1`` blocks are held at a time."""
     blocks = iter(blocks)
     head = list(islice(blocks, 2))
-    # A worker that waited for its own pool would wait for ever.
-    if n_jobs == 1 or len(head) < 2 or getattr(_worker, "busy", False):
+    # A worker that waited for its own pool would never end.
+    if n_jobs == 1 or len(head) < 2 or _worker.busy:
         for block in (*head, *blocks):
             yield quietly(function, block)
         return
@@ -117,16 +126,106 @@ def map_blocks(function: Callable[[Item], T], blocks: Iterable[Item], n_jobs: in
                 future.cancel()
 
 
-def fold_blocks(summarise: Callable[[Block], M], blocks: Iterable[Block], n_jobs: int) -> M:
-    """Summarise blocks in threads and merge the summaries from left to right."""
-    return cast("M", merged(map_blocks(summarise, blocks, n_jobs)))
-
-
 def merged(summaries: Iterable[M]) -> M | None:
     """All summaries in one, from left to right; None if there are none."""
     summaries = iter(summaries)
     first = next(summaries, None)
     return None if first is None else reduce(lambda left, right: left.merge(right), summaries, first)
+
+
+def refuse(engine: str) -> NoReturn:
+    """Raise ``SourceError`` where rows in a cluster would have to be read in this process."""
+    msg = (
+        f"rows that {engine} holds cannot be read here, one piece after the other.\n"
+        f"Hint: solver='auto' does not need that; instead of out=, let {engine} write the answer."
+    )
+    raise SourceError(msg)
+
+
+def itself(block: Item) -> Item:
+    """The block as it is: for passes that read blocks and do nothing else."""
+    return block
+
+
+def alone(block: Item) -> tuple[Item]:
+    """Blocks of a part that is a block already."""
+    return (block,)
+
+
+def join(answers: Sequence[Any]) -> Any:
+    """Put the answers of successive blocks together: arrays, or named tuples of arrays."""
+    first = answers[0]
+    if len(answers) == 1:
+        return first
+    if isinstance(first, tuple):
+        return type(first)(*(join(parts) for parts in zip(*answers, strict=True)))
+    return np.concatenate(answers)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LocalEngine:
+    """Each thread takes a part, reads it block by block, and applies a function to what it has read.
+
+    One thread reads while another computes, and each of them holds one block at a time.
+    """
+
+    parts: Iterable[Any]  # iterated once in every pass
+    read: Callable[[Any], Iterable[Any]] = alone  # the blocks of a part
+    n_jobs: int = 1
+    watch: Watch | None = None
+    held: Sequence[Any] | None = None  # all rows in as few blocks as possible, if they are in memory
+
+    def keep(self, prepare: Callable[[Any], Any]) -> None:
+        """Nothing is kept: blocks of files are prepared whenever they are read."""
+
+    def fold(self, summarise: Callable[[Any], M]) -> M | None:
+        """Summarise parts in threads and merge the summaries in order; None if there are no rows."""
+        found = self._work(partial(_summarised, summarise))
+        return merged(summary for summary in found if summary is not None)
+
+    def map(self, function: Callable[[Any], Any]) -> Any:
+        """Apply a row-wise function in threads; arrays come back as one array, None if there are no rows."""
+        found = list(chain.from_iterable(self._work(partial(_answered, function))))
+        return join(found) if found else None
+
+    def answers(self, function: Callable[[Any], Any]) -> Iterator[Any]:
+        """Apply a row-wise function block by block; a part may be too large to be held."""
+        return map_blocks(function, self._blocks(), self.n_jobs)
+
+    def hold(self) -> list[Any]:
+        """All blocks in memory."""
+        return list(self._blocks() if self.held is None else self.held)
+
+    def has_missing(self) -> bool:
+        """Whether the first block has missing cells."""
+        first = next(chain.from_iterable(map(self.read, self.parts)), None)
+        return first is not None and not first.is_complete
+
+    def _work(self, work: Callable[[Callable[[Any], Iterable[Any]], Any], Any]) -> Iterator[Any]:
+        """Apply a function to parts; to their blocks if there are too few parts for the threads."""
+        if isinstance(self.parts, Sequence) and len(self.parts) < self.n_jobs:
+            return map_blocks(partial(work, alone), self._blocks(), self.n_jobs)
+        return self._watched(map_blocks(partial(work, self.read), self.parts, self.n_jobs))
+
+    def _blocks(self) -> Iterator[Any]:
+        return chain.from_iterable(self._watched(map(self.read, self.parts)))
+
+    def _watched(self, passing: Iterable[T]) -> Iterator[T]:
+        """Report each part when the next one is wanted."""
+        total = len(self.parts) if isinstance(self.parts, Sequence) else 0
+        for done, found in enumerate(passing, 1):
+            yield found
+            if self.watch is not None and total:
+                self.watch(done, total)
+
+
+def _summarised(summarise: Callable[[Any], M], read: Callable[[Any], Iterable[Any]], part: Any) -> M | None:
+    return merged(summarise(block) for block in read(part))
+
+
+def _answered(function: Callable[[Any], Any], read: Callable[[Any], Iterable[Any]], part: Any) -> list[Any]:
+    return [function(block) for block in read(part)]
 
 
 def _work(function: Callable[[Item], T], block: Item) -> T:

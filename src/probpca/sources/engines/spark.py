@@ -1,10 +1,10 @@
-"""The columns of a Spark DataFrame as lists of numbers, and lists of numbers as a block."""
+"""Rows in a Spark DataFrame, summarised by the executors that hold them."""
 
 from __future__ import annotations
 
 import pickle
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, final
@@ -14,7 +14,8 @@ import numpy as np
 
 from probpca.blocks import Block
 from probpca.errors import DataError, ProbpcaError, ShapeError
-from probpca.sources.engines.local import merged, one_blas_thread, quietly, resolve_jobs
+from probpca.sources.engines.local import merged, one_blas_thread, quietly, refuse, resolve_jobs
+from probpca.sources.source import Info, Source
 from probpca.statistics import Sum
 
 if TYPE_CHECKING:
@@ -22,20 +23,19 @@ if TYPE_CHECKING:
 
     from probpca.sources.source import M
 
-NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
-
 
 def as_list(schema: Any) -> Any:
     """A Spark expression: the numbers of a row, in columns, a vector or an array, as an array of doubles."""
     sql = import_module("pyspark.sql.functions")
+    numbers = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
     kinds = {field.name: field.dataType.simpleString() for field in schema.fields}
     cells = [sql.col(f"`{name}`") for name in kinds]
     if list(kinds.values()) == ["vector"]:
         return import_module("pyspark.ml.functions").vector_to_array(*cells)
-    if len(cells) == 1 and _item(*kinds.values()) in NUMBERS:
+    if len(cells) == 1 and _item(*kinds.values()) in numbers:
         return cells[0].cast("array<double>")
     for name, kind in kinds.items():
-        if kind.split("(")[0] not in NUMBERS:
+        if kind.split("(")[0] not in numbers:
             msg = f"every column must hold numbers; column {name!r} has type {kind}.\nHint: encode or drop it."
             raise DataError(msg)
     return sql.array(*(cell.cast("double") for cell in cells))
@@ -57,46 +57,46 @@ def read_block(d: int, batch: Any) -> Block:
 
 
 def _item(kind: str) -> str | None:
-    """Of what an array is; None if it is no array."""
+    """Type of the items of an array type; None for other types."""
     return kind[6:-1].partition("(")[0] if kind.startswith("array<") else None
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class SparkRows:
+class SparkEngine:
     """Blocks in the cells of a DataFrame: a function goes there, a summary of each partition comes back."""
 
     frame: Any  # one column of pickled blocks
     example: Any  # two rows: they show of what kind the answer of a function is
-    n_features: int
-    n_jobs: int  # threads of this process, for what is left to do here
-    columns: tuple[str, ...] | None
 
-    in_memory, repeatable, single_precision, n_rows, n_stored = False, True, False, None, None
-
-    @cached_property
-    def incomplete(self) -> bool:
-        """Are cells missing? To answer is to pack the rows."""
-        return bool(self.fold(lambda block: Sum(np.asarray(not getattr(block, "is_complete", False)))).value)
-
-    def keep(self, prepare: Callable[[Any], Any]) -> SparkRows:
-        """Prepare the blocks when they are first read and keep them there; Spark makes anew what is lost."""
+    def keep(self, prepare: Callable[[Any], Any]) -> SparkEngine:
+        """Prepare the blocks when they are first read and keep them there; Spark recomputes what is lost."""
         frame = self._cached.mapInArrow(partial(_packed, partial(_each, prepare)), "block binary")
-        return replace(self, frame=frame, example=prepare(self.example))
+        return SparkEngine(frame, prepare(self.example))
 
-    def fold(self, summarise: Callable[[Any], M]) -> M:
-        """Summarise each partition where it is, and merge the summaries in order."""
+    def fold(self, summarise: Callable[[Any], M]) -> M | None:
+        """Summarise each partition where it is, and merge the summaries in order; None if there are no rows."""
         found = self._cached.mapInArrow(partial(_summary, summarise), "part long, summary binary").collect()
-        total: M | None = merged(_unpacked(row.summary) for row in sorted(found))
-        if total is None:
-            msg = "at least 2 rows are needed to learn a distribution; the DataFrame has none."
-            raise DataError(msg)
-        return total
+        return merged(_unpacked(row.summary) for row in sorted(found))
 
     def map(self, function: Callable[[Any], Any]) -> Any:
-        """Apply a row-wise function when Spark is asked to: a DataFrame with a column for each number of a row."""
+        """Apply a row-wise function when Spark computes it: a DataFrame with a column for each number of a row."""
         names = [name for name, _ in _flat(quietly(function, self.example))]
         return self.frame.mapInArrow(partial(_answers, function), ", ".join(f"`{name}` double" for name in names))
+
+    def answers(self, function: Callable[[Any], Any]) -> Iterator[Any]:
+        """Refuse: the rows are not in this process."""
+        del function
+        refuse("Spark")
+
+    def hold(self) -> list[Any]:
+        """Refuse: the rows are not in this process."""
+        refuse("Spark")
+
+    def has_missing(self) -> bool:
+        """Whether cells are missing. Packs the rows to find out."""
+        found = self.fold(_missing)
+        return found is not None and bool(found.value)
 
     @cached_property
     def _cached(self) -> Any:
@@ -105,18 +105,19 @@ class SparkRows:
         return frame
 
 
-def is_spark(rows: Any) -> bool:
-    """Is this a Spark DataFrame? Asked without importing Spark."""
-    return type(rows).__module__.startswith("pyspark.sql") and type(rows).__name__ == "DataFrame"
-
-
-def open_spark(rows: Any, n_jobs: int | None = None) -> SparkRows:
+def open_spark(rows: Any, n_jobs: int | None = None) -> Source:
     """Make a source of a DataFrame of numeric columns, or of one column of vectors or arrays."""
     lists = rows.select(as_list(rows.schema).alias("x"))
     columns = tuple(rows.columns) if len(rows.columns) > 1 else None
     d = len(columns) if columns else max((len(row.x) for row in lists.where("x is not null").take(1)), default=0)
     frame = lists.mapInArrow(partial(_packed, partial(map, partial(read_block, d))), "block binary")
-    return SparkRows(frame, Block(np.zeros((2, d))), d, resolve_jobs(n_jobs), columns)
+    engine = SparkEngine(frame, Block(np.zeros((2, d))))
+    info = Info(n_features=d, columns=columns, n_jobs=resolve_jobs(n_jobs))
+    return Source(info, engine, glance=engine.has_missing)
+
+
+def _missing(block: Block) -> Sum:
+    return Sum(np.asarray(not block.is_complete))
 
 
 def _packed(read: Callable[[Iterable[Any]], Iterator[Any]], batches: Iterable[Any]) -> Iterator[Any]:

@@ -1,22 +1,24 @@
-"""Which columns of a table of Arrow are read, and as what."""
+"""Rows in Parquet and Feather files, and in folders of Parquet files, read block by block."""
 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import dataset, parquet
+from pyarrow import compute, dataset, fs, parquet
 
 from probpca.blocks import Block
 from probpca.errors import DataError, SourceError
-from probpca.sources.files import Stamp
-from probpca.sources.source import Parts
+from probpca.sources.engines.local import LocalEngine
+from probpca.sources.files import Column, Stamp, file_format
+from probpca.sources.source import Info, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from probpca.sources.source import Watch
@@ -24,19 +26,27 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 2**24
 BLOCK_ROWS = 1024, 65536
-NUMBERS = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
+KINDS = {
+    "numbers": (pa.types.is_floating, pa.types.is_integer, pa.types.is_decimal),
+    "true or false": (pa.types.is_boolean,),
+    "empty": (pa.types.is_null,),
+    "dates": (pa.types.is_date, pa.types.is_timestamp),
+    "text": (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary, pa.types.is_binary),
+}
 
 
 class Layout(NamedTuple):
-    """Which columns are read, and as what."""
+    """Which columns are read as features, with which precision, and which columns go with them."""
 
     names: tuple[str, ...]
     dtype: Any
+    others: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, schema: Any, columns: Sequence[str] | None, place: Path) -> Layout:
-        """All columns of the schema but the index of pandas, or some; each must hold numbers."""
-        names = _all_but_index(schema) if columns is None else tuple(columns)
+        """Layout of the chosen columns, by default of all but the index of pandas; each must hold numbers."""
+        index = index_columns(schema)
+        names = tuple(name for name in schema.names if name not in index) if columns is None else tuple(columns)
         known = Counter(schema.names)
         for name in names:
             _check_column(schema, known, name, place)
@@ -44,13 +54,12 @@ class Layout(NamedTuple):
         single = all(pa.types.is_float32(kind) or pa.types.is_float16(kind) for kind in types)
         return cls(names, np.float32 if single and names else np.float64)
 
-    def and_of(self, schema: Any, place: Path) -> Layout:
-        """The same columns of one more file: single precision is that of both."""
-        other = Layout.of(schema, self.names, place)
-        return other if self.dtype is np.float32 else self
+    def block(self, batch: Any) -> Block:
+        """Block of a record batch; it carries the other columns."""
+        return Block(self.values(batch), others=batch.select(list(self.others)) if self.others else None)
 
     def values(self, batch: Any) -> Floats:
-        """A record batch as an array, nulls as NaN: (b, d), by columns."""
+        """Features of a record batch as an array stored by columns, nulls as NaN: (b, d)."""
         out = np.empty((len(self.names), batch.num_rows), self.dtype)
         for row, name in zip(out, self.names, strict=True):
             column = batch.column(name)
@@ -62,19 +71,120 @@ class Layout(NamedTuple):
 
     @property
     def block_rows(self) -> int:
-        """Rows of one block."""
+        """Number of rows of one block."""
         return int(np.clip(BLOCK_BYTES // (8 * max(len(self.names), 1)), *BLOCK_ROWS))
 
 
-def _all_but_index(schema: Any) -> tuple[str, ...]:
-    index = index_columns(schema)
-    return tuple(name for name in schema.names if name not in index)
+class _Part(NamedTuple):
+    """A row group of a Parquet file, or a whole Feather file."""
+
+    stamp: Stamp
+    fragment: Any  # of a pyarrow dataset
+    row_group: int | None
+
+
+def open_arrow(
+    place: Path,
+    columns: Sequence[str] | None,
+    n_jobs: int,
+    watch: Watch | None = None,
+    others: Sequence[str] | None = None,
+) -> Source:
+    """Make a source of a Parquet file, of all those in a folder, or of a Feather file."""
+    parts: list[_Part] = []
+    layout, n_rows = None, 0
+    for path in arrow_files(place):
+        stamp = Stamp.of(path)
+        with damage_named(str(path)):
+            fragment = _fragment(path)
+            schema = fragment.physical_schema
+        found = Layout.of(schema, columns if layout is None else layout.names, path)
+        layout = found if layout is None or layout.dtype is np.float32 else layout  # single precision only if all are
+        _require_others(schema, others, path)
+        is_parquet = isinstance(fragment, dataset.ParquetFileFragment)
+        parts += [_Part(stamp, fragment, k) for k in (range(fragment.num_row_groups) if is_parquet else [None])]
+        n_rows += fragment.metadata.num_rows if is_parquet else fragment.count_rows()
+    assert layout is not None  # noqa: S101
+    layout = layout._replace(others=tuple(others or ()))
+    info = Info(
+        n_features=len(layout.names),
+        n_rows=n_rows,
+        n_stored=n_rows * len(layout.names),
+        columns=layout.names,
+        single_precision=layout.dtype is np.float32,
+        n_jobs=n_jobs,
+    )
+    engine = LocalEngine(parts, partial(_read, layout), n_jobs, watch)
+    return Source(info, engine, glance=engine.has_missing)
+
+
+def arrow_files(place: Path) -> list[Path]:
+    """The file itself, or the Parquet files in a folder, by name."""
+    if not place.is_dir():
+        return [place]
+    found = sorted(p for p in place.rglob("*") if p.suffix.lower() in (".parquet", ".pq") and p.name[0] not in "._")
+    if not found:
+        msg = f"there is no Parquet file in {place}."
+        raise SourceError(msg)
+    return found
 
 
 def index_columns(schema: Any) -> list[Any]:
-    """Names of the columns in which pandas keeps the names of rows."""
+    """Names of the columns in which pandas keeps the index of a dataframe."""
     found: list[Any] = (schema.pandas_metadata or {}).get("index_columns", [])
     return [name for name in found if isinstance(name, str)]
+
+
+def is_number(kind: Any) -> bool:
+    """Whether values of an Arrow type can be read as numbers."""
+    return any(test(kind) for known in ("numbers", "true or false", "empty") for test in KINDS[known])
+
+
+@contextmanager
+def damage_named(where: str) -> Iterator[None]:
+    """Raise ``SourceError`` with the name of the file if pyarrow cannot read it."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise damaged(where, error) from error
+
+
+def damaged(where: str, error: Exception) -> SourceError:
+    """Error for a file that may not be read, ends early or holds something else."""
+    if isinstance(error, PermissionError | IsADirectoryError):
+        return SourceError(f"{where} cannot be read: {error.strerror}.")
+    return SourceError(f"{where} cannot be read: {error}.\nHint: the file may be truncated or damaged; write it again.")
+
+
+def _read(layout: Layout, part: _Part) -> Iterator[Block]:
+    """Blocks of a part that are not empty."""
+    part.stamp.check()
+    group = "" if part.row_group is None else f", row group {part.row_group}"
+    with damage_named(f"{part.stamp.path}{group}"):
+        for batch in _batches(part.fragment, [*layout.names, *layout.others], layout.block_rows, part.row_group):
+            if batch.num_rows:
+                yield layout.block(batch)
+
+
+def _fragment(path: Path) -> Any:
+    known = dataset.ParquetFileFormat() if file_format(path) == "parquet" else dataset.IpcFileFormat()
+    return known.make_fragment(str(path), fs.LocalFileSystem(use_mmap=file_format(path) != "parquet"))
+
+
+def _batches(fragment: Any, names: Sequence[str], rows: int, group: int | None = None) -> Iterator[Any]:
+    """Record batches of some columns, each of at most ``rows`` rows.
+
+    A scan of a Parquet dataset decodes a row group whole, however large it is; ``iter_batches`` does not.
+    """
+    names = list(dict.fromkeys(names))
+    if isinstance(fragment, dataset.ParquetFileFragment):
+        groups = None if group is None else [group]
+        with parquet.ParquetFile(
+            fragment.path, metadata=fragment.metadata, pre_buffer=False, buffer_size=2**18
+        ) as file:
+            yield from file.iter_batches(rows, row_groups=groups, columns=names, use_threads=False)
+        return
+    yield from fragment.to_batches(columns=names, batch_size=rows, use_threads=False, batch_readahead=1)
 
 
 def _check_column(schema: Any, known: Counter[str], name: str, place: Path) -> None:
@@ -89,99 +199,81 @@ def _check_column(schema: Any, known: Counter[str], name: str, place: Path) -> N
         )
         raise DataError(msg)
     kind = schema.field(name).type
-    if not any(is_kind(kind) for is_kind in NUMBERS):
+    if not is_number(kind):
         msg = (
             f"column {name!r} of {place} holds {kind}, not numbers.\nHint: name the columns to read with columns=[...]."
         )
         raise DataError(msg)
 
 
-BUFFERS: dict[str, Any] = {"pre_buffer": False, "buffer_size": 2**18}  # so that large row groups are not held whole
+def _require_others(schema: Any, others: Sequence[str] | None, path: Path) -> None:
+    for name in others or ():
+        if name not in schema.names:
+            msg = f"files in {path.parent} must have the same columns; {path.name} differs in {name!r}."
+            raise SourceError(msg)
 
 
-class _Group(NamedTuple):
-    """One row group of a Parquet file, or one record batch of a Feather file."""
-
-    stamp: Stamp
-    number: int
-    metadata: Any = None
-
-    @property
-    def name(self) -> str:
-        return f"{self.stamp.path}, row group {self.number}"
-
-
-def open_parquet(place: Path, columns: Sequence[str] | None, n_jobs: int, watch: Watch | None) -> Parts:
-    """A Parquet file, or all those in a folder, a row group at a time."""
-    groups: list[_Group] = []
-    layout, n_rows = None, 0
-    for path in parquet_files(place):
-        stamp = Stamp.of(path)
-        try:
-            with parquet.ParquetFile(path) as file:
-                schema, metadata = file.schema_arrow, file.metadata
-        except (pa.ArrowException, OSError) as error:
-            raise damaged(str(path), error) from error
-        layout = Layout.of(schema, columns, path) if layout is None else layout.and_of(schema, path)
-        groups += [_Group(stamp, k, metadata) for k in range(metadata.num_row_groups)]
-        n_rows += metadata.num_rows
-    assert layout is not None  # noqa: S101
-    return _parts(groups, partial(_read_parquet, layout), layout, n_rows, n_jobs, watch)
+def columns_of(place: Path) -> tuple[Column, ...]:
+    """All columns of a Parquet or Feather file, or of the first one in a folder, in their order."""
+    with damage_named(str(place)):
+        fragment = _fragment(arrow_files(place)[0])
+        schema = fragment.physical_schema
+        wide = [field.name for field in schema if field.type in (pa.int64(), pa.uint64())]
+        unique = len(set(schema.names)) == len(schema.names)
+        first = next(_batches(fragment, wide, 1000), None) if wide and unique else None
+    long = {} if first is None else {name: _long_integers(first.column(name)) for name in wide}
+    index = index_columns(schema)
+    return tuple(
+        Column(field.name, "index" if field.name in index else kind_of_column(field.type), long.get(field.name, ""))
+        for field in schema
+    )
 
 
-def parquet_files(place: Path) -> list[Path]:
-    """The file itself, or those in a folder, by name."""
-    if not place.is_dir():
-        return [place]
-    found = sorted(p for p in place.rglob("*") if p.suffix.lower() in (".parquet", ".pq") and p.name[0] not in "._")
-    if not found:
-        msg = f"there is no Parquet file in {place}."
-        raise SourceError(msg)
-    return found
+def kind_of_column(kind: Any) -> str:
+    """Kind of a column with an Arrow type: a key of ``KINDS``, else the name of the type without its parameters."""
+    name = str(kind).partition("<")[0].partition("[")[0]
+    return next((known for known, tests in KINDS.items() if any(test(kind) for test in tests)), name)
 
 
-def open_feather(place: Path, columns: Sequence[str] | None, n_jobs: int, watch: Watch | None) -> Parts:
-    """A Feather or Arrow file, a record batch at a time."""
-    try:
-        with pa.memory_map(str(place)) as source, pa.ipc.open_file(source) as file:
-            layout, count = Layout.of(file.schema, columns, place), file.num_record_batches
-        n_rows = dataset.dataset(place, format="feather").count_rows()
-    except (pa.ArrowException, OSError) as error:
-        raise damaged(str(place), error) from error
-    groups = [_Group(Stamp.of(place), k) for k in range(count)]
-    return _parts(groups, partial(_read_feather, layout), layout, n_rows, n_jobs, watch)
+def _long_integers(column: Any) -> str:
+    """Where a column of integers holds too many digits for floating point, if most of its cells do."""
+    cells = column.drop_null()
+    long = cells.filter(compute.greater(cells, 2**53))
+    if 2 * len(long) <= len(cells):
+        return ""
+    return f"row {compute.index(column, long[0]).as_py() + 1:,} holds {long[0]}, {too_long()}"
 
 
-def _parts(groups: list[_Group], read: Any, layout: Layout, n_rows: int, n_jobs: int, watch: Watch | None) -> Parts:
-    d, single = len(layout.names), layout.dtype == np.float32
-    return Parts(groups, read, d, n_rows, n_jobs, single, layout.names, watch)
+def too_long() -> str:
+    """Why an integer beyond 2**53 is not a number for a model."""
+    return "which has more digits than a number keeps"
 
 
-def _read_parquet(layout: Layout, group: _Group) -> Iterator[Block]:
-    group.stamp.check()
-    names = list(layout.names)
-    try:
-        with parquet.ParquetFile(group.stamp.path, metadata=group.metadata, **BUFFERS) as file:
-            batches = file.iter_batches(layout.block_rows, row_groups=[group.number], columns=names, use_threads=False)
-            for batch in batches:
-                yield Block(layout.values(batch))
-    except (pa.ArrowException, OSError) as error:
-        raise damaged(group.name, error) from error
+def complete_columns(place: Path, names: Iterable[str]) -> frozenset[str]:
+    """Columns that are known to have no nulls, and the same type in all files, which is not floating point."""
+    with damage_named(str(place)):
+        fragments = [_fragment(path) for path in arrow_files(place)]
+        schema = fragments[0].physical_schema
+        exact = {name for name in names if not pa.types.is_floating(schema.field(name).type)}
+        for fragment in fragments if exact else ():
+            kinds = fragment.physical_schema
+            exact -= {name for name in exact if kinds.field(name).type != schema.field(name).type}
+            exact -= _with_nulls(fragment, exact)
+    return frozenset(exact)
 
 
-def _read_feather(layout: Layout, group: _Group) -> Iterator[Block]:
-    group.stamp.check()
-    try:
-        with pa.memory_map(str(group.stamp.path)) as source, pa.ipc.open_file(source) as file:
-            batch = file.get_batch(group.number)
-            for start in range(0, batch.num_rows, layout.block_rows):
-                yield Block(layout.values(batch.slice(start, layout.block_rows)))
-    except (pa.ArrowException, OSError) as error:
-        raise damaged(group.name, error) from error
+def _with_nulls(fragment: Any, names: set[str]) -> set[str]:
+    """Columns that have nulls, or may have some."""
+    if not isinstance(fragment, dataset.ParquetFileFragment):
+        batches = fragment.to_batches(columns=list(names), use_threads=False)
+        return {name for batch in batches for name in names if batch.column(name).null_count}
+    groups = [fragment.metadata.row_group(k) for k in range(fragment.num_row_groups)]
+    chunks = [group.column(j) for group in groups for j in range(group.num_columns)]
+    return {chunk.path_in_schema for chunk in chunks if not chunk.statistics or chunk.statistics.null_count != 0}
 
 
-def damaged(where: str, error: Exception) -> SourceError:
-    """What to say of a file that may not be read, ends early or holds something else."""
-    if isinstance(error, PermissionError | IsADirectoryError):
-        return SourceError(f"{where} cannot be read: {error.strerror}.")
-    return SourceError(f"{where} cannot be read: {error}.\nHint: the file may be truncated or damaged; write it again.")
+def floating_types(place: Path, names: Iterable[str]) -> dict[str, Any]:
+    """Arrow types of the columns that hold floating-point numbers."""
+    with damage_named(str(place)):
+        schema = _fragment(arrow_files(place)[0]).physical_schema
+    return {name: schema.field(name).type for name in names if pa.types.is_floating(schema.field(name).type)}

@@ -1,21 +1,6 @@
-"""How a text file is written: what separates cells, what separates decimals."""
+"""Rows in text files: their dialect, their columns, and their cells as numbers."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
-import pyarrow as pa
-
-from probpca.errors import DataError
-from probpca.sources.files import Stamp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from probpca.sources.source import Watch
-    from probpca.typing import Floats
 
 import csv as text_csv
 import gzip
@@ -23,66 +8,69 @@ import math
 import re
 from collections.abc import Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, final
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
+import numpy as np
+import pyarrow as pa
 from pyarrow import compute, csv
 
-from probpca.errors import ProbpcaError
-from probpca.sources.files import delimiter_of, is_compressed, is_number
-from probpca.sources.readers.arrow import Layout, damaged
+from probpca.errors import DataError
+from probpca.sources.engines.local import LocalEngine
+from probpca.sources.files import Column, Stamp, delimiter_of, is_compressed, is_number
+from probpca.sources.readers.arrow import Layout, damage_named, damaged, kind_of_column, too_long
+from probpca.sources.source import Info, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
+    from probpca.blocks import Block
+    from probpca.errors import ProbpcaError
     from probpca.sources.source import Watch
-    from probpca.typing import Floats
 
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
-LINES = 50
-"""Lines that are looked at."""
-SIGNATURE, MANY = 100, 5
-"""Bytes in which a file that holds no text shows it; rising names that are no chance."""
-PACKED = b"\x1f\x8b"
-QUOTED = re.compile(r'"[^"]*("|$)')
-DECIMAL_COMMA = re.compile(r"\s*[-+]?(\d*,(\d{1,2}|\d{4,})|0,\d+)([eE][-+]?\d+)?\s*")
-ONE_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
-THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}(,\d{3}){2,}\s*")
-DECIMAL_POINT = re.compile(r"\s*[-+]?\d*\.\d+([eE][-+]?\d+)?\s*")
+CSV_BYTES = 2**23
+"""Bytes of a text file that are read at a time."""
+NULLS = (
+    *csv.ConvertOptions().null_values,
+    *("-", "--", "?", ".", "None", "none", "NONE", "Na", "N.A.", "n.a.", "#NULL!", "#VALUE!", "#DIV/0!"),
+)
+"""Marks of a missing cell: those that pyarrow knows, and others that people write."""
 
 
 class Dialect(NamedTuple):
-    """What stands between two cells, and between the whole and the decimals of a number."""
+    """Delimiter of cells and decimal mark of a text file."""
 
     delimiter: str
     decimal_point: str = "."
 
     def __str__(self) -> str:
-        """In words."""
+        """Describe the delimiter and the decimal mark in words."""
         return f"{SEPARATORS[self.delimiter]}{', with decimal commas' if self.decimal_point == ',' else ''}"
 
 
 def dialect_of(head: bytes, place: Path, *, whole: bool) -> Dialect:
-    """Tell from the first lines of a text, of which the last may break off unless they are the whole.
+    """Dialect of a text, judged by its first lines; the last one may be cut off unless they are the whole text.
 
-    What separates cells is the sign that cuts the first lines into the same number of cells, the largest one; in
-    doubt, and where there is one line that has it, the one that the name of the file stands for. Decimals have commas
-    where another sign than that one separates cells, no cell looks like 3.14 and some look like 3,14; 1,234 may be
-    a thousand, and decides nothing except between semicolons, as spreadsheets write where decimals have commas.
+    The delimiter is the sign that cuts the first lines into the same number of cells, the largest such number; if
+    that leaves a choice, the sign that belongs to the name of the file. The decimal mark is a comma if the delimiter
+    is another sign than that, no cell looks like 3.14 and some look like 3,14. Because 1,234 may be a thousand it
+    counts only between semicolons, which spreadsheets write where the decimal mark is a comma.
     """
-    if head.startswith(PACKED):
-        msg = f"{place} is packed by gzip.\nHint: let its name end in .csv.gz."
+    if head.startswith(b"\x1f\x8b"):
+        msg = f"{place} is compressed by gzip.\nHint: let its name end in .csv.gz."
         raise DataError(msg)
-    if b"\0" in head[:SIGNATURE] or head.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if b"\0" in head[:100] or head.startswith((b"\xff\xfe", b"\xfe\xff")):
         msg = f"{place} does not hold text.\nHint: save a table as 'CSV UTF-8'; a picture or a workbook is no table."
         raise DataError(msg)
     text = head.decode("utf-8-sig", "replace")
     text = text if whole else text.rpartition("\n")[0] or text
     own = delimiter_of(place)
-    lines = [line for line in QUOTED.sub("", text).splitlines() if line.strip()][:LINES]
+    lines = [line for line in re.sub(r'"[^"]*("|$)', "", text).splitlines() if line.strip()][:50]
     if len(lines) == 1 and own in lines[0]:
         return Dialect(own)
     counts = {sign: {line.count(sign) for line in lines} for sign in SEPARATORS}
@@ -92,17 +80,21 @@ def dialect_of(head: bytes, place: Path, *, whole: bool) -> Dialect:
 
 
 def _has_decimal_commas(text: str, delimiter: str) -> bool:
-    cells = [cell for row in text_csv.reader(text.splitlines()[1:], delimiter=delimiter) for cell in row]
-    if any(map(DECIMAL_POINT.fullmatch, cells)) or any(map(THOUSANDS.fullmatch, cells)):
+    cells = [cell.strip() for row in text_csv.reader(text.splitlines()[1:], delimiter=delimiter) for cell in row]
+    decimal_point = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
+    thousands = re.compile(r"[-+]?\d{1,3}(,\d{3}){2,}")
+    if any(decimal_point.fullmatch(cell) or thousands.fullmatch(cell) for cell in cells):
         return False
-    return any(map((ONE_COMMA if delimiter == ";" else DECIMAL_COMMA).fullmatch, cells))
+    decimals = r"\d*,\d+" if delimiter == ";" else r"(\d*,(\d{1,2}|\d{4,})|0,\d+)"
+    decimal_comma = re.compile(rf"[-+]?{decimals}([eE][-+]?\d+)?")
+    return any(map(decimal_comma.fullmatch, cells))
 
 
 def require_names(names: Sequence[str], place: Path, hint: str) -> None:
-    """Raise ``DataError`` if the first line of a text holds cells of the first row rather than names.
+    """Raise ``DataError`` if the first line of a text holds numbers rather than the names of columns.
 
-    So it does if one name is a decimal number, or all are numbers: unless these are a scale, as years, columns that are
-    counted and wavelengths are.
+    That is so if one of the names is a decimal number, or if all of them are numbers, unless these form a scale
+    such as years, wavelengths or positions of columns.
     """
     names = [name for name in names if name.strip()]
     numbers = [float(name) for name in names if is_number(name) and math.isfinite(float(name))]
@@ -116,109 +108,185 @@ def require_names(names: Sequence[str], place: Path, hint: str) -> None:
 
 
 def _is_scale(numbers: Sequence[float]) -> bool:
-    """Do numbers rise in equal steps, or are there so many of them that it is no chance that they rise?"""
+    """Whether numbers rise in equal steps, or rise at all if there are more than five of them."""
     steps = [b - a for a, b in pairwise(numbers)]
     if not steps or min(steps) <= 0:
         return False
     counted = list(numbers) == list(range(len(numbers)))
     even = len(steps) > 1 and max(steps) - min(steps) <= 1e-6 * max(map(abs, numbers))
-    return counted or even or len(steps) >= MANY
+    return counted or even or len(steps) >= 5
 
 
-CSV_BYTES = 2**23
-LOOKED_AT = 2**16
-"""Bytes by which it is told how a text is written; more if they do not hold two lines."""
-MISSING = ("-", "--", "?", ".", "None", "none", "NONE", "Na", "N.A.", "n.a.", "#NULL!", "#VALUE!", "#DIV/0!")
-"""What people write in a cell of a text file that holds nothing, beside what pyarrow knows."""
-NOTHING = (*csv.ConvertOptions().null_values, *MISSING)
-PADDED = tuple(f"{before}{marker} " for marker in ("", "NA", "N/A", "nan", "NaN", "null", "-") for before in ("", " "))
-"""Few, for every column has a table of all."""
+@final
+@dataclass(frozen=True, eq=False)
+class TextFile(PathLike[str]):
+    """A text file after a look at its first rows; it can be opened in place of its name."""
 
+    stamp: Stamp
+    dialect: Dialect
+    schema: Any  # names of all columns, and Arrow types that the first rows suggest
 
-@contextmanager
-def reading(place: Path, kinds: Mapping[str, Any] | None = None) -> Iterator[Any]:
-    """Read the columns that have a kind, or all, batch by batch; what goes wrong is said in words of the table."""
-    try:
-        with _opened(place) as stream, _reader(stream, dialect(place), kinds or {}) as reader:
-            yield reader
-    except pa.ArrowInvalid as error:
-        raise _unreadable(place, error) from error
-    except (pa.ArrowException, OSError, EOFError) as error:
-        raise damaged(str(place), error) from error
+    @classmethod
+    def look(cls, path: str | PathLike[str]) -> TextFile:
+        """Look at the first rows of a text file; one that was looked at already is returned as it is."""
+        if isinstance(path, TextFile):
+            return path
+        place = Path(path)
+        stamp, dialect = Stamp.of(place), _dialect(place)
+        schema = pa.schema([])
+        found = cls(stamp, dialect, schema)
+        with found.reading() as reader:
+            try:
+                _ = reader.schema.names
+            except UnicodeDecodeError as error:
+                msg = f"the names of the columns of {place} are not UTF-8.\nHint: save the file as 'CSV UTF-8'."
+                raise DataError(msg) from error
+            return cls(stamp, dialect, reader.schema)
 
+    @property
+    def place(self) -> Path:
+        """Name of the file."""
+        return self.stamp.path
 
-def schema_of_text(place: Path) -> Any:
-    """Names of all columns, and types as the first rows let them appear."""
-    return _schema(Stamp.of(place))
+    def __fspath__(self) -> str:
+        """Name of the file as text."""
+        return str(self.place)
 
-
-@lru_cache(maxsize=8)
-def _schema(stamp: Stamp) -> Any:
-    """Looked at once, for a table may have very many columns."""
-    place = stamp.path
-    with reading(place) as reader:
+    @contextmanager
+    def reading(self, types: Mapping[str, Any] | None = None) -> Iterator[Any]:
+        """Reader of the columns for which types are given, or of all; errors name the file, the row and the column."""
         try:
-            _ = reader.schema.names
-        except UnicodeDecodeError as error:
-            msg = f"the names of the columns of {place} are not UTF-8.\nHint: save the file as 'CSV UTF-8'."
-            raise DataError(msg) from error
-        return reader.schema
+            with _opened(self.place) as stream, _reader(stream, self.dialect, types or {}) as reader:
+                yield reader
+        except pa.ArrowInvalid as error:
+            raise _unreadable(self, error) from error
+        except (pa.ArrowException, OSError, EOFError) as error:
+            raise damaged(str(self.place), error) from error
 
 
-def dialect(place: Path) -> Dialect:
-    """How the cells of a text file are separated, and what its decimals are written with."""
-    head = b""
+@final
+@dataclass(frozen=True, eq=False)
+class _Batches(Iterable[Any]):
+    """The record batches of a text file, which is read from the top in every pass."""
+
+    file: TextFile
+    types: dict[str, Any]  # Arrow types of the columns that are read
+    watch: Watch | None
+    counts: list[int] = field(default_factory=list)  # batches of the last pass that reached the end
+
+    def __iter__(self) -> Iterator[Any]:
+        """Read the file again."""
+        self.file.stamp.check()
+        done = 0
+        with self.file.reading(self.types) as reader:
+            for done, batch in enumerate(reader, 1):
+                yield batch
+                self._report(done)
+        self._report(done, end=True)
+
+    def _report(self, done: int, *, end: bool = False) -> None:
+        """Report how far a pass has come; the length of a compressed text is known after the first pass."""
+        place, size = self.file.place, self.file.stamp.size
+        total = self.counts[-1] if self.counts else None if is_compressed(place) else max(-(-size // CSV_BYTES), 1)
+        if self.watch is not None and total is not None and (end or done < total):
+            self.watch(total if end else done, total)
+        if end:
+            self.counts[:] = [max(done, 1)]
+
+
+def open_csv(
+    path: str | PathLike[str],
+    columns: Sequence[str] | None,
+    n_jobs: int,
+    watch: Watch | None = None,
+    others: Sequence[str] | None = None,
+) -> Source:
+    """Make a source of a text file with a line of names; the other columns go with the rows as text."""
+    file = TextFile.look(path)
+    if columns is None:
+        check_header(file.schema.names, file.place)
+    names = Layout.of(file.schema, columns, file.place).names
+    layout = Layout(names, np.float64, tuple(others or ()))
+    types = dict.fromkeys(layout.others, pa.binary())
+    for name in names:
+        types[name] = pa.bool_() if pa.types.is_boolean(file.schema.field(name).type) else pa.float64()
+    engine = LocalEngine(_Batches(file, types, watch), partial(_blocks, layout), n_jobs)
+    info = Info(n_features=len(names), columns=names, n_jobs=n_jobs)
+    return Source(info, engine, glance=lambda: replace(engine, parts=_Batches(file, types, None)).has_missing())
+
+
+def _blocks(layout: Layout, batch: Any) -> tuple[Block, ...]:
+    block = layout.block(batch)
+    if block.others is not None:
+        others = [_as_text(column) for column in block.others.columns]
+        block = replace(block, others=pa.record_batch(others, names=list(layout.others)))
+    return (block,) if block.n_rows else ()
+
+
+def _as_text(column: Any) -> Any:
+    """Decode text; where it is not UTF-8, as in files of old spreadsheets, as Windows-1252."""
     try:
-        with _opened(place) as stream:
-            while piece := stream.read(LOOKED_AT):
-                head += piece
-                if head.count(b"\n") > 1 or len(head) > CSV_BYTES:
-                    break
-            whole = not stream.read(1)
-    except (pa.ArrowException, OSError, EOFError) as error:
-        raise damaged(str(place), error) from error
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([cell if cell is None else str(cell, "cp1252", "replace") for cell in column.to_pylist()])
+
+
+def _dialect(place: Path) -> Dialect:
+    """Dialect of a file by its first 64 kB, or by more if these do not hold two lines."""
+    head = b""
+    with damage_named(str(place)), _opened(place) as stream:
+        while piece := stream.read(2**16):
+            head += piece
+            if head.count(b"\n") > 1 or len(head) > CSV_BYTES:
+                break
+        whole = not stream.read(1)
     return dialect_of(head, place, whole=whole)
 
 
 def _opened(place: Path) -> Any:
-    """The bytes of a text file, unpacked if they are packed."""
+    """Bytes of a text file, decompressed if they are compressed."""
     return pa.input_stream(str(place), compression="gzip" if is_compressed(place) else None)
 
 
-def _reader(stream: Any, written: Dialect, kinds: Mapping[str, Any]) -> Any:
-    """A cell may hold a line break, and one that says so is missing."""
-    missing = [*NOTHING, *(f" {marker}" for marker in NOTHING), *PADDED]
+def _reader(stream: Any, written: Dialect, types: Mapping[str, Any]) -> Any:
+    """Reader that takes marks of missing cells, with blanks around the usual ones, as nulls.
+
+    There are few marks with blanks because every column gets a table of all of them.
+    """
+    usual = ("", "NA", "N/A", "nan", "NaN", "null", "-")
+    padded = [f"{before}{mark} " for mark in usual for before in ("", " ")]
     return csv.open_csv(
         stream,
         read_options=csv.ReadOptions(block_size=CSV_BYTES),
         parse_options=csv.ParseOptions(delimiter=written.delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
-            column_types=kinds,
-            include_columns=list(kinds),
-            null_values=missing,
+            column_types=types,
+            include_columns=list(types),
+            null_values=[*NULLS, *(f" {mark}" for mark in NULLS), *padded],
             decimal_point=written.decimal_point,
         ),
     )
 
 
-def _unreadable(place: Path, error: Exception) -> ProbpcaError:
-    """What to say of a cell that is no number, or of a line that has too many cells or too few."""
+def _unreadable(file: TextFile, error: Exception) -> ProbpcaError:
+    """Error for a cell that is not a number, or for a line that has too many or too few cells."""
+    place = file.place
     found = re.search(r"In CSV column #(\d+): .*invalid value '(.*)'", str(error), re.DOTALL)
     if found is None:
-        return _ragged(place) or damaged(str(place), error)
+        return _ragged(file) or damaged(str(place), error)
     number, text = int(found[1]), found[2]
-    name = schema_of_text(place).names[number]
-    where = f"row {row:,}, column {name!r}" if (row := _row_of(place, name, text)) else f"column {name!r}"
+    name = file.schema.names[number]
+    where = f"row {row:,}, column {name!r}" if (row := _row_of(file, name, text)) else f"column {name!r}"
     return DataError(
         f"{place} cannot be read as numbers: {where} holds {text!r}.\n"
         "Hint: a missing cell is empty or NA; leave the column out if it holds text."
     )
 
 
-def _row_of(place: Path, name: str, text: str) -> int:
-    """The first row, counted from 1, in which a cell is this text; 0 if there is none."""
+def _row_of(file: TextFile, name: str, text: str) -> int:
+    """Number of the first row, counted from 1, with this text in a column; 0 if no row has it."""
     before = 0
-    with reading(place, {name: pa.string()}) as reader:
+    with file.reading({name: pa.string()}) as reader:
         for batch in reader:
             found: int = compute.index(batch.column(0), text).as_py()
             if found >= 0:
@@ -227,11 +295,11 @@ def _row_of(place: Path, name: str, text: str) -> int:
     return 0
 
 
-def _ragged(place: Path) -> DataError | None:
-    """What to say of the first row that has not as many cells as there are names, if there is one."""
-    written, packed = dialect(place), is_compressed(place)
-    with (gzip.open if packed else open)(place, "rt", encoding="latin-1", newline="") as file:
-        rows = filter(None, text_csv.reader(file, delimiter=written.delimiter))
+def _ragged(file: TextFile) -> DataError | None:
+    """Error for the first row that has another number of cells than the line of names, if there is one."""
+    place, written = file.place, file.dialect
+    with (gzip.open if is_compressed(place) else open)(place, "rt", encoding="latin-1", newline="") as lines:
+        rows = filter(None, text_csv.reader(lines, delimiter=written.delimiter))
         names = next(rows, [])
         try:
             number, row = next((i, row) for i, row in enumerate(rows, 1) if len(row) != len(names))
@@ -256,59 +324,8 @@ def _start(cells: Sequence[str], sign: str = ",") -> str:
     return f"{line[:40]}..." if len(line) > 40 else line
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Csv(Iterable[Any]):
-    """A text file of numbers with a line of names, read from the top whenever it is asked for."""
-
-    stamp: Stamp
-    layout: Layout
-    flags: frozenset[str]  # columns of true and false
-    watch: Watch | None = None
-    counts: list[int] = field(default_factory=list)  # batches of the last pass that reached the end
-
-    @classmethod
-    def of(cls, place: Path, columns: Sequence[str] | None, watch: Watch | None = None) -> Csv:
-        """Look at the first rows to see which columns hold numbers."""
-        stamp = Stamp.of(place)
-        schema = schema_of_text(place)
-        if columns is None:
-            check_header(schema.names, place)
-        names = Layout.of(schema, columns, place).names
-        flags = frozenset(name for name in names if pa.types.is_boolean(schema.field(name).type))
-        return cls(stamp, Layout(names, np.float64), flags, watch)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns that are read."""
-        return self.layout.names
-
-    def __iter__(self) -> Iterator[Floats]:
-        """Batches of rows; one without any where the file has none."""
-        self.stamp.check()
-        place, names = self.stamp.path, self.layout.names
-        kinds = {name: pa.bool_() if name in self.flags else pa.float64() for name in names}
-        done = 0
-        with reading(place, kinds) as reader:
-            for done, batch in enumerate(reader, 1):
-                yield self.layout.values(batch)
-                self._tell(done)
-        if not done:
-            yield np.empty((0, len(names)))
-        self._tell(done, end=True)
-
-    def _tell(self, done: int, *, end: bool = False) -> None:
-        """Say how far a pass has come; how long a compressed text is shows when it has been read."""
-        place, size = self.stamp.path, self.stamp.size
-        total = self.counts[-1] if self.counts else None if is_compressed(place) else max(-(-size // CSV_BYTES), 1)
-        if self.watch is not None and total is not None and (end or done < total):
-            self.watch(total if end else done, total)
-        if end:
-            self.counts[:] = [max(done, 1)]
-
-
 def check_header(names: Sequence[str], place: Path) -> None:
-    """Raise ``DataError`` if the first line of a text file does not name every column."""
+    """Raise ``DataError`` unless the first line of a text file names every column."""
     if "" in names:
         msg = (
             f"column {list(names).index('')} of {place} has no name: it may be the index of a dataframe.\n"
@@ -318,3 +335,70 @@ def check_header(names: Sequence[str], place: Path) -> None:
     require_names(
         names, place, "write a header. If these are names, open_source(path, columns=[...]) takes them for such."
     )
+
+
+def columns_of(file: TextFile) -> tuple[Column, ...]:
+    """All columns of a text file in their order, judged by the first rows."""
+    kinds = [kind_of_column(field.type) for field in file.schema]
+    if is_compressed(file.place) or file.stamp.size > CSV_BYTES:
+        kinds = ["numbers" if kind == "empty" else kind for kind in kinds]  # they may begin later
+    names = file.schema.names
+    known = {name: kind for name, kind in zip(names, kinds, strict=True) if kind in ("numbers", "text")}
+    odd = _odd_columns(file, known) if known and len(set(names)) == len(names) else {}
+    return tuple(Column(name, kind, odd.get(name, "")) for name, kind in zip(names, kinds, strict=True))
+
+
+def _odd_columns(file: TextFile, kinds: dict[str, str]) -> dict[str, str]:
+    """Columns of text that nearly hold numbers and columns of numbers that look like codes, each with a cell."""
+    with file.reading(dict.fromkeys(kinds, pa.binary())) as reader:
+        batch = reader.read_next_batch()
+    texts = [name for name, kind in kinds.items() if kind == "text"]
+    found = {name: _odd_cell(batch.column(name)) for name in texts}
+    code = r"^\s*(0\d+|\d{16,}|0[xX][0-9a-fA-F]+)\s*$"  # leading zeros, or more digits than a number keeps
+    suspects = _matching(batch, [name for name in kinds if name not in found], code)
+    found |= {name: _code(batch.column(name), code) for name in suspects}
+    return {name: why for name, why in found.items() if why}
+
+
+def _matching(batch: Any, names: list[str], pattern: str) -> list[str]:
+    """Columns in which some cell matches, found in one search because there may be very many columns."""
+    if not names or not batch.num_rows:
+        return []
+    cells = pa.concat_arrays([batch.column(name) for name in names]).cast(pa.string())
+    hit = np.asarray(compute.match_substring_regex(cells, pattern)).reshape(len(names), -1)
+    return [names[j] for j in np.flatnonzero(hit.any(axis=1))]
+
+
+def _odd_cell(column: Any) -> str:
+    """The first cell that is not a number, if most cells of the column are numbers or nearly so."""
+    cells = ["" if cell is None else cell.decode("utf-8", "replace") for cell in column[:1000].to_pylist()]
+    texts = [cell.strip(" \t\r\n") for cell in cells]
+    odd = [i for i, text in enumerate(texts) if text not in NULLS and not is_number(text)]
+    filled = sum(text not in NULLS for text in texts)
+    nearly = re.compile(  # a number with a unit, with signs between its thousands, or with a decimal comma
+        r"[<>~$€£¥]?\s*[-+]?(\d+([.,]\d+)?|\d{1,3}(?P<by>[,.' \u00a0\u202f])\d{3}((?P=by)\d{3})*([.,]\d+)?)"
+        r"\s*([%‰°$€£¥]|\W?[^\W\d_]{1,3})?"
+    )
+    strange = [i for i in odd if not nearly.fullmatch(texts[i])]
+    if not odd or 2 * len(strange) >= filled:
+        return ""
+    first = odd[0]
+    plain = "" if first in strange else "; numbers are written as -1234.5"
+    return f"row {first + 1:,} holds {texts[first]!r}{plain}"
+
+
+def _code(column: Any, pattern: str) -> str:
+    """The first cell that is a code rather than a quantity, such as a postal code or the number of an account."""
+    text = compute.utf8_trim_whitespace(column.cast(pa.string()))
+    found = text.filter(compute.match_substring_regex(text, pattern)).to_pylist()
+    filled = text.filter(compute.invert(compute.is_in(text, pa.array(NULLS))))
+    zeros = [cell for cell in found if cell.startswith("0") and len(cell) > 2]  # hours are padded to two digits
+    even = compute.count_distinct(compute.utf8_length(filled)).as_py() == 1
+    if zeros and (even or 2 * len(zeros) >= len(filled)):
+        return f"row {_row(text, zeros[0])} holds {zeros[0]!r}, a code rather than a number"
+    long = [cell for cell in found if cell.isdigit() and int(cell) > 2**53]
+    return f"row {_row(text, long[0])} holds {long[0]}, {too_long()}" if 2 * len(long) > len(filled) else ""
+
+
+def _row(column: Any, value: Any) -> str:
+    return f"{compute.index(column, value).as_py() + 1:,}"

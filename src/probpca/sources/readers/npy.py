@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,21 +11,25 @@ from numpy.lib import format as npy
 from probpca.blocks import Block
 from probpca.blocks.block import PIECE_BYTES
 from probpca.errors import DataError, ShapeError, SourceError
+from probpca.sources.engines.local import LocalEngine
 from probpca.sources.files import Stamp
-from probpca.sources.source import Parts
+from probpca.sources.source import Info, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from io import FileIO
     from pathlib import Path
 
     from probpca.sources.source import Watch
 
-SMALL_BLOCK, LARGE_BLOCK, PART_BLOCKS = PIECE_BYTES // 2, 4 * PIECE_BYTES, 32
-"""A block that a cache holds is read twice as fast; where columns are many it takes more rows to pay for its sums."""
+SMALL_BLOCK = PIECE_BYTES // 2
+"""Bytes of a block that is read twice as fast as a larger one, because a cache holds it."""
+PART_BLOCKS = 32
+"""Blocks of a part, which one thread reads."""
 
 
 class _Table(NamedTuple):
-    """Where the rows are in the file."""
+    """Where the rows are in the file, and how they are stored."""
 
     stamp: Stamp
     offset: int
@@ -36,16 +39,23 @@ class _Table(NamedTuple):
     by_columns: bool  # one column after the other, as Fortran has it
 
 
-def open_npy(place: Path, columns: Sequence[str] | None, n_jobs: int, watch: Watch | None) -> Parts:
-    """Rows of a two-dimensional array of numbers."""
+def open_npy(place: Path, columns: Sequence[str] | None, n_jobs: int, watch: Watch | None = None) -> Source:
+    """Make a source of a two-dimensional array of numbers."""
     if columns is not None:
         msg = f"{place} holds an array, whose columns have no names.\nHint: leave columns out."
         raise SourceError(msg)
     table = _look(place)
     step = PART_BLOCKS * _block_rows(table)
     parts = [range(start, min(start + step, table.n_rows)) for start in range(0, table.n_rows, step)]
-    single = _target(table.dtype) is np.float32
-    return Parts(parts, partial(_read, table), table.n_features, table.n_rows, n_jobs, single, watch=watch)
+    info = Info(
+        n_features=table.n_features,
+        n_rows=table.n_rows,
+        n_stored=table.n_rows * table.n_features,
+        single_precision=_target(table.dtype) is np.float32,
+        n_jobs=n_jobs,
+    )
+    engine = LocalEngine(parts, partial(_read, table), n_jobs, watch)
+    return Source(info, engine, glance=engine.has_missing)
 
 
 def _look(place: Path) -> _Table:
@@ -72,9 +82,10 @@ def _look(place: Path) -> _Table:
 
 
 def _block_rows(table: _Table) -> int:
+    """Rows of a block: a small one, or more rows where there are many columns, to pay for their sums."""
     d = max(table.n_features, 1)
-    large = LARGE_BLOCK // (8 * d)
-    enough = large if table.by_columns else min(3 * d // 2, large)  # there each column is a place of its own to go to
+    large = PIECE_BYTES // (2 * d)
+    enough = large if table.by_columns else min(3 * d // 2, large)  # by columns every column costs a seek
     return max(SMALL_BLOCK // (8 * d), enough, 64)
 
 
@@ -92,16 +103,18 @@ def _read(table: _Table, part: range) -> Iterator[Block]:
             places = range(start, start + n * d, n) if table.by_columns else [start * d]
             lines = rows if table.by_columns else [rows]
             for line, place in zip(lines, places, strict=True):
-                _fill(file.fileno(), memoryview(line.data).cast("B"), table.offset + place * size, table.stamp)
+                _fill(file, memoryview(line.data).cast("B"), table.offset + place * size, table.stamp)
             rows = rows.astype(_target(table.dtype), copy=False)
             yield Block(rows.T if table.by_columns else rows)
 
 
-def _fill(file: int, buffer: memoryview, offset: int, stamp: Stamp) -> None:
+def _fill(file: FileIO, buffer: memoryview, offset: int, stamp: Stamp) -> None:
+    """Fill a buffer from a place in the file, which this reader alone has open."""
+    file.seek(offset)
     done = 0
     while done < len(buffer):
-        count = os.preadv(file, [buffer[done:]], offset + done)
-        if count == 0:
+        count = file.readinto(buffer[done:])
+        if not count:
             msg = f"{stamp.path} ended while it was read: it was truncated."
             raise SourceError(msg)
         done += count

@@ -1,20 +1,22 @@
-"""``probpca report`` and ``probpca explorer``: pages to look at."""
+"""``probpca report`` and ``probpca explorer``: HTML pages about a table and its model."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.cli.answering import Batch, Opened, open_both
-from probpca.cli.output import is_watched, note, place_for, print_json, watching
-from probpca.cli.text import several
-from probpca.learning.progress import ProgressBar
+from probpca.cli.run import Opened, open_both, place_for, print_json, shown_progress
+from probpca.cli.text import note, several
+from probpca.sources.engines.local import itself
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 HELD_CELLS = 2**25
-"""Cells that a page is made of at most; of larger tables rows are left out at equal distances."""
+"""Largest number of cells on a page; of larger tables every second, fourth, ... row is shown."""
 
 
 class Gathered(NamedTuple):
@@ -23,15 +25,15 @@ class Gathered(NamedTuple):
     values: Any  # (n, d)
     numbers: Any  # in the file, counted from 1: (n,)
     labels: list[Any]  # None for rows without one
-    every: int  # one of so many rows was kept
+    every: int  # one row in this many was kept
 
 
 def run(args: Any) -> None:
-    """Write the page, and say where it is."""
+    """Write the page, and print its name."""
     out = place_for(args.out, force=args.force, reads=[args.model, args.table], suffixes=(".html", ".htm"))
     opened = open_both(args)
-    with ProgressBar(enabled=is_watched()) as bar:
-        rows = _gather(opened, watching(bar))
+    with shown_progress() as watch:
+        rows = _gather(opened, watch)
     title = args.title
     if rows.every > 1:
         note(f"the table is large: the page is made of one row in {rows.every:,}.")
@@ -40,22 +42,29 @@ def run(args: Any) -> None:
     options["feature_names"] = list(opened.fitted.features)
     if args.command == "explorer":
         options["image_shape"] = None if args.image_shape is None else tuple(args.image_shape)
-    write = getattr(import_module(f"probpca.pages.{args.command}"), args.command)
-    page = write(opened.fitted.estimator, rows.values, out, **options)
+    page = _writer(args.command)(opened.fitted.estimator, rows.values, out, **options)
     if args.json:
         print_json({"command": args.command, "rows": len(rows.values), "out": page})
         return
     print(f"{page}: {several(len(rows.values), 'row')}, one file; open it in a browser")
 
 
+def _writer(command: str) -> Callable[..., Path]:
+    """The function that writes the page; its libraries are imported for this command only."""
+    if command == "explorer":
+        from probpca.pages.explorer import explorer  # noqa: PLC0415
+
+        return explorer
+    from probpca.pages.report import report  # noqa: PLC0415
+
+    return report
+
+
 def _gather(opened: Opened, watch: Any) -> Gathered:
-    """The rows; whenever they become too many, every second one is dropped."""
+    """Hold the rows; whenever they become too many, drop every second one."""
     every, parts = 1, list[tuple[Any, list[Any], Any]]()
-
-    def question(batch: Batch) -> tuple[Any, list[Any], Any]:
-        return batch.values, opened.given_labels(batch), np.arange(batch.start, batch.start + len(batch.values))
-
-    for part in opened.ask(question, watch):
+    for answer in opened.ask(itself, watch):
+        part = answer.found, opened.given_labels(answer.block), answer.row_numbers - 1
         parts.append(_thinned(part, every))
         while sum(values.size for values, _, _ in parts) > HELD_CELLS:
             every *= 2

@@ -1,4 +1,4 @@
-"""``probpca forecast``: what comes next in a table whose rows are steps of time."""
+"""``probpca forecast``: the next rows of a table whose rows are time steps."""
 
 from __future__ import annotations
 
@@ -6,31 +6,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.cli.answering import fresh
-from probpca.cli.commands.fit import fitted_to_screen
-from probpca.cli.gathering import finish, told_written
-from probpca.cli.output import is_watched, note, place_for_table
-from probpca.cli.survey import look_at
-from probpca.cli.tables import Table, open_table, require_column
-from probpca.cli.text import TextColumn, clip, numbers, several, table, words
+from probpca.cli.fit_commands import summary_on_screen
+from probpca.cli.run import finish, fresh, place_for_table, written
+from probpca.cli.table import Table, open_table, require_column, survey
+from probpca.cli.text import TextColumn, clip, is_terminal, note, numbers, several, table, words
 from probpca.cli.times import Times, counted, time_column, times_after
 from probpca.errors import DataError
 from probpca.estimators import LinearDynamicalSystem
-from probpca.sources.files import arrow_module
+from probpca.sources.write import batch_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from probpca.typing import Array
 
-LEAST = 3
-"""Steps from which something can be learned."""
-
 
 class Ahead(NamedTuple):
-    """The next rows."""
+    """Forecast of the next rows."""
 
-    time: str  # how the column of time is called
+    time: str  # name of the column of time stamps
     times: list[Any]
     names: tuple[str, ...]
     mean: Array  # (steps, d)
@@ -39,8 +33,8 @@ class Ahead(NamedTuple):
 
 
 def run(args: Any) -> None:
-    """Learn a dynamical system from the table and go on from its last row."""
-    place = place_for_table(args)
+    """Learn a dynamical system from the table and forecast the rows after the last one."""
+    place = place_for_table(args, args.table)
     looked = open_table(args.table)
     name = _time(args, looked)
     rows = looked.choose(name, args.exclude)
@@ -49,10 +43,10 @@ def run(args: Any) -> None:
         times_after(labels, args.steps, f"{name} of {args.table}") if name else Times(counted(args.steps), even=True)
     )
     if not times.even:
-        note(f"steps of {name} are not equally long; the forecast takes them as if they were, and counts them.")
+        note(f"steps of {name} are not equally long; the forecast treats them as equal, and counts them.")
     if times.unknown:
         note(f"{name} {times.unknown}: whether rows are in order was not checked.")
-    options = {"max_iter": args.max_iter, "verbose": is_watched(), "random_state": args.seed}
+    options = {"max_iter": args.max_iter, "verbose": is_terminal(), "random_state": args.seed}
     system = LinearDynamicalSystem(args.components, **options).fit(values)
     ahead = system.forecast(args.steps)
     found = Ahead(name or "step", times.following, rows.numbers, ahead.mean, *ahead.interval(args.level))
@@ -61,54 +55,49 @@ def run(args: Any) -> None:
     head = finish(args, place, _batches(found), lambda: facts)
     if head is None:
         return
-    print(fitted_to_screen(system.summary(rows.numbers)))
+    print(summary_on_screen(system, rows.numbers))
     print(f"\nThe next {several(args.steps, 'step')}, with {100 * args.level:g} % intervals")
-    print(_told(found))
+    print(_text(found))
     if place:
-        print(f"\n{told_written(place, args.steps)}")
+        print(f"\n{written(place, args.steps)}")
 
 
 def _time(args: Any, looked: Table) -> str | None:
-    """The column of time: as it was given, or found."""
+    """The column of time stamps: the given one, or one that is detected."""
     if args.time is not None:
-        require_column(looked.place, [column.name for column in looked.columns], args.time)
+        require_column(looked, args.time)
         name: str = args.time
         return name
     found = time_column(looked)
     if found is not None:
-        note(f"{found} is taken for the time; --time names another column.")
+        note(f"{found} is used as the time; --time chooses another column.")
     return found
 
 
 def _read(rows: Table, name: str | None) -> tuple[Table, Array, list[Any]]:
-    """The table without columns that are empty, its numbers, and the labels of time."""
+    """The table without empty columns, its numbers, and its time stamps."""
     if not rows.numbers:
         msg = f"{rows.place} has no column of numbers to forecast."
         raise DataError(msg)
-    rows, found, _ = look_at(rows, None)
-    if found.n_rows < LEAST:
-        msg = f"{rows.place} has {found.n_rows} rows; a forecast needs {LEAST} or more."
+    rows, found, _ = survey(rows, None)
+    if found.n_rows < 3:
+        msg = f"{rows.place} has {found.n_rows} rows; a forecast needs 3 or more."
         raise DataError(msg)
-    opened = arrow_module("probpca.sources.arrow_tables").ArrowTable.of(rows.place, rows.numbers)
-    values: list[Any] = []
-    labels: list[Any] = []
-    for batch in opened.batches():
-        values.append(opened.values(batch))
-        labels += batch.column(name).to_pylist() if name is not None else []
-    return rows, np.concatenate(values).astype(np.float64), labels
+    blocks = rows.source(None, others=[] if name is None else [name]).hold()
+    labels = [] if name is None else [label for block in blocks for label in block.others.column(name).to_pylist()]
+    return rows, np.concatenate([block.values for block in blocks]).astype(np.float64), labels
 
 
 def _batches(found: Ahead) -> Iterator[Any]:
-    """The time, the expected values, then the ends of intervals."""
+    """One record batch of the time stamps, the expected values, then the ends of intervals."""
     columns: dict[str, Any] = {found.time: found.times, **dict(zip(found.names, found.mean.T, strict=True))}
     ends = fresh([f"{name}_{end}" for name in found.names for end in ("low", "high")], list(columns))
     columns |= dict(zip(ends[::2], found.low.T, strict=True)) | dict(zip(ends[1::2], found.high.T, strict=True))
-    batch = arrow_module("probpca.sources.arrow_tables").batch_of(columns)
-    yield batch.select([found.time, *found.names, *ends])
+    yield batch_of(columns).select([found.time, *found.names, *ends])
 
 
-def _told(found: Ahead) -> str:
-    """One column for each series: what is expected, and from where to where."""
+def _text(found: Ahead) -> str:
+    """Table with one column for each series: the expected value and its interval."""
     columns = [words(found.time, found.times)]
     for name, mean, low, high in zip(found.names, found.mean.T, found.low.T, found.high.T, strict=True):
         together = numbers(name, np.concatenate([mean, low, high])).cells

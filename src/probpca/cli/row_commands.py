@@ -1,0 +1,356 @@
+"""Commands that answer a question about each row: impute, transform, score, outliers; and sample, which draws rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from probpca.cli.run import (
+    Answer,
+    Fitted,
+    Least,
+    LeastRows,
+    Opened,
+    finish,
+    open_both,
+    open_model,
+    place_for_table,
+    shown_progress,
+    written,
+)
+from probpca.cli.text import (
+    GAP,
+    TextColumn,
+    clip,
+    counts,
+    left_of,
+    numbers,
+    several,
+    table,
+    words,
+    wrap,
+)
+from probpca.inference.imputation import Imputed
+from probpca.sources.files import arrow_module, file_format
+from probpca.sources.write import batch_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from probpca.inference import Outliers
+    from probpca.typing import Array, Floats
+
+WORST_ROWS = 10
+"""Outliers that are shown."""
+RARE = 0.001
+"""p-value below which a row is called rare."""
+
+
+def run(args: Any) -> None:
+    """Run one of the commands."""
+    commands = {"impute": _impute, "transform": _transform, "score": _score, "outliers": _outliers, "sample": _sample}
+    commands[args.command](args)
+
+
+class Cell(NamedTuple):
+    """One cell that was filled in, with the ends of its interval."""
+
+    row: Any
+    column: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass
+class Completion:
+    """Completed rows, block by block; the first cells and the number of all that were missing are remembered."""
+
+    opened: Opened
+    level: float
+    intervals: bool  # are they wanted?
+    n_cells: int = 0
+    n_rows: int = 0  # rows with a missing cell
+    n_seen: int = 0  # all rows
+    cells: list[Cell] = field(default_factory=list)
+
+    def question(self, values: Floats) -> tuple[Array, tuple[Array, Array] | None]:
+        """Completed values, and the ends of their intervals if these are wanted, from one posterior."""
+        estimator = self.opened.fitted.estimator
+        if not self.intervals:
+            return estimator.impute(values), None
+        imputed = Imputed(*estimator.impute(values, return_std=True))
+        return imputed.values, imputed.interval(self.level)
+
+    def answers(self, watch: Any, exact: Iterable[str] = ()) -> Iterator[Answer]:
+        """Completed values and intervals of each block; blocks carry the ``exact`` features too."""
+        for answer in self.opened.ask(self.question, watch, exact):
+            self._remember(answer)
+            yield answer
+
+    def batches(self, watch: Any, *, intervals: bool) -> Iterator[Any]:
+        """Record batches with all columns in their places, and the ends of intervals behind them."""
+        opened, place = self.opened, self.opened.table.place
+        exact, types = _kept_as_they_are(place, opened.features)
+        ends = opened.fresh([f"{name}_{end}" for name in opened.features for end in ("low", "high")])
+        for answer in self.answers(watch, exact):
+            values, interval = answer.found
+            columns = dict(zip(opened.features, values.T, strict=True))
+            carried = answer.block.others
+            columns |= {} if carried is None else {name: carried.column(name) for name in [*opened.others, *exact]}
+            columns = {name: columns[name] for name in opened.table.names}
+            if intervals and interval is not None:
+                low, high = interval
+                columns |= dict(zip(ends, np.stack([low, high], axis=2).reshape(len(low), -1).T, strict=True))
+            yield batch_of(columns, types)
+
+    def facts(self) -> dict[str, Any]:
+        """Facts for programs."""
+        return {"filled_cells": self.n_cells, "filled_rows": self.n_rows}
+
+    def _remember(self, answer: Answer) -> None:
+        """Count missing cells, and remember the first 20 of them, three of a row at most, if intervals are known."""
+        missing, (values, interval) = np.isnan(answer.block.values), answer.found
+        self.n_seen += len(missing)
+        self.n_cells += int(missing.sum())
+        self.n_rows += int(missing.any(axis=1).sum())
+        if interval is None or len(self.cells) >= 20:
+            return
+        labels, (low, high) = self.opened.labels(answer), interval
+        some = missing & (np.cumsum(missing, axis=1) <= 3)
+        for i, j in np.argwhere(some)[: 20 - len(self.cells)]:
+            ends = float(low[i, j]), float(high[i, j])
+            self.cells.append(Cell(labels[i], self.opened.features[j], values[i, j], *ends))
+
+    def __str__(self) -> str:
+        """Table of the cells that are remembered."""
+        rows, columns, values, low, high = zip(*self.cells, strict=True)
+        shown = [words("row", rows), words("column", columns), numbers("filled in", values)]
+        text = table([*shown, numbers(f"{100 * self.level:g} % from", low), numbers("to", high)])
+        left = self.n_cells - len(self.cells)
+        more = f"... and {several(left, 'more cell')}\n" if left else ""
+        return f"{text}\n{more}{wrap('--out FILE writes the completed table; --intervals adds the intervals')}"
+
+
+def _kept_as_they_are(place: Any, features: tuple[str, ...]) -> tuple[list[str], dict[str, Any]]:
+    """Features without nulls whose type is not floating point, and the types of those that are."""
+    if file_format(place) not in ("parquet", "feather"):
+        return [], {}
+    arrow = arrow_module("probpca.sources.readers.arrow")
+    return sorted(arrow.complete_columns(place, features)), arrow.floating_types(place, features)
+
+
+def _impute(args: Any) -> None:
+    """Write the completed table, or show what was filled in."""
+    place = place_for_table(args, args.model, args.table)
+    opened = open_both(args)
+    shown = place is None and args.out != "-" and not args.json
+    completion = Completion(opened, args.level, intervals=args.intervals or shown)
+    with shown_progress() as watch:
+        if shown:
+            for _ in completion.answers(watch):
+                pass
+        elif finish(args, place, completion.batches(watch, intervals=args.intervals), completion.facts) is None:
+            return
+    share = completion.n_cells / (completion.n_seen * len(opened.features))
+    cells = f"{several(completion.n_cells, 'cell')} of {several(completion.n_rows, 'row')}"
+    print(wrap(f"{cells} filled in ({share:.1%} of all)"))
+    if place:
+        print(written(place, completion.n_seen))
+    elif completion.cells:
+        print(f"\n{completion}")
+
+
+class Ends(NamedTuple):
+    """The rows at both ends of one component."""
+
+    low: Least
+    high: Least
+
+    def __str__(self) -> str:
+        low = [f"{clip(name)} {score:+.1f}" for name, score in zip(self.low.kept, self.low.scores, strict=True)]
+        high = [f"{clip(name)} {-score:+.1f}" for name, score in zip(self.high.kept, self.high.scores, strict=True)]
+        return f"{', '.join(low)}  ...  {', '.join(high)}"
+
+
+def _transform(args: Any) -> None:
+    """Write the scores of each row on the components, or show some of them."""
+    place = place_for_table(args, args.model, args.table)
+    opened = open_both(args)
+    q = opened.fitted.estimator.n_components_
+    ends = [Ends(Least(3), Least(3)) for _ in range(min(q, 3))]
+    with shown_progress() as watch:
+        head = finish(args, place, _latents(opened, watch, ends), lambda: {"n_components": q})
+    if head is None:
+        return
+    if not place:
+        print(head.text(), end="\n\n")
+    print(wrap("Rows at the ends of components (posterior mean; unit: prior standard deviation)"))
+    for j, end in enumerate(ends, 1):
+        print(wrap(f"  {j}: {end}", "     "))
+    if place:
+        print(f"\n{written(place, head.n_rows)}")
+
+
+def _latents(opened: Opened, watch: Any, ends: list[Ends]) -> Iterator[Any]:
+    estimator = opened.fitted.estimator
+    names = opened.fresh([f"component_{j + 1}" for j in range(estimator.n_components_)])
+    for answer in opened.ask(estimator.transform, watch):
+        labels = opened.labels(answer)
+        for end, z in zip(ends, answer.found.T, strict=False):
+            end.low.offer(z, labels)
+            end.high.offer(-z, labels)
+        yield batch_of({**opened.carried(answer.block), **dict(zip(names, answer.found.T, strict=True))})
+
+
+@dataclass
+class Scores:
+    """Log-likelihoods, block by block; their sum and the least probable rows are remembered."""
+
+    opened: Opened
+    least: Least = field(default_factory=partial(Least, 5))
+    total: float = 0.0
+    n_rows: int = 0
+
+    def batches(self, watch: Any) -> Iterator[Any]:
+        """Record batches of labels and scores."""
+        name = self.opened.fresh(["log_likelihood"])[0]
+        for answer in self.opened.ask(self.opened.fitted.estimator.score_samples, watch):
+            scores = answer.found
+            self.least.offer(scores, self.opened.labels(answer))
+            self.total += float(scores.sum())
+            self.n_rows += len(scores)
+            yield batch_of({**self.opened.carried(answer.block), name: scores})
+
+    def facts(self) -> dict[str, Any]:
+        """Facts for programs."""
+        return {"log_likelihood": self.total, "mean_log_likelihood": self.total / self.n_rows}
+
+
+def _score(args: Any) -> None:
+    """Write the log-likelihood of each row, or show that of the whole table."""
+    place = place_for_table(args, args.model, args.table)
+    scores = Scores(open_both(args))
+    with shown_progress() as watch:
+        head = finish(args, place, scores.batches(watch), scores.facts)
+    if head is None:
+        return
+    print(f"{'log-likelihood':<18}{scores.total:,.2f}  ({scores.total / scores.n_rows:.4f} a row)")
+    print("\nThe least probable rows")
+    print(table([words("row", scores.least.kept), numbers("log-likelihood", scores.least.scores)]))
+    if place:
+        print(f"\n{written(place, head.n_rows)}")
+
+
+@dataclass
+class Judgement:
+    """Outlier scores, block by block; the number of rare rows and the worst rows are remembered."""
+
+    opened: Opened
+    worst: LeastRows
+    names: list[str] = field(init=False)  # of the columns that are added
+    n_rows: int = 0
+    n_rare: int = 0
+
+    def __post_init__(self) -> None:
+        """Find names that the table does not have."""
+        cells = [f"{what}_{k + 1}" for k in range(3) for what in ("cell", "z")]
+        self.names = self.opened.fresh(["row", "D2", "T2", "residual", "p_value", "log10_p", *cells])
+
+    def question(self, values: Floats) -> list[Any]:
+        """Distances of rows, and the three cells of each that contribute most, column by column."""
+        found: Outliers = self.opened.fitted.estimator.outliers(values)
+        features = np.array(self.opened.fitted.features, dtype=object)
+        columns: list[Any] = [found.distance, found.latent_distance, found.residual_distance, found.p_value]
+        columns.append(found.log10_p_value)
+        size = np.nan_to_num(np.abs(found.cell_scores), nan=-1.0)
+        for place in np.argsort(-size, axis=1, kind="stable")[:, :3].T:
+            z = np.take_along_axis(found.cell_scores, place[:, None], axis=1)[:, 0]
+            columns += [np.where(np.isnan(z), None, features[place]), z]
+        return columns
+
+    def batches(self, watch: Any) -> Iterator[Any]:
+        """Record batches of row numbers, labels and scores, in the order of the table."""
+        number, *names = self.names
+        for answer in self.opened.ask(self.question, watch):
+            columns = dict(zip(names, answer.found, strict=False))
+            p, log_p = columns[self.names[4]], columns[self.names[5]]
+            self.n_rows += len(p)
+            self.n_rare += int((p < RARE).sum())
+            batch = batch_of({number: answer.row_numbers, **self.opened.carried(answer.block), **columns})
+            self.worst.offer(log_p, batch)
+            yield batch
+
+    def worst_batch(self, watch: Any) -> Iterator[Any]:
+        """One record batch of the worst rows, the worst first."""
+        for _ in self.batches(watch):
+            pass
+        yield self.worst.rows
+
+    def facts(self) -> dict[str, Any]:
+        """Facts for programs."""
+        return {"judged_rows": self.n_rows, "rare_rows": self.n_rare, "rare_below": RARE}
+
+    def text(self, most: int) -> str:
+        """The worst rows as a table."""
+        names, label = self.names, self.opened.label
+        rows = self.worst.rows.slice(0, most).to_pydict()
+        if label in self.opened.fitted.features:
+            label = None  # a feature; its cell is among those that may be named
+        shown = [counts(names[0], rows[names[0]])]
+        shown += [words(label or "(no name)", rows[label])] if label is not None else []
+        shown += [numbers(name, rows[name]) for name in (names[5], names[1])]
+        cells = _cells([rows[name] for name in names[6:] if name in rows], left_of(shown))
+        rest = [numbers(name, rows[name]) for name in names[2:4]]
+        fit = sum(column.width + GAP for column in rest) <= left_of([*shown, cells]) + GAP
+        return table([*shown, cells, *rest] if fit else [*shown, cells])
+
+
+def _cells(columns: list[list[Any]], room: int) -> TextColumn:
+    """The cells that contribute most to the distance of each row, as many as there is room for."""
+    for most in range(3, 0, -1):
+        texts = [_cells_of_row(line[: 2 * most]) for line in zip(*columns, strict=True)]
+        column = TextColumn("unusual cells (sd)", texts, right=False)
+        if column.width <= room:
+            break
+    return column
+
+
+def _cells_of_row(line: tuple[Any, ...]) -> str:
+    pairs = zip(line[::2], line[1::2], strict=True)
+    return ", ".join(f"{clip(cell)} {z:+.1f}" for cell, z in pairs if cell is not None)
+
+
+def _outliers(args: Any) -> None:
+    """Write the outlier scores of each row, or show the worst rows."""
+    place = place_for_table(args, args.model, args.table)
+    judgement = Judgement(open_both(args), LeastRows(args.top or WORST_ROWS))
+    with shown_progress() as watch:
+        batches = judgement.batches if args.top is None else judgement.worst_batch
+        head = finish(args, place, batches(watch), judgement.facts)
+    if head is None:
+        return
+    rare = f"{judgement.n_rare:,} of {several(judgement.n_rows, 'row')} have a p-value below {RARE}"
+    print(wrap(f"{rare}; {RARE * judgement.n_rows:.2g} would by chance"), end="\n\n")
+    print(judgement.text(WORST_ROWS if place else judgement.worst.count))
+    if place:
+        print(f"\n{written(place, head.n_rows)}")
+
+
+def _sample(args: Any) -> None:
+    """Draw rows and write or show them."""
+    place = place_for_table(args, args.model)
+    fitted = open_model(args.model)
+    head = finish(args, place, _draws(fitted, args.rows, args.seed), lambda: {"seed": args.seed})
+    if head is not None:
+        print(written(place, head.n_rows) if place else head.text())
+
+
+def _draws(fitted: Fitted, n: int, seed: int) -> Iterator[Any]:
+    """Draw 100,000 rows at a time, each piece with its own seed; the first piece is what the library would draw."""
+    for k, start in enumerate(range(0, n, 100_000)):
+        rows = fitted.estimator.sample(min(100_000, n - start), random_state=(seed + k * 7919) % 2**32)
+        yield batch_of(dict(zip(fitted.features, rows.T, strict=True)))

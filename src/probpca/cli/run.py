@@ -1,0 +1,331 @@
+"""Parts that commands share: model and table, answers block by block, and the output."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+
+from probpca.atomic_write import require_writable
+from probpca.cli.table import Table, infinite_cell, matched, open_table, row_names
+from probpca.cli.text import cells, is_terminal, note, several, table as text_table, wrap
+from probpca.errors import DataError, FileFormatError, SourceError
+from probpca.estimators import PPCA, BayesianPCA
+from probpca.learning.progress import ProgressBar
+from probpca.models.serialization import read_record
+from probpca.sources.files import FORMATS, format_of
+from probpca.sources.write import stream_batches, take_rows, write_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from probpca.blocks import Block
+    from probpca.sources.source import Watch
+    from probpca.typing import Array, Floats, Index
+
+
+class Fitted(NamedTuple):
+    """An estimator that takes bare arrays, and the names of the columns that it was fitted to."""
+
+    estimator: Any
+    names: tuple[str, ...] | None
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the columns to print."""
+        return self.names or tuple(f"x{j}" for j in range(self.estimator.model_.n_features))
+
+
+class Answer(NamedTuple):
+    """The answer about one block of rows."""
+
+    start: int  # number of rows before them
+    block: Block
+    found: Any
+
+    @property
+    def row_numbers(self) -> Index:
+        """Numbers of the rows in the table, counted from 1."""
+        return np.arange(self.start + 1, self.start + self.block.n_rows + 1)
+
+
+class Opened(NamedTuple):
+    """A model and a table with the same columns."""
+
+    fitted: Fitted
+    table: Table
+    features: tuple[str, ...]  # columns of the table that the model sees, in its order
+    label: str | None  # the column that names rows
+
+    @property
+    def others(self) -> list[str]:
+        """Names of the columns that the model does not see."""
+        known = set(self.features)
+        return [name for name in self.table.names if name not in known]
+
+    def ask(
+        self, question: Callable[[Floats], Any], watch: Watch | None = None, exact: Iterable[str] = ()
+    ) -> Iterator[Answer]:
+        """Ask about every block of rows, in threads; the answers come in order.
+
+        Blocks carry the other columns, the labels, and those of the features that are ``exact``, as they stand
+        in the file.
+        """
+        estimator = self.fitted.estimator
+        _ = estimator.model_.covariance.whitened  # once, before the threads would each compute it
+        carried = dict.fromkeys([*self.others, *exact, *filter(None, [self.label])])
+        source = self.table.source(estimator.n_jobs, watch, numbers=self.features, others=list(carried))
+        start = 0
+        for block, found in source.answers(partial(_asked, question)):
+            if isinstance(found, _Infinite):
+                raise infinite_cell(self.table.place, start + found.row, self.features[found.column])
+            yield Answer(start, block, found)
+            start += block.n_rows
+        if start == 0:
+            msg = f"{self.table.place} has no rows."
+            raise DataError(msg)
+
+    def carried(self, block: Block) -> dict[str, Any]:
+        """The other columns of a block, by name."""
+        return {name: block.others.column(name) for name in self.others}
+
+    def labels(self, answer: Answer) -> list[Any]:
+        """Names of rows, or their numbers, counted from 1, where they have no name."""
+        found = enumerate(self.given_labels(answer.block), answer.start + 1)
+        return [f"row {number:,}" if _is_blank(label) else label for number, label in found]
+
+    def given_labels(self, block: Block) -> list[Any]:
+        """Names of rows as they stand in the table; None for all rows if no column names them."""
+        if self.label is None:
+            return [None] * block.n_rows
+        found: list[Any] = block.others.column(self.label).to_pylist()
+        return found
+
+    def fresh(self, names: Sequence[str]) -> list[str]:
+        """Names for new columns that no column of the table has."""
+        return fresh(names, self.table.names)
+
+
+def _is_blank(label: Any) -> bool:
+    return label is None or not str(label).strip() or (isinstance(label, float) and math.isnan(label))
+
+
+class _Infinite(NamedTuple):
+    """Where a block has an infinite cell."""
+
+    row: int
+    column: int
+
+
+def _asked(question: Callable[[Floats], Any], block: Block) -> tuple[Block, Any]:
+    infinite = np.argwhere(np.isinf(block.values))
+    return block, _Infinite(*map(int, infinite[0])) if len(infinite) else question(block.values)
+
+
+def fresh(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """The names, with underscores added until each of them is new."""
+    known, out = set(taken), []
+    for name in names:
+        while name in known:
+            name += "_"  # noqa: PLW2901
+        known.add(name)
+        out.append(name)
+    return out
+
+
+def open_both(args: Any) -> Opened:
+    """Open the model and the table of a command."""
+    fitted = open_model(args.model, args.jobs)
+    table = open_table(args.table)
+    names = matched(table, fitted.names, fitted.estimator.model_.n_features)
+    if (fitted.names is None) == table.named:
+        which = "the table" if fitted.names else "the model"
+        note(f"columns of {which} have no names; they are taken in their order.")
+    return Opened(fitted, table, names, row_names(table, names, args.id))
+
+
+def open_model(path: str, n_jobs: int | None = None) -> Fitted:
+    """Read a model that ``probpca fit`` wrote."""
+    place = Path(path)
+    if place.suffix.lower() in FORMATS or place.suffix.lower() == ".gz":
+        msg = f"{place} is a table; a model is needed here.\nHint: the model comes first: probpca COMMAND MODEL TABLE."
+        raise FileFormatError(msg)
+    if place.is_dir():
+        msg = f"{place} is a folder, not a model.\nHint: probpca fit writes models, by default to model.npz."
+        raise FileFormatError(msg)
+    with place.open("rb") as file:
+        if file.read(2) != b"PK":
+            msg = f"{place} is not a model that probpca fit wrote."
+            raise FileFormatError(msg)
+    kinds: dict[Any, Any] = {kind.__name__: kind for kind in (PPCA, BayesianPCA)}
+    kind = read_record(place)[0].get("kind")
+    if kind not in kinds:
+        msg = f"{place} holds a {kind}; commands take a {' or a '.join(kinds)}.\nHint: probpca fit writes one."
+        raise FileFormatError(msg)
+    estimator = kinds[kind].from_file(place)
+    estimator.n_jobs = n_jobs
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        return Fitted(estimator, None)
+    del estimator.feature_names_in_
+    return Fitted(estimator, tuple(map(str, names)))
+
+
+def place_for(out: str, *, force: bool, reads: Iterable[str] = (), suffixes: tuple[str, ...] = ()) -> Path:
+    """Check the file to write before anything is computed; ``suffixes`` are allowed, by default those of tables."""
+    place = Path(out)
+    if place.is_dir():
+        msg = f"{place} is a folder, and cannot be written as a file.\nHint: --out {place / 'answer.csv'}"
+        raise SourceError(msg)
+    if not suffixes:
+        format_of(place)
+    elif place.suffix.lower() not in suffixes:
+        msg = f"the name of {place} should end in {' or '.join(suffixes)}."
+        raise SourceError(msg)
+    if any(place.exists() and Path(read).exists() and place.samefile(read) for read in reads):
+        msg = f"{place} is read by this command, and will not be overwritten.\nHint: give --out another name."
+        raise SourceError(msg)
+    if place.exists() and not force:
+        msg = f"{place} exists already, and was left alone.\nHint: --force overwrites it."
+        raise SourceError(msg)
+    require_writable(place)
+    return place
+
+
+def place_for_table(args: Any, *reads: str) -> Path | None:
+    """Check the file for the answer of a command that reads other files; None if it goes to the screen."""
+    if args.out is None or args.out == "-":
+        return None
+    place = place_for(args.out, force=args.force, reads=reads)
+    if format_of(place) == "npy":
+        note(f"{place} will hold the columns of numbers only: .npy has no text and no names.")
+    return place
+
+
+@contextmanager
+def shown_progress() -> Iterator[Watch | None]:
+    """Progress of a pass over a file, to be passed as ``watch``; None if there is no terminal to show it."""
+    if not is_terminal():
+        yield None
+        return
+    with ProgressBar(enabled=True) as bar:
+        yield bar.parts
+
+
+def print_json(found: Mapping[str, Any]) -> None:
+    """Print one object with numbers in full, and null for those that are not finite."""
+    print(json.dumps(_plain(found), allow_nan=False, ensure_ascii=False, default=str))
+
+
+def _plain(value: Any) -> Any:
+    """Value in types that JSON knows."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value
+
+
+@final
+@dataclass(eq=False)
+class Head:
+    """The first rows of a long answer, or all of them."""
+
+    limit: int | None = 10
+    n_rows: int = 0
+    columns: dict[str, list[Any]] = field(default_factory=dict)
+
+    def watch(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Pass record batches on, and remember their first rows."""
+        for batch in batches:
+            room = batch.num_rows if self.limit is None else max(self.limit - self.n_rows, 0)
+            for name, values in batch.slice(0, room).to_pydict().items():
+                self.columns.setdefault(name, []).extend(values)
+            self.n_rows += batch.num_rows
+            yield batch
+
+    def text(self) -> str:
+        """The rows as a table, and how many more there are."""
+        shown = text_table([cells(name, values) for name, values in self.columns.items()])
+        left = 0 if self.limit is None else max(self.n_rows - self.limit, 0)
+        more = "\n" + wrap(f"... and {several(left, 'more row')}; --out FILE writes all of them")
+        return shown + (more if left else "")
+
+
+@final
+@dataclass(eq=False)
+class Least:
+    """The entries with the smallest scores of all that were offered, the smallest first."""
+
+    count: int
+    scores: Array = field(default_factory=lambda: np.empty(0))
+    kept: list[Any] = field(default_factory=list)
+
+    def offer(self, scores: Array, entries: Sequence[Any]) -> None:
+        """Consider more entries."""
+        both = np.concatenate([self.scores, scores])
+        best = np.argsort(both, kind="stable")[: self.count]
+        before = len(self.scores)
+        self.kept = [self.kept[i] if i < before else entries[i - before] for i in best]
+        self.scores = both[best]
+
+
+@final
+@dataclass(eq=False)
+class LeastRows:
+    """The rows with the smallest scores of all that were offered, as a record batch, the smallest score first."""
+
+    count: int
+    scores: Array = field(default_factory=lambda: np.empty(0))
+    rows: Any = None
+
+    def offer(self, scores: Array, batch: Any) -> None:
+        """Consider more rows."""
+        both = np.concatenate([self.scores, scores])
+        best = np.argsort(both, kind="stable")[: self.count]
+        self.rows = take_rows(self.rows, batch, best)
+        self.scores = both[best]
+
+
+def finish(
+    args: Any, place: Path | None, batches: Iterable[Any], facts: Callable[[], Mapping[str, Any]]
+) -> Head | None:
+    """Send an answer to its file, to the screen as CSV, or to a program as JSON.
+
+    Returns the head of the answer if something is left to print for a person. ``facts()`` goes into the JSON
+    object, together with the answer itself if no file takes it; it is called after the last batch.
+    """
+    head = Head(None) if args.json and place is None else Head()
+    passing = head.watch(batches)
+    if place is not None:
+        write_batches(place, passing)
+    elif args.out == "-":
+        sys.stdout.flush()
+        stream_batches(sys.stdout.buffer, passing)
+        sys.stdout.buffer.flush()
+        return None
+    else:
+        for _ in passing:
+            pass
+    if args.json:
+        answer = {"out": place} if place else {"data": head.columns}
+        print_json({"command": args.command, "rows": head.n_rows, **facts(), **answer})
+        return None
+    return head
+
+
+def written(place: Path, n_rows: int) -> str:
+    """A line about a file that was written."""
+    return f"{place}: {several(n_rows, 'row')}"

@@ -1,0 +1,340 @@
+"""Tables in files: which columns hold numbers, which go with them as labels, and what one pass over the rows shows."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
+
+import numpy as np
+
+from probpca.cli.text import note
+from probpca.errors import DataError, ShapeError, SourceError
+from probpca.sources import open_source
+from probpca.sources.files import Column, arrow_module, delimiter_of, file_format, format_of, has_names
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from probpca.sources import Source
+    from probpca.sources.source import Watch
+    from probpca.typing import Array, Floats, Index
+
+HELD_BYTES = 2**28
+"""Tables up to this size are read once and held in memory; larger ones are read again in every pass."""
+
+
+class Table(NamedTuple):
+    """A file of rows with known columns; no rows have been read yet."""
+
+    file: str | os.PathLike[str]  # the name of the file, or a text file that has been looked at
+    columns: tuple[Column, ...]
+    numbers: tuple[str, ...]  # names of the columns for a model, in their order
+    others: dict[str, str]  # names of all other columns, and why they are not for a model
+    named: bool  # the columns of a .npy file have no names
+
+    @property
+    def place(self) -> Path:
+        """Name of the file."""
+        return Path(self.file)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all columns."""
+        return [column.name for column in self.columns]
+
+    def source(
+        self,
+        n_jobs: int | None,
+        watch: Watch | None = None,
+        *,
+        numbers: Sequence[str] | None = None,
+        others: Sequence[str] = (),
+    ) -> Source:
+        """Source of columns of numbers, by default those for a model; other columns may go with them."""
+        columns = numbers or self.numbers
+        chosen: dict[str, Any] = {"columns": columns, "others": others} if self.named else {}
+        return open_source(self.file, n_jobs=n_jobs, watch=watch, **chosen)
+
+    def choose(self, row_names: str | None, exclude: Sequence[str], numbers: Sequence[str] = ()) -> Table:
+        """Choose columns for a model; ``numbers`` are among them though they look like codes."""
+        for name in (*exclude, *numbers, *filter(None, [row_names])):
+            require_column(self, name)
+        for column in (column for column in self.columns if column.name in numbers and column.kind != "numbers"):
+            why = f" ({column.why})" if column.why else ""
+            msg = f"--numbers {column.name}: the column holds {column.kind}{why}, not numbers."
+            raise DataError(msg)
+        others = {c.name: why for c in self.columns if (why := _why_not(c, row_names, exclude, numbers))}
+        if others and not self.named:
+            msg = f"{self.place} holds an array, whose columns have no names.\nHint: leave out --id and --exclude."
+            raise SourceError(msg)
+        return self._replace(numbers=tuple(name for name in self.names if name not in others), others=others)
+
+    def without(self, empty: Sequence[str]) -> Table:
+        """Leave out columns in which every cell is missing."""
+        others = {**self.others, **dict.fromkeys(empty, "empty")}
+        return self._replace(numbers=tuple(name for name in self.numbers if name not in others), others=others)
+
+
+def open_table(path: str) -> Table:
+    """Look at a file, and decide which of its columns hold numbers for a model."""
+    place = Path(path)
+    if not place.exists():
+        msg = f"there is no file {place}."
+        raise SourceError(msg)
+    if not place.is_dir():
+        format_of(place)
+        if place.stat().st_size == 0:
+            msg = f"{place} is empty."
+            raise SourceError(msg)
+    elif any("=" in found.parent.name for found in place.rglob("*.parquet")):
+        note(f"names of folders in {place}, as year=2024, are not read as columns.")
+    file, columns = _look(place)
+    twice = [name for name, count in Counter(column.name for column in columns).items() if count > 1]
+    if twice:
+        msg = f"columns must have different names; {place} has several called {twice[0]!r}.\nHint: rename them."
+        raise DataError(msg)
+    return Table(file, columns, (), {}, has_names(place)).choose(None, ())
+
+
+def _look(place: Path) -> tuple[str | os.PathLike[str], tuple[Column, ...]]:
+    """The file and its columns; a text file remembers its first look, so that it is not looked at again."""
+    kind = file_format(place)
+    if kind == "npy":
+        return place, tuple(Column(f"x{j}", "numbers") for j in range(open_source(place, n_jobs=1).n_features))
+    if kind != "csv":
+        found: tuple[Column, ...] = arrow_module("probpca.sources.readers.arrow").columns_of(place)
+        return place, found
+    csv = arrow_module("probpca.sources.readers.csv")
+    file = csv.TextFile.look(place)
+    if file.dialect != (delimiter_of(place), "."):
+        note(f"cells of {place} are separated by {file.dialect}.")
+    csv.require_names(file.schema.names, place, "put a line of names on top.")
+    return file, csv.columns_of(file)
+
+
+def require_column(table: Table, name: str) -> None:
+    """Raise ``SourceError`` unless the table has a column of this name."""
+    names = table.names
+    if name not in names:
+        close = get_close_matches(name, names, 1)
+        some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+        hint = f"Hint: did you mean {close[0]!r}?" if close else f"Hint: its columns are {some}."
+        msg = f"{table.place} has no column {name!r}.\n{hint}"
+        raise SourceError(msg)
+
+
+def require_columns(table: Table) -> None:
+    """Raise ``DataError`` unless there are two columns of numbers."""
+    if len(table.numbers) >= 2:
+        return
+    if all(column.kind == "empty" for column in table.columns):
+        msg = f"{table.place} has a line of names, and no rows below it."
+        raise DataError(msg)
+    found = [f"{name!r} ({why})" for name, why in table.others.items()]
+    others = f" Other columns: {', '.join(found[:5])}{', ...' if len(found) > 5 else ''}." if found else ""
+    count = "no column" if not table.numbers else "one column"
+    msg = f"{table.place} has {count} of numbers; two or more are needed.{others}"
+    raise DataError(msg)
+
+
+def is_code(why: str) -> bool:
+    """Whether a column is not for a model because its numbers look like codes."""
+    return why.startswith("codes:")
+
+
+def _why_not(column: Column, row_names: str | None, exclude: Sequence[str], numbers: Sequence[str]) -> str:
+    """Why a column is not for a model; empty if it is."""
+    if column.name == row_names:
+        return "--id"
+    if column.name in exclude:
+        return "--exclude"
+    if not column.name:
+        return "no name"
+    if column.kind == "numbers" and column.name in numbers:
+        return ""
+    if column.why:
+        return f"{'codes' if column.kind == 'numbers' else column.kind}: {column.why}"
+    return "" if column.kind == "numbers" else column.kind
+
+
+def matched(table: Table, names: tuple[str, ...] | None, n_features: int) -> tuple[str, ...]:
+    """The columns that a model was fitted to, by name, or by position if the table or the model has no names."""
+    if names is not None and table.named:
+        known = {column.name: column for column in table.columns}
+        lacking = [name for name in names if name not in known]
+        if lacking:
+            some = ", ".join(map(repr, lacking[:3])) + (f" and {len(lacking) - 3:,} more" if len(lacking) > 3 else "")
+            msg = (
+                f"{table.place} lacks {len(lacking):,} of the {len(names):,} columns of the model: {some}.\n"
+                "Hint: columns are found by name; their order does not matter."
+            )
+            raise ShapeError(msg)
+        for name in names:
+            _require_numbers(table.place, known[name])
+        return names
+    if len(table.numbers) != n_features:
+        msg = f"{table.place} must have {n_features:,} columns of numbers, as the model; it has {len(table.numbers):,}."
+        raise ShapeError(msg)
+    return table.numbers
+
+
+def _require_numbers(place: Path, column: Column) -> None:
+    if column.kind not in ("numbers", "true or false", "empty"):
+        why = f"{column.kind}: {column.why}" if column.why else column.kind
+        msg = f"column {column.name!r} of {place} must hold numbers, as it did at the fit; it holds {why}."
+        raise DataError(msg)
+
+
+def row_names(table: Table, features: Sequence[str], chosen: str | None) -> str | None:
+    """The column that names rows: the chosen one, the first that holds no numbers, or one called like an identifier."""
+    if chosen is not None:
+        require_column(table, chosen)
+        return chosen
+    known = set(features)
+    others = [column for column in table.columns if column.name not in known]
+    named = [c.name for c in others if c.kind in ("text", "dates", "index") or c.why or not c.name]
+    return next(iter([*named, *(c.name for c in others if is_identifier(c.name))]), None)
+
+
+def is_identifier(name: str) -> bool:
+    """Whether a column is called like an identifier of rows."""
+    pattern = r"(^|[_\s.-])(id|ids|idx|index|key|nr|no|number|row|rowid|uuid|code)$"
+    return re.search(pattern, name, re.IGNORECASE) is not None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """Summary of the rows of a table before a fit: mergeable, made in one pass."""
+
+    n_rows: int
+    n_empty: int  # rows in which every cell is missing
+    observed: Index  # observed cells of each column: (d,)
+    low: Array  # smallest and largest value of each column, reversed if there is none: (d,)
+    high: Array
+    infinite: tuple[int, int] | None  # row and column of the first such cell
+    listed: Floats  # first values of columns that are called like identifiers: (rows, suspects)
+    kept: tuple[Floats, ...] | None  # all rows, one piece below the other, while they are small
+
+    @classmethod
+    def of(cls, suspects: list[int], block: Any) -> Survey:
+        """Survey of one block; ``suspects`` are positions of columns that are called like identifiers."""
+        x = np.asarray(block.values)
+        seen = ~np.isnan(x)
+        infinite = np.argwhere(np.isinf(x))
+        return Survey(
+            len(x),
+            int((~seen.any(axis=1)).sum()),
+            seen.sum(axis=0),
+            np.fmin.reduce(x, axis=0, initial=np.inf).astype(np.float64),
+            np.fmax.reduce(x, axis=0, initial=-np.inf).astype(np.float64),
+            (int(infinite[0, 0]), int(infinite[0, 1])) if len(infinite) else None,
+            x[:100_000, suspects],
+            (x,) if x.size * 8 <= HELD_BYTES else None,
+        )
+
+    def merge(self, other: Self) -> Survey:
+        """Survey of both sets of rows, the other ones below."""
+        later = None if other.infinite is None else (self.n_rows + other.infinite[0], other.infinite[1])
+        small = self.n_bytes + other.n_bytes <= HELD_BYTES
+        return Survey(
+            self.n_rows + other.n_rows,
+            self.n_empty + other.n_empty,
+            self.observed + other.observed,
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+            self.infinite or later,
+            np.concatenate([self.listed, other.listed])[:100_000],
+            self.kept + other.kept if small and self.kept is not None and other.kept is not None else None,
+        )
+
+    def choose(self, kept: Index, suspects: Sequence[int]) -> Survey:
+        """Survey of some columns."""
+        return replace(
+            self,
+            observed=self.observed[kept],
+            low=self.low[kept],
+            high=self.high[kept],
+            listed=self.listed[:, np.isin(suspects, kept)],
+            kept=None if self.kept is None else tuple(x[:, kept] for x in self.kept),
+        )
+
+    @property
+    def missing_share(self) -> float:
+        """Share of all cells that are missing."""
+        cells = self.n_rows * self.observed.size
+        return 1.0 - float(self.observed.sum()) / cells if cells else 0.0
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that the numbers take."""
+        return 8 * self.n_rows * self.observed.size
+
+    def identifiers(self, names: Sequence[str]) -> list[str]:
+        """Columns that are called like identifiers and hold different whole numbers."""
+        return [
+            names[j]
+            for j, values in zip(_suspects(names), self.listed.T, strict=True)
+            if np.array_equal(values, np.round(values)) and np.unique(values).size == len(values)
+        ]
+
+    def constants(self, names: Sequence[str]) -> list[str]:
+        """Columns in which every observed cell is the same."""
+        return [names[int(j)] for j in np.flatnonzero((self.low == self.high) & (self.observed > 1))]
+
+
+class Surveyed(NamedTuple):
+    """A table after one pass over all its rows."""
+
+    table: Table  # without empty columns
+    found: Survey
+    rows: Source  # in memory, if they are small
+
+
+def survey(table: Table, n_jobs: int | None, watch: Watch | None = None) -> Surveyed:
+    """Read all rows once, check them, and leave out columns in which every cell is missing."""
+    source, suspects = table.source(n_jobs, watch), _suspects(table.numbers)
+    if source.n_rows == 0:
+        msg = f"{table.place} has no rows."
+        raise DataError(msg)
+    found = source.fold(partial(Survey.of, suspects))
+    _require_sound(found, table)
+    seen = np.flatnonzero(found.observed)
+    if table.named and seen.size < len(table.numbers):
+        table = table.without([name for j, name in enumerate(table.numbers) if not found.observed[j]])
+        found = found.choose(seen, suspects)
+        source = source if found.kept is not None else table.source(n_jobs, watch)
+    if found.kept is not None:
+        held = open_source(np.concatenate(found.kept), n_jobs=source.n_jobs)
+        source = replace(held, info=replace(held.info, columns=table.numbers if table.named else None))
+    return Surveyed(table, found, source)
+
+
+def _suspects(names: Sequence[str]) -> list[int]:
+    return [j for j, name in enumerate(names) if is_identifier(name)]
+
+
+def _require_sound(found: Survey, table: Table) -> None:
+    """Raise ``DataError`` for infinite cells, and for tables that are too small to learn from."""
+    if found.infinite is not None:
+        raise infinite_cell(table.place, found.infinite[0], table.numbers[found.infinite[1]])
+    if found.n_rows < 2:
+        msg = f"{table.place} has {found.n_rows} row{'s' * (found.n_rows != 1)}; a model needs two or more."
+        raise DataError(msg)
+    if not found.observed.any():
+        msg = f"{table.place} holds no number: all {found.n_rows:,} rows are empty."
+        raise DataError(msg)
+
+
+def infinite_cell(place: Path, row: int, name: str) -> DataError:
+    """Error for an infinite cell; rows are counted from 0 here and from 1 in the message."""
+    return DataError(
+        f"{place}, row {row + 1:,}, column {name!r} holds an infinite number.\n"
+        "Hint: leave the cell empty if it is missing."
+    )
