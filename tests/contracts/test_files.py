@@ -300,9 +300,12 @@ def test_other_columns_must_be_in_every_file_of_a_folder(tmp_path, x):
         open_source(tmp_path, columns=NAMES, others=["city"])
 
 
-def test_other_columns_are_those_of_a_file(x):
+def test_other_columns_are_those_of_a_file_with_names(tmp_path, x):
     with pytest.raises(SourceError, match="columns can be chosen of a file only"):
         open_source(x, others=["a"])
+    np.save(tmp_path / "x.npy", x)
+    with pytest.raises(SourceError, match="whose columns have no names"):
+        open_source(tmp_path / "x.npy", others=["a"])
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

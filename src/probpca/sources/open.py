@@ -282,7 +282,7 @@ def open_file(
     if kind == "npy":
         from probpca.sources.readers.npy import open_npy  # noqa: PLC0415
 
-        return open_npy(place, columns, n_jobs, watch)
+        return open_npy(place, columns if others is None else others, n_jobs, watch)
     source: Source
     if kind == "csv":
         source = arrow_module("probpca.sources.readers.csv").open_csv(path, columns, n_jobs, watch, others)
