@@ -131,27 +131,27 @@ class Block:
 
 
 def dense_values(block: Block) -> Array:
-    """The rows as a table, in double precision, missing cells NaN."""
+    """The rows as a dense array in double precision, missing cells NaN: (b, d)."""
     if not block.is_sparse:
         values = np.array(block.values, dtype=np.float64)
         if block.precision is not None:
             values[block.precision == 0] = np.nan
         return values
     stored = block.values.data if block.precision is None else np.where(block.precision > 0, block.values.data, np.nan)
-    return _spread_out(block, stored, np.nan if block.unstored_missing else 0.0)
+    return _filled(block, stored, np.nan if block.unstored_missing else 0.0)
 
 
 def dense_precision(block: Block) -> Array:
-    """Precisions of cells as a table; a view of ones where all are the same."""
+    """Precisions of cells as a dense array (b, d); a view of ones where all are the same."""
     if block.precision is None:
         return np.broadcast_to(1.0, block.values.shape)
-    return _spread_out(block, block.precision, 0.0) if block.is_sparse else block.precision
+    return _filled(block, block.precision, 0.0) if block.is_sparse else block.precision
 
 
-def _spread_out(block: Block, stored: Any, elsewhere: float) -> Array:
-    table = np.full(block.values.shape, elsewhere)
-    table[row_of_cell(block.values), block.values.indices] = stored
-    return table
+def _filled(block: Block, stored: Any, elsewhere: float) -> Array:
+    out = np.full(block.values.shape, elsewhere)
+    out[row_of_cell(block.values), block.values.indices] = stored
+    return out
 
 
 def row_of_cell(values: Any) -> Index:

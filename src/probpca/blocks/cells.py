@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Operator(Protocol):
     """A matrix M of b rows, or patterns of rows, and d features."""
 
-    def products(self, table: Array) -> Array:
+    def products(self, by_feature: Array) -> Array:
         """Sum over features of M times (p, d): (p, b)."""
         ...
 
@@ -60,14 +60,14 @@ class Dense:
             return replace(self, work=work)
         return Dense(self._floats(slice(None), work), self.name, work)
 
-    def products(self, table: Array) -> Array:
+    def products(self, by_feature: Array) -> Array:
         """Sum over features."""
         if self.entries.size <= self.whole_cells:
-            return table @ self._floats(slice(None), self.work)
+            return by_feature @ self._floats(slice(None), self.work)
         first, *others = self._slabs()
-        out = table[:, first] @ self._floats(first, self.work)
+        out = by_feature[:, first] @ self._floats(first, self.work)
         for slab in others:
-            out += table[:, slab] @ self._floats(slab, self.work)
+            out += by_feature[:, slab] @ self._floats(slab, self.work)
         return out
 
     def add_sums(self, moments: Array, out: Array) -> None:
@@ -101,9 +101,9 @@ class Stored:
 
     entries: Any  # CSR (b, d), float64
 
-    def products(self, table: Array) -> Array:
+    def products(self, by_feature: Array) -> Array:
         """Sum over features."""
-        return np.ascontiguousarray((self.entries @ np.ascontiguousarray(table.T)).T)
+        return np.ascontiguousarray((self.entries @ np.ascontiguousarray(by_feature.T)).T)
 
     def add_sums(self, moments: Array, out: Array) -> None:
         """Sum over rows."""
@@ -117,9 +117,9 @@ class Complement:
 
     holes: Any  # 1 at the holes: CSR (b, d), float64
 
-    def products(self, table: Array) -> Array:
+    def products(self, by_feature: Array) -> Array:
         """Sum over features."""
-        return table.sum(axis=1)[:, None] - Stored(self.holes).products(table)
+        return by_feature.sum(axis=1)[:, None] - Stored(self.holes).products(by_feature)
 
     def add_sums(self, moments: Array, out: Array) -> None:
         """Sum over rows."""
@@ -255,8 +255,8 @@ class StoredCells:
         by_feature, by_row = np.ascontiguousarray(left.T), np.ascontiguousarray(right.T)
         step = 2**18  # cells whose parameters and latents, gathered, fit a cache
         for start in range(0, fitted.size, step):
-            part = slice(start, start + step)
-            fitted[part] = np.einsum("ck,ck->c", by_feature[columns[part]], by_row[rows[part]])
+            some = slice(start, start + step)
+            fitted[some] = np.einsum("ck,ck->c", by_feature[columns[some]], by_row[rows[some]])
         if self.precision is not None:
             fitted *= self.precision
         return StoredResidual(self.stored.data - fitted, self)
@@ -482,7 +482,7 @@ class Group:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Observed:
-    """A block with missing cells: its rows in parts, each in the form that suits it, less a centre."""
+    """A block with missing cells: its rows in groups, each in the form that suits it, less a centre."""
 
     centre: Array  # (d,)
     groups: tuple[Group, ...]
@@ -611,8 +611,8 @@ def _groups(rows: Index, pattern: Index, common: Mask, share_seen: Array, settin
 def _cut(members: Index, cells: int, settings: FormSettings) -> Iterator[Index]:
     """Parts of about equal size, given how many cells there are to multiply with."""
     most = int(np.clip(settings.group_cells * members.size // max(cells, 1), *settings.group_rows))
-    parts = -(-members.size // most)
-    yield from (part for part in np.array_split(members, max(parts, 1)) if part.size)
+    count = -(-members.size // most)
+    yield from (some for some in np.array_split(members, max(count, 1)) if some.size)
 
 
 def _mask_of(block: Block) -> Mask:
@@ -670,11 +670,11 @@ def _turned(block: Block, mask: Mask, centre: Array, rows: Index) -> Any:
         return out
     out = np.empty((block.n_features, rows.size), block.values.dtype)
     for start in range(0, rows.size, 32):  # few rows at a time, so that their columns stay in a cache
-        part = slice(start, start + 32)
-        values = block.values[rows[part]]
+        some = slice(start, start + 32)
+        values = block.values[rows[some]]
         values = (values.toarray() if block.is_sparse else values) - centre
-        values[~mask[part]] = 0.0
-        out[:, part] = values.T
+        values[~mask[some]] = 0.0
+        out[:, some] = values.T
     return out
 
 

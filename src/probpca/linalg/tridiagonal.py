@@ -86,11 +86,6 @@ class BlockTridiagonal:
             x[t] -= up[t] @ x[t + 1]
         return np.ascontiguousarray(x.transpose(2, 0, 1))
 
-    def forward(self, right: Array) -> Array:
-        """L^{-1} h: (n, q)."""
-        found, _ = dtbtrs(self._columns, np.reshape(right, (-1, 1)), uplo="L", trans="N")
-        return found.reshape(right.shape)
-
     def backward(self, right: Array) -> Array:
         """L'^{-1} h, of several h at a time: (k, n, q)."""
         k = len(right)

@@ -55,7 +55,7 @@ class ParameterBelief:
 
     @property
     def loading_variance(self) -> Array:
-        """The part of it that is variance: (q,)."""
+        """Variance of the loadings of each component, summed over the features: (q,)."""
         return np.diag(self.summed_covariance)
 
     @cached_property
