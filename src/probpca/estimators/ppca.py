@@ -26,7 +26,7 @@ from probpca.estimators.constraints import ppca_constraints
 from probpca.estimators.queries import TableEstimator
 from probpca.estimators.storage import read_story, story_record
 from probpca.estimators.summary import table_summary
-from probpca.inference.imputation import ParameterCovariance
+from probpca.inference.imputation import ParameterCovariance, noise_inflation
 from probpca.learning import Settings, fit_ppca
 from probpca.learning.components import check_count, given_count
 from probpca.learning.result import FitResult, complete_information
@@ -34,7 +34,7 @@ from probpca.learning.streaming.exact import Sketched, Summed, begin, check_half
 from probpca.learning.streaming.online_em import Gathered
 from probpca.learning.uncertainty.asymptotic import COMFORTABLE, asymptotic_uncertainty
 from probpca.learning.uncertainty.bootstrap import Bootstrap, bootstrap_uncertainty
-from probpca.learning.uncertainty.parameter_draws import draw_parameters, noise_inflation, require_rows_in_memory
+from probpca.learning.uncertainty.parameter_draws import draw_parameters, require_rows_in_memory
 from probpca.models.serialization import MODEL_FIELDS, model_arrays, model_from_arrays
 from probpca.sources import open_source
 from probpca.sources.open import check_weight
@@ -70,9 +70,9 @@ class PPCAFit(Fit):
     @cached_property
     def information(self) -> Array:
         """Sums of E[t t'], t = [z; 1], over the rows in which each feature was observed, packed."""
-        information = self.result.information
-        complete = complete_information(self.result.weight, self.result.model.n_components)
-        return complete if information is None else information
+        if self.result.information is not None:
+            return self.result.information
+        return complete_information(self.result.weight, self.result.model.n_components)
 
     @property
     def noise_inflation(self) -> float:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
+
+from probpca.errors import DataError
+from probpca.models import LinearGaussian
+
+if TYPE_CHECKING:
+    from probpca.typing import Array
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from scipy.special import stdtrit
 
 from probpca.blocks import as_block
 from probpca.blocks.block import dense_values
-from probpca.errors import DataError, ShapeError
-from probpca.inference.conditioning import central_interval
+from probpca.errors import ShapeError
 from probpca.inference.masked_rows import group_posteriors
 from probpca.inference.sampling import explore
 from probpca.linalg.packed import doubled_sides, identity, inverse, outer_products, packed_size
+from probpca.models.gaussian import central_interval
 
 if TYPE_CHECKING:
     from probpca.blocks import Rows
@@ -207,3 +216,15 @@ def _fraction(share: Array, degrees: Array) -> Array:
     odds = np.divide(share, 1 - share, out=np.full_like(share, np.inf), where=share < 1)
     with np.errstate(invalid="ignore"):
         return np.where(np.isinf(odds), 1.0, (odds + 2 / (degrees + 3)) / (odds + 1))
+
+
+def noise_inflation(cells: float, rows: float, d: int, q: int, least_free: float = 0.1) -> float:
+    """What the noise variance of maximum likelihood is to be multiplied with.
+
+    Residuals of complete rows have (n - q - 1)(d - q) degrees of freedom, not n (d - q): a loading and
+    a mean were fitted to each feature. With missing cells their number stands for n d. However many parameters there
+    are, a share ``least_free`` of the residual cells counts as free.
+    """
+    residual = max(cells - rows * q, least_free * cells)
+    free = max(residual - (q + 1) * (d - q), least_free * residual)
+    return residual / free

@@ -10,12 +10,17 @@ Two orders are in use. *By rows*, (0,0), (1,0), (1,1), (2,0), ..., is the order 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from probpca.typing import Array, Index
+
 from dataclasses import dataclass
 from functools import cache
 from math import isqrt
 from typing import TYPE_CHECKING, Any, final
-
-import numpy as np
 
 from probpca.scratch import Workspace, workspace
 
@@ -290,3 +295,10 @@ def inner_products(root: Array, out: Array) -> Array:
         np.einsum("cb,cjb->jb", root[a:, a], root[a:, : a + 1], out=out[start : start + a + 1])
         start += a + 1
     return out
+
+
+def turn_bordered(packed: Array, rotation: Array) -> Array:
+    """B'M B of every matrix (q + 1, q + 1), with B = diag(R, 1): the border is rotated along, its corner stays."""
+    basis = np.eye(len(rotation) + 1)
+    basis[:-1, :-1] = rotation
+    return turn(packed, basis)

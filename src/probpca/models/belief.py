@@ -10,7 +10,7 @@ import numpy as np
 
 from probpca.errors import require_finite, require_positive, require_shape
 from probpca.linalg.packed import by_columns, packed_size, turn, unpack
-from probpca.models.linear_gaussian import LinearGaussian
+from probpca.models.gaussian import LinearGaussian
 
 if TYPE_CHECKING:
     from probpca.typing import Array, Index

@@ -11,8 +11,7 @@ import numpy as np
 from probpca.atomic_write import appearing
 from probpca.errors import FileFormatError, ProbpcaError
 from probpca.models.belief import ParameterBelief
-from probpca.models.gaussian import Gaussian
-from probpca.models.linear_gaussian import LinearGaussian
+from probpca.models.gaussian import Gaussian, LinearGaussian
 from probpca.models.state_space import StateSpace
 
 if TYPE_CHECKING:

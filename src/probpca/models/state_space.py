@@ -16,7 +16,7 @@ from probpca.models.gaussian import Gaussian, standard_normal
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from probpca.models.linear_gaussian import LinearGaussian
+    from probpca.models.gaussian import LinearGaussian
     from probpca.typing import Array
 
 

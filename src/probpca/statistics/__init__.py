@@ -1,7 +1,6 @@
 """Mergeable sums: small, and the same whatever the order and the cuts."""
 
-from probpca.statistics.columns import Columns, ColumnSummary, Spread
-from probpca.statistics.moments import Moments
+from probpca.statistics.moments import Columns, ColumnSummary, Moments, Spread
 from probpca.statistics.regression import Regression
 from probpca.statistics.sample import Distinct, Sample
 from probpca.statistics.sketch import Root, Sketch

@@ -34,9 +34,8 @@ from probpca.inference import (
     sample,
     sample_latent,
 )
-from probpca.inference.imputation import ParameterCovariance, draw_missing, impute_with_uncertainty
+from probpca.inference.imputation import ParameterCovariance, draw_missing, impute_with_uncertainty, noise_inflation
 from probpca.learning.result import complete_information
-from probpca.learning.uncertainty.parameter_draws import noise_inflation
 from probpca.linalg.packed import pack
 from probpca.models import Gaussian, LinearGaussian
 

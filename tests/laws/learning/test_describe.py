@@ -24,7 +24,7 @@ SOLVERS = ("covariance", "gram", "krylov", "svd")
 
 def described(rows, solver="auto", **options):
     source = open_source(rows, **options)
-    return describe(source, np.random.default_rng(0), first_pass(source, Count(1), Settings(solver)))
+    return describe(source, np.random.default_rng(0), partial(first_pass, Count(1), Settings(solver)))
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

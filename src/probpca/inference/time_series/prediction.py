@@ -10,7 +10,6 @@ import numpy as np
 from scipy.special import erfc
 
 from probpca.errors import ShapeError
-from probpca.inference.conditioning import central_interval
 from probpca.inference.imputation import Imputed
 from probpca.inference.masked_rows import doubled
 from probpca.inference.outlier_scores import chi2_tail, log10_chi2_tail
@@ -18,6 +17,7 @@ from probpca.inference.time_series.kalman import advance, believe, covariances, 
 from probpca.linalg.packed import pack, row_order
 from probpca.linalg.rotations import symmetric_root
 from probpca.linalg.tridiagonal import solve_bidiagonal
+from probpca.models.gaussian import central_interval
 
 if TYPE_CHECKING:
     from probpca.models import Gaussian, LinearGaussian, StateSpace

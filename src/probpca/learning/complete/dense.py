@@ -16,7 +16,6 @@ from probpca.learning.complete.spectrum import (
     SINGLE_EPS,
     Certificate,
     Spectrum,
-    own_precision,
     resolution_of_rows,
     resolution_of_squares,
 )
@@ -51,7 +50,7 @@ class Gram:
     def of(cls, source: Source, dtype: type[np.floating[Any]] | None = None) -> Gram:
         """One pass, a panel of columns at a time; it stops at a panel that is not finite."""
         stack = source.fold(Stack.of)
-        dtype = own_precision(source) if dtype is None else dtype
+        dtype = source.dtype if dtype is None else dtype
         return cls(stack, *gram_matrix(stack, dtype, source.n_jobs))
 
     @property

@@ -13,8 +13,6 @@ from probpca.learning.complete.spectrum import (
     SINGLE_EPS,
     Certificate,
     Spectrum,
-    is_sparse,
-    own_precision,
     resolution_of_squares,
 )
 from probpca.linalg.block_krylov import block_krylov
@@ -180,14 +178,14 @@ def is_wide(source: Source, k: int, settings: KrylovSettings) -> bool:
     """Whether rows are enough for k components, but so few that vectors with an entry per row are the short ones."""
     n = source.n_rows
     wide = settings.wide_single if source.single_precision else settings.wide
-    return n is not None and k + 1 < n and wide * n < source.n_features and not is_sparse(source)
+    return n is not None and k + 1 < n and wide * n < source.n_features and not source.is_sparse
 
 
 def _from_columns(work: _Work, rng: np.random.Generator) -> Found:
     """Eigenvectors of S, with an entry per feature; a piece of rows is read once for both its products."""
     source, mean, total_weight, goal, settings = work
     b = goal.k + settings.oversampling
-    narrow = settings.sparse_block if is_sparse(source) else settings.single_block if source.single_precision else b
+    narrow = settings.sparse_block if source.is_sparse else settings.single_block if source.single_precision else b
     width = min(b, narrow)
     sample = source.fold(partial(Sample.of, settings.sampled * width, int(rng.integers(2**63))))
     apply = partial(covariance_product, source, mean, weight=total_weight)
@@ -211,7 +209,7 @@ def _from_rows(work: _Work, rng: np.random.Generator) -> Found:
     apply = partial(gram_product, stack, mean, n_jobs=source.n_jobs)
     found, good = _iterate(work, apply, _start(_leading(columns.T, b), rng))
     coordinates = orthonormal(found.vectors[:, : goal.k].astype(np.float64))
-    dtype = own_precision(source) if good else np.float64
+    dtype = source.dtype if good else np.float64
     image = axes_of(stack, mean, coordinates, source.n_jobs, dtype)  # Xc'V: its singular values are those of the rows
     axes, singular, _ = np.linalg.svd(image, full_matrices=False)
     return Found(singular**2 / total_weight, axes, found.n_products, good or found.finished)
@@ -235,7 +233,7 @@ def _single_precision_pays(work: _Work) -> bool:
     source, total = work.source, work.goal.total
     large = source.n_stored is None or source.n_stored > work.settings.large
     near_zero = float(np.abs(work.mean).max()) < 1e3 * np.sqrt(total)
-    castable = source.single_precision or not is_sparse(source)
+    castable = source.single_precision or not source.is_sparse
     return large and near_zero and castable and within_single_range(total)
 
 
