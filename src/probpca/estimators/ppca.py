@@ -38,7 +38,7 @@ from probpca.learning.uncertainty.parameter_draws import draw_parameters, requir
 from probpca.models.serialization import MODEL_FIELDS, model_arrays, model_from_arrays
 from probpca.sources import open_source
 from probpca.sources.open import check_weight
-from probpca.statistics import Columns
+from probpca.statistics import ColumnSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -574,9 +574,9 @@ class PPCA(TableEstimator):
             unstored_missing=block.unstored_missing,
             n_jobs=self.n_jobs,
         )
-        columns = rows.fold(Columns.of)
-        self._require_same("rows", self.n_samples_, columns.rows)
-        self._require_same("observed cells", self.n_observed_, float(columns.observed.sum()))
+        summary = rows.fold(ColumnSummary.of)
+        self._require_same("rows", self.n_samples_, summary.total_weight)
+        self._require_same("observed cells", self.n_observed_, float(summary.observed.sum()))
         return rows
 
     def _require_same(self, what: str, fitted: float, count: float) -> None:

@@ -1,4 +1,4 @@
-"""Weight, mean and scatter, centred from the start."""
+"""Weight, mean, squared deviations of each feature, and scatter: centred from the start."""
 
 from __future__ import annotations
 
@@ -142,6 +142,7 @@ def deviations(
         yield rows, weighted, centred
 
 
+@final
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnSummary:
     """Mean and squared deviations of the observed cells of each feature, and what is missing or infinite.
@@ -293,41 +294,3 @@ class ColumnSummary:
             self.infinite + other.infinite,
             self.complete and other.complete,
         )
-
-
-class Columns(ColumnSummary):
-    """A summary under the names that older callers use."""
-
-    __slots__ = ()
-
-    @property
-    def rows(self) -> float:
-        """Total weight of the rows with an observed cell."""
-        return self.total_weight
-
-    @property
-    def weight(self) -> Array:
-        """Sum of w omega of each feature: (d,)."""
-        return self.precision
-
-
-class Spread(ColumnSummary):
-    """A summary of complete rows under the names that older callers use; its mean is NaN if a cell is missing."""
-
-    __slots__ = ()
-
-    @classmethod
-    def of(cls, block: Block, dtype: type[np.floating[Any]] = np.float64) -> Spread:
-        """Summarise a block."""
-        found = super().of(block, dtype)
-        return found if found.complete else replace(found, mean=np.where(found.missing > 0, np.nan, found.mean))
-
-    @property
-    def weight(self) -> float:
-        """Total weight of the rows."""
-        return self.total_weight
-
-    @property
-    def total(self) -> float:
-        """Sum of the variances of all features."""
-        return self.total_variance

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from probpca.blocks import Block
+    from probpca.typing import Array
+
+from typing import TYPE_CHECKING
 
 from probpca.blocks import Block
 from probpca.blocks.block import dense_values, mixed
@@ -93,3 +103,21 @@ def _largest(keys: npt.NDArray[np.uint64], weight: Array, size: int) -> tuple[In
     total = np.zeros(first.size)
     np.add.at(total, which, weight[there])
     return there[first[:size]], total[:size]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Both:
+    """Two summaries of the same rows."""
+
+    first: Any
+    second: Any
+
+    @classmethod
+    def of(cls, first: Callable[[Block], Any], second: Callable[[Block], Any], block: Block) -> Both:
+        """Summarise a block twice."""
+        return cls(first(block), second(block))
+
+    def merge(self, other: Both) -> Both:
+        """Merge each with its like."""
+        return Both(self.first.merge(other.first), self.second.merge(other.second))

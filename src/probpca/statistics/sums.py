@@ -1,16 +1,16 @@
-"""Plain sums, and blocks of rows stacked as they come."""
+"""Plain sums, and blocks of rows stacked in order."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 
 from probpca.blocks.block import PIECE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import numpy.typing as npt
 
@@ -29,24 +29,6 @@ class Sum:
     def merge(self, other: Sum) -> Sum:
         """Add the two arrays."""
         return Sum(self.value + other.value)
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Both:
-    """Two summaries of the same rows."""
-
-    first: Any
-    second: Any
-
-    @classmethod
-    def of(cls, first: Callable[[Block], Any], second: Callable[[Block], Any], block: Block) -> Both:
-        """Summarise a block twice."""
-        return cls(first(block), second(block))
-
-    def merge(self, other: Both) -> Both:
-        """Merge each with its like."""
-        return Both(self.first.merge(other.first), self.second.merge(other.second))
 
 
 @final
