@@ -37,7 +37,7 @@ def environment(checkout):
 
 @contextmanager
 def server(checkout, benchmark, name):
-    """A process with one case prepared: each call of what is returned times it once."""
+    """A process that has prepared one case; each call of the function that it yields times the case once."""
     command = [sys.executable, quick.__file__, "--serve", benchmark, name]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=environment(checkout), **pipes) as process:  # noqa: S603
@@ -89,7 +89,7 @@ IMPORT = "import time; start = time.perf_counter(); {}; print(time.perf_counter(
 
 
 def run(checkout, *arguments):
-    """What a fresh Python process prints."""
+    """Run a fresh Python process and read the JSON that it prints."""
     command = [sys.executable, *arguments]
     done = subprocess.run(command, env=environment(checkout), capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:

@@ -223,7 +223,7 @@ def main():
     options = parser.parse_args()
     if options.quick:
         with tempfile.TemporaryDirectory() as temporary:
-            found = measure_overhead(Path(temporary), n=500_000, d=20, part=50_000)
+            found = measure_overhead(Path(temporary), n=100_000, d=50, part=25_000)
         for name, (local, dask) in found.items():
             print(f"{name:12}{1e3 * local:10.1f} ms local{1e3 * dask:10.1f} ms on two Dask workers")
         return

@@ -25,7 +25,7 @@ from scipy.stats import norm, t as student
 
 from probpca import PPCA
 from probpca.inference import pool
-from probpca.inference.imputation import impute_with_doubt
+from probpca.inference.imputation import impute_with_uncertainty
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks"
 LEVEL = 0.95
@@ -51,7 +51,7 @@ def cells_of(n, seed):
     inside = lambda ends: float(((ends[0] <= complete) & (complete <= ends[1]))[held_out].mean())  # noqa: E731
     found = {
         "impute_interval": inside(ppca.impute_interval(holed, LEVEL)),
-        "plug-in": inside(impute_with_doubt(ppca.model_, holed).interval(LEVEL)),
+        "plug-in": inside(impute_with_uncertainty(ppca.model_, holed).interval(LEVEL)),
     }
     if n <= 200:
         draws = ppca.impute_draws(holed, 100)

@@ -10,12 +10,12 @@ from numpy.testing import assert_allclose
 from probpca import PPCA
 from probpca.sources import open_source
 from probpca.sources.engines.local import one_blas_thread, resolve_jobs
-from probpca.statistics import Spread
+from probpca.statistics import ColumnSummary
 
 
 def total_of_inner_fold(rows, block):
-    inner = open_source([rows, rows], n_jobs=2).fold(Spread.of)
-    return np.full(block.n_rows, inner.weight)
+    inner = open_source([rows, rows], n_jobs=2).fold(ColumnSummary.of)
+    return np.full(block.n_rows, inner.total_weight)
 
 
 def test_a_map_within_a_map_does_not_wait_for_itself(rng):

@@ -15,7 +15,7 @@ from probpca.blocks import Block
 from probpca.learning.complete.krylov import scatter_product, squared_residuals
 from probpca.learning.em.e_step import expect, expect_zero_noise
 from probpca.models import LinearGaussian
-from probpca.statistics import ColumnSummary, Moments, Root, Spread, Stack
+from probpca.statistics import ColumnSummary, Moments, Root, Stack
 
 N, D, Q = 40, 5, 2
 FAR = 1e4  # from zero: raw second moments would have lost half of their digits there
@@ -103,8 +103,10 @@ def seen_value(total):
 
 KINDS = {
     "Moments": Kind(Moments.of, lambda s: {n: getattr(s, n) for n in s.__slots__}, mean_and_scatter),
-    "Spread": Kind(
-        Spread.of, lambda s: {"weight": s.weight, "mean": s.mean, "scatter": s.squares, "count": s.count}, spread
+    "ColumnSummary": Kind(
+        ColumnSummary.of,
+        lambda s: {"weight": s.total_weight, "mean": s.mean, "scatter": s.squares, "count": s.count},
+        spread,
     ),
     "Root": Kind(
         Root.of,

@@ -11,11 +11,11 @@ from scipy import sparse
 
 from oracles import dense_regression, punched
 from probpca.blocks import Block, observe
-from probpca.blocks.masked.forms import FORMS
+from probpca.blocks.cells import FORMS
 from probpca.learning.em import e_step as home
 from probpca.learning.em.e_step import expect
 from probpca.models import LinearGaussian
-from probpca.statistics import Columns
+from probpca.statistics import ColumnSummary
 
 N, D, Q = 100, 26, 2
 RNG = np.random.default_rng(11)
@@ -183,8 +183,8 @@ def test_where_the_rows_are_cut_does_not_matter(cuts, share, weighted):
     blocks = [block.take(slice(a, b)) for a, b in pairwise([0, *sorted(cuts), N])]
     merged = reduce(lambda left, right: left.merge(right), [expect(MODEL, observe(b, CENTRE)) for b in blocks])
     assert_same(merged, expect(MODEL, observe(block, CENTRE)))
-    columns = reduce(lambda left, right: left.merge(right), map(Columns.of, blocks))
-    assert_same(columns, Columns.of(block))
+    columns = reduce(lambda left, right: left.merge(right), map(ColumnSummary.of, blocks))
+    assert_same(columns, ColumnSummary.of(block))
 
 
 @pytest.mark.parametrize("thin", [False, True], ids=["dense", "sparse"])
@@ -195,8 +195,8 @@ def test_precisions_are_cut_with_their_rows(x, thin):
     blocks = [block.take(slice(a, b)) for a, b in pairwise([0, 7, 8, 61, N])]
     merged = reduce(lambda left, right: left.merge(right), [expect(MODEL, observe(b, CENTRE)) for b in blocks])
     assert_same(merged, expect(MODEL, observe(block, CENTRE)))
-    columns = reduce(lambda left, right: left.merge(right), map(Columns.of, blocks))
-    assert_same(columns, Columns.of(block))
+    columns = reduce(lambda left, right: left.merge(right), map(ColumnSummary.of, blocks))
+    assert_same(columns, ColumnSummary.of(block))
 
 
 def test_the_centre_is_of_no_consequence(x):
@@ -227,9 +227,9 @@ def columns_of(x, w, omega):
     """The summary of each column from its definition."""
     seen = ~np.isnan(x) & (omega > 0)
     some = seen.any(axis=1)
-    sums = {"rows": w[some].sum(), "observed": w @ seen, "weight": w @ (seen * omega)}
+    sums = {"total_weight": w[some].sum(), "observed": w @ seen, "precision": w @ (seen * omega)}
     mean, squares = np.zeros(D), np.zeros(D)
-    for j in np.flatnonzero(sums["weight"]):
+    for j in np.flatnonzero(sums["precision"]):
         cells, weight = x[seen[:, j], j], (w * omega[:, j])[seen[:, j]]
         mean[j] = np.average(cells, weights=weight)
         squares[j] = weight @ (cells - mean[j]) ** 2
@@ -241,19 +241,19 @@ def columns_of(x, w, omega):
 def test_columns_are_summarised_by_their_observed_cells(x, weight, precise):
     omega = precisions(x) if precise else None
     wanted = columns_of(x, np.ones(N) if weight is None else weight, np.ones(x.shape) if omega is None else omega)
-    assert_same(Columns.of(Block(x, weight, omega)), wanted)
+    assert_same(ColumnSummary.of(Block(x, weight, omega)), wanted)
     thin = Block(stored(x), weight, None if omega is None else omega[~np.isnan(x)], unstored_missing=True)
-    assert_same(Columns.of(thin), wanted)
+    assert_same(ColumnSummary.of(thin), wanted)
 
 
 def test_columns_of_a_sparse_table_with_zeros_are_those_of_the_dense_one(x):
     x[np.abs(x) < 1] = 0.0
     for weight in WEIGHTS.values():
-        assert_same(Columns.of(Block(stored(x, but=0.0), weight)), Columns.of(Block(x, weight)))
+        assert_same(ColumnSummary.of(Block(stored(x, but=0.0), weight)), ColumnSummary.of(Block(x, weight)))
 
 
 def test_columns_far_from_zero_keep_their_digits():
     x = table(0.3)
-    near, far = Columns.of(Block(x)), Columns.of(Block(x + 2.0**30))
+    near, far = ColumnSummary.of(Block(x)), ColumnSummary.of(Block(x + 2.0**30))
     assert_allclose(far.squares, near.squares, rtol=1e-9)
     assert_allclose(far.mean - 2.0**30, near.mean, atol=1e-6)

@@ -18,7 +18,7 @@ from probpca.inference.likelihood import log_likelihood
 from probpca.inference.posteriors import posterior_mean
 from probpca.learning.em.e_step import expect
 from probpca.sources import open_source
-from probpca.statistics import Moments, Root, Spread, Stack
+from probpca.statistics import ColumnSummary, Moments, Root, Stack
 
 N, D, Q = 20_000, 6, 2  # several blocks a source
 RNG = np.random.default_rng(3)
@@ -138,7 +138,7 @@ def test_a_fold_equals_the_summary_of_one_block(fresh):
     tol = 1e-7 if fresh().single_precision else 1e-11  # deviations may be rounded to the precision of the rows
     assert_allclose(moments.mean, ROWS.mean(axis=0), atol=tol)
     assert_allclose(moments.scatter, scatter, atol=tol * scatter.max())
-    assert_allclose(fresh().fold(Spread.of).squares, np.diag(scatter), rtol=tol)
+    assert_allclose(fresh().fold(ColumnSummary.of).squares, np.diag(scatter), rtol=tol)
     factor = fresh().fold(Root.of).factor
     assert_allclose(factor.T @ factor, scatter, atol=1e-9 * scatter.max())
 

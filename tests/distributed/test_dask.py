@@ -21,7 +21,7 @@ from probpca.sources import open_source
 from probpca.sources.engines.dask import open_dask
 from probpca.sources.engines.local import resolve_jobs
 from probpca.sources.open import is_dask
-from probpca.statistics import Moments, Root, Spread, Stack
+from probpca.statistics import ColumnSummary, Moments, Root, Stack
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -110,7 +110,7 @@ def test_a_fold_equals_the_summary_of_one_block(source):
     assert (moments.weight, moments.count) == (N, N)
     assert_allclose(moments.mean, whole.mean, rtol=1e-7 if source.single_precision else 1e-12)
     assert_allclose(moments.scatter, whole.scatter, rtol=1e-6 if source.single_precision else 1e-11)
-    assert_allclose(source.fold(Spread.of).squares, np.diag(whole.scatter), rtol=1e-6)
+    assert_allclose(source.fold(ColumnSummary.of).squares, np.diag(whole.scatter), rtol=1e-6)
     factor = source.fold(Root.of).factor
     assert_allclose(factor.T @ factor, whole.scatter, atol=1e-9 * whole.scatter.max())
 
@@ -143,7 +143,7 @@ def test_prepared_blocks_are_kept(source, tmp_path):
 def test_what_was_prepared_can_be_mapped(source):
     observed = source.keep(partial(observe, centre=np.zeros(D), keep_empty=True))
     assert observed.incomplete  # it is not known otherwise
-    counts = observed.map(lambda rows: np.concatenate([part.observed for part in rows.parts] or [np.zeros(0)]))
+    counts = observed.map(lambda rows: np.concatenate([group.observed for group in rows.groups] or [np.zeros(0)]))
     assert_array_equal(counts.compute(), np.full(N, D))
 
 

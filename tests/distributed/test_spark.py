@@ -152,7 +152,7 @@ def test_prepared_blocks_are_kept(spark, tmp_path):
 
 def test_what_was_prepared_can_be_mapped(spark):
     observed = open_spark(columns(spark, HOLEY)).keep(partial(observe, centre=np.zeros(D), keep_empty=True))
-    counts = observed.map(lambda rows: np.concatenate([part.observed for part in rows.parts])).toPandas().value
+    counts = observed.map(lambda rows: np.concatenate([group.observed for group in rows.groups])).toPandas().value
     assert_array_equal(np.sort(counts), np.sort((~np.isnan(HOLEY)).sum(axis=1)))
 
 

@@ -29,7 +29,7 @@ from oracles import (
     spiked_rows,
 )
 from probpca import PPCA, BayesianPCA, DataError, FileFormatError, ProbpcaError, ShapeError, SourceError
-from probpca.inference.imputation import impute_with_doubt
+from probpca.inference.imputation import impute_with_uncertainty
 from probpca.learning import Status
 from probpca.linalg.packed import unpack
 from probpca.models import Gaussian, LinearGaussian
@@ -71,7 +71,7 @@ def fitted(request, x):
 def covariances(belief):
     """Covariance of the parameters of every feature: (d, q + 1, q + 1)."""
     size = belief.n_components + 1
-    return np.broadcast_to(unpack(belief.spread), (belief.centre.n_features, size, size))
+    return np.broadcast_to(unpack(belief.covariance), (belief.centre.n_features, size, size))
 
 
 # scikit-learn
@@ -205,7 +205,7 @@ def test_the_same_random_state_gives_the_same_answer(x):
     first, again = (BayesianPCA(3, random_state=5).fit(x) for _ in range(2))
     assert_array_equal(again.loadings_, first.loadings_)
     assert_array_equal(again.trace_, first.trace_)
-    assert_array_equal(again.belief_.spread, first.belief_.spread)
+    assert_array_equal(again.belief_.covariance, first.belief_.covariance)
     assert_array_equal(again.impute_draws(x, 2), first.impute_draws(x, 2))
     assert_array_equal(again.sample(4), first.sample(4))
 
@@ -369,7 +369,7 @@ def test_draws_scatter_around_the_mean_as_much_as_is_unknown(rng, standardize):
     assert_within_errors(np.mean((tables.mean(axis=0)[hidden] - mean) / std), 0, 0.05)
     assert 0.9 < np.median(spread / std) < 1.15
     sure = LinearGaussian(bayesian.mean_, bayesian.loadings_, bayesian.noise_variance_)  # were the parameters known
-    assert np.median(spread / impute_with_doubt(sure, x).std[hidden]) > 1.03
+    assert np.median(spread / impute_with_uncertainty(sure, x).std[hidden]) > 1.03
 
 
 def test_parameters_of_draws_differ(x):
@@ -455,12 +455,12 @@ def test_a_damaged_file_is_refused(x, tmp_path, keep):
 @pytest.mark.parametrize(
     ("part", "wrong", "message"),
     [
-        ("spread", None, "holds no valid model: 'spread'"),
+        ("covariance", None, "holds no valid model: 'covariance'"),
         ("precision", None, "holds no valid model: 'precision'"),
         ("loadings", None, "holds no valid model"),
         ("trace_", None, "lacks a part of a BayesianPCA: 'trace_'"),
         ("precision", np.zeros(2), "precision must be positive"),
-        ("spread", np.zeros((2, 2)), "spread must have shape"),
+        ("covariance", np.zeros((2, 2)), "covariance must have shape"),
     ],
 )
 def test_a_file_that_lacks_a_part_says_which(x, tmp_path, part, wrong, message):

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from oracles import assert_within_errors, dense_condition, dense_covariance, spiked_rows
 from probpca import PPCA, BayesianPCA, DataError, ShapeError, SourceError
 from probpca.inference import imputation, pool
-from probpca.inference.imputation import impute_with_doubt
+from probpca.inference.imputation import impute_with_uncertainty
 from probpca.models import Gaussian
 from probpca.sources import open_source
 
@@ -195,7 +195,7 @@ def test_intervals_cover_almost_as_often_as_they_say(rng):
         ppca = PPCA(2).fit(x)
         for ends, hits in (
             (ppca.impute_interval(x, 0.9), covered),
-            (impute_with_doubt(ppca.model_, x).interval(0.9), without),
+            (impute_with_uncertainty(ppca.model_, x).interval(0.9), without),
         ):
             hits.append(((ends[0] < complete) & (complete < ends[1]))[hidden].mean())
     assert 0.87 < np.mean(covered) < 0.93
@@ -223,7 +223,7 @@ def test_draws_scatter_around_the_mean_as_much_as_is_unknown(drawn):
     assert np.abs((tables.mean(axis=0)[hidden] - mean) / spread).max() < 0.8
     assert_within_errors(np.mean((tables.mean(axis=0)[hidden] - mean) / spread), 0, 0.05)
     assert 0.9 < np.median(spread / std) < 1.2
-    known = impute_with_doubt(ppca.model_, x).std[hidden]  # were the parameters known
+    known = impute_with_uncertainty(ppca.model_, x).std[hidden]  # were the parameters known
     assert np.median(spread / known) > 1.05
 
 

@@ -1,7 +1,7 @@
-"""What one worker sees: a block of rows, as they come or prepared for missing cells."""
+"""Blocks of rows as one worker sees them, and the same rows prepared for missing cells."""
 
 from probpca.blocks.block import Block, Rows, as_block
-from probpca.blocks.masked.forms import Observed, observe
+from probpca.blocks.cells import Observed, observe
 from probpca.blocks.sequences import Sequences, as_sequences
 
 __all__ = ["Block", "Observed", "Rows", "Sequences", "as_block", "as_sequences", "observe"]

@@ -9,13 +9,13 @@ import numpy as np
 from scipy import sparse
 
 from probpca.errors import DataError, ShapeError
-from probpca.scratch import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
+    from probpca.scratch import Workspace
     from probpca.typing import Array, Floats, Index
 
     Words = npt.NDArray[np.uint64]
@@ -95,14 +95,16 @@ class Block:
         part = self.values[rows]
         return cast("Floats", part.toarray() if self.is_sparse else part)
 
-    def centred(self, rows: slice, mean: Array, dtype: npt.DTypeLike = np.float64) -> Any:
-        """Some rows minus ``mean`` in this thread's scratch buffer: (rows, d)."""
-        part = self.raw(rows)
-        out = scratch("centred", part.shape, dtype)
-        if part.dtype == out.dtype:
-            return np.subtract(part, mean.astype(dtype, copy=False), out=out)
+    def centred(
+        self, rows: slice, mean: Array, dtype: npt.DTypeLike = np.float64, work: Workspace | None = None
+    ) -> Any:
+        """Some rows minus ``mean``, (rows, d), in the buffer "centred" of a workspace if one is given."""
+        x = self.raw(rows)
+        out = np.empty(x.shape, dtype) if work is None else work.array("centred", x.shape, dtype)
+        if x.dtype == out.dtype:
+            return np.subtract(x, mean.astype(dtype, copy=False), out=out)
         # Two passes over a cached piece are quicker than numpy's buffered mixed-type subtraction.
-        np.copyto(out, part, casting="same_kind")
+        np.copyto(out, x, casting="same_kind")
         out -= mean.astype(dtype, copy=False)
         return out
 
@@ -129,27 +131,27 @@ class Block:
 
 
 def dense_values(block: Block) -> Array:
-    """The rows as a table, in double precision, missing cells NaN."""
+    """The rows as a dense array in double precision, missing cells NaN: (b, d)."""
     if not block.is_sparse:
         values = np.array(block.values, dtype=np.float64)
         if block.precision is not None:
             values[block.precision == 0] = np.nan
         return values
     stored = block.values.data if block.precision is None else np.where(block.precision > 0, block.values.data, np.nan)
-    return _spread_out(block, stored, np.nan if block.unstored_missing else 0.0)
+    return _filled(block, stored, np.nan if block.unstored_missing else 0.0)
 
 
 def dense_precision(block: Block) -> Array:
-    """Precisions of cells as a table; a view of ones where all are the same."""
+    """Precisions of cells as a dense array (b, d); a view of ones where all are the same."""
     if block.precision is None:
         return np.broadcast_to(1.0, block.values.shape)
-    return _spread_out(block, block.precision, 0.0) if block.is_sparse else block.precision
+    return _filled(block, block.precision, 0.0) if block.is_sparse else block.precision
 
 
-def _spread_out(block: Block, stored: Any, elsewhere: float) -> Array:
-    table = np.full(block.values.shape, elsewhere)
-    table[row_of_cell(block.values), block.values.indices] = stored
-    return table
+def _filled(block: Block, stored: Any, elsewhere: float) -> Array:
+    out = np.full(block.values.shape, elsewhere)
+    out[row_of_cell(block.values), block.values.indices] = stored
+    return out
 
 
 def row_of_cell(values: Any) -> Index:
@@ -247,13 +249,11 @@ def joined(blocks: list[Block]) -> Block:
     return Block(values, weight, precision, blocks[0].unstored_missing)
 
 
-MIXER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: consecutive numbers land far apart
-
-
 def mixed(words: Words, seed: int = 0) -> Words:
     """One key for each column of words: (w, n) to (n,). Equal columns have equal keys, others hardly ever."""
+    mixer = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: consecutive numbers land far apart
     keys = np.full(words.shape[1], seed, np.uint64)
     for word in words:
-        keys = (keys ^ word) * MIXER
+        keys = (keys ^ word) * mixer
         keys ^= keys >> np.uint64(29)
     return keys

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from probpca.blocks.block import as_block, dense_values
-from probpca.blocks.masked.forms import PART_CELLS, PART_ROWS, MaskedCells, Observed, Part, Patterns
+from probpca.blocks.cells import FORM_SETTINGS, Group, MaskedCells, Observed, Patterns
 from probpca.errors import DataError, ShapeError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from probpca.blocks.block import Block
-    from probpca.blocks.masked.forms import Cells
+    from probpca.blocks.cells import Cells
     from probpca.typing import Array, Index
 
 
@@ -65,7 +65,7 @@ class Sequences:
     @cached_property
     def squares(self) -> Array:
         """Sum of squared deviations of each feature from its centre: (d,)."""
-        cells = (part.cells.values.entries for part in self.observed.parts)  # type: ignore[attr-defined]
+        cells = (group.cells.values.entries for group in self.observed.groups)  # type: ignore[attr-defined]
         return np.sum([np.einsum("db,db->d", values, values) for values in cells], axis=0)
 
     @property
@@ -124,7 +124,7 @@ def _prepare(values: Array) -> _Prepared:
     turned -= centre[:, None]
     if some_missing:
         turned *= ~absent
-    step, parts = max(PART_CELLS // max(d, 1), PART_ROWS[0]), []
+    step, groups = max(FORM_SETTINGS.group_cells // max(d, 1), FORM_SETTINGS.group_rows[0]), []
     for start in range(0, n, step):
         rows = np.arange(start, min(start + step, n))
         some = slice(start, start + rows.size)
@@ -135,8 +135,8 @@ def _prepare(values: Array) -> _Prepared:
         else:
             cells = Patterns.of(np.ones((d, 1)), turned[:, some], np.zeros(rows.size, np.intp))
             seen = np.full(rows.size, float(d))
-        parts.append(Part(cells, rows, np.ones(rows.size), seen, 0.0, np.zeros(d)))
-    return _Prepared(Observed(centre, tuple(parts), n), counts, absent if some_missing else None)
+        groups.append(Group(cells, rows, np.ones(rows.size), seen, 0.0, np.zeros(d)))
+    return _Prepared(Observed(centre, tuple(groups), n), counts, absent if some_missing else None)
 
 
 def as_sequences(y: Any, n_features: int | None = None, inputs: Any = None) -> Sequences:

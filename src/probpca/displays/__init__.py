@@ -1,1 +1,1 @@
-"""Figures of tables and fits, drawn with matplotlib: one Display a module, with the scikit-learn interface."""
+"""Figures of tables and fits, drawn with matplotlib: one Display a module, in the style of scikit-learn."""

@@ -21,8 +21,8 @@ from probpca.displays.axes import (
 )
 from probpca.displays.inputs import by_name, chosen, require_fitted, require_level, row_names
 from probpca.errors import DataError, ShapeError
-from probpca.inference.conditioning import central_interval
 from probpca.inference.posteriors import posterior_covariance
+from probpca.models.gaussian import central_interval
 
 if TYPE_CHECKING:
     from probpca.typing import Array, Index

@@ -161,7 +161,10 @@ def check_parameters(estimator: BaseEstimator, constraints: Mapping[str, Constra
     """Raise ``DataError`` if a parameter of the estimator has a value that its constraint does not allow."""
     for name, options in constraints.items():
         value = getattr(estimator, name)
-        if not any(_allows(option, value) for option in options):
+        for option in options:
+            if _allows(option, value):
+                break
+        else:
             words, kind = " or ".join(option.words for option in options), type(estimator).__name__
             msg = f"The {name!r} parameter of {kind} must be {words}. Got {value!r} instead."
             raise DataError(msg)

@@ -13,7 +13,7 @@ from probpca.estimators.constraints import nothing, table_constraints, whole
 from probpca.estimators.queries import TableEstimator
 from probpca.estimators.storage import read_story, story_record
 from probpca.estimators.summary import table_summary
-from probpca.inference.imputation import ParameterDoubt
+from probpca.inference.imputation import ParameterCovariance
 from probpca.inference.sampling import sample_parameters
 from probpca.learning.bayesian.fit import BeliefResult, fit_variational
 from probpca.learning.settings import Settings
@@ -35,10 +35,10 @@ class BeliefFit(Fit):
     draw_seed: int
 
     @cached_property
-    def doubt(self) -> ParameterDoubt:
+    def doubt(self) -> ParameterCovariance:
         """Uncertainty of the parameters that imputed cells inherit."""
         belief = self.result.belief
-        return ParameterDoubt(belief.centre.noise_variance, belief.spread).without(self.result.empty)
+        return ParameterCovariance(belief.centre.noise_variance, belief.covariance).without(self.result.empty)
 
     def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the numbers and arrays that go into a file."""

@@ -493,7 +493,8 @@ class LinearDynamicalSystem(Estimator):
 
 
 def _warn_of_too_many(rows: Sequences, structure: Structure, count: int) -> None:
-    free = n_parameters(structure, count, rows.n_features, 0 if rows.inputs is None else rows.inputs.shape[1])
+    inputs = 0 if rows.inputs is None else rows.inputs.shape[1]
+    free = n_parameters(structure, count, rows.n_features, inputs, len(rows.lengths))
     observed = int(np.count_nonzero(~np.isnan(rows.values)))
     if 0 < observed < free:
         msg = (

@@ -26,7 +26,7 @@ from probpca.estimators.constraints import ppca_constraints
 from probpca.estimators.queries import TableEstimator
 from probpca.estimators.storage import read_story, story_record
 from probpca.estimators.summary import table_summary
-from probpca.inference.imputation import ParameterDoubt
+from probpca.inference.imputation import ParameterCovariance, noise_inflation
 from probpca.learning import Settings, fit_ppca
 from probpca.learning.components import check_count, given_count
 from probpca.learning.result import FitResult, complete_information
@@ -34,11 +34,11 @@ from probpca.learning.streaming.exact import Sketched, Summed, begin, check_half
 from probpca.learning.streaming.online_em import Gathered
 from probpca.learning.uncertainty.asymptotic import COMFORTABLE, asymptotic_uncertainty
 from probpca.learning.uncertainty.bootstrap import Bootstrap, bootstrap_uncertainty
-from probpca.learning.uncertainty.parameter_draws import draw_parameters, noise_inflation, require_rows_in_memory
+from probpca.learning.uncertainty.parameter_draws import draw_parameters, require_rows_in_memory
 from probpca.models.serialization import MODEL_FIELDS, model_arrays, model_from_arrays
 from probpca.sources import open_source
 from probpca.sources.open import check_weight
-from probpca.statistics import Columns
+from probpca.statistics import ColumnSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,9 +70,9 @@ class PPCAFit(Fit):
     @cached_property
     def information(self) -> Array:
         """Sums of E[t t'], t = [z; 1], over the rows in which each feature was observed, packed."""
-        information = self.result.information
-        complete = complete_information(self.result.weight, self.result.model.n_components)
-        return complete if information is None else information
+        if self.result.information is not None:
+            return self.result.information
+        return complete_information(self.result.weight, self.result.model.n_components)
 
     @property
     def noise_inflation(self) -> float:
@@ -81,9 +81,9 @@ class PPCAFit(Fit):
         return noise_inflation(cells, self.result.weight, model.n_features - len(empty), model.n_components)
 
     @cached_property
-    def doubt(self) -> ParameterDoubt:
+    def doubt(self) -> ParameterCovariance:
         """Uncertainty of the parameters that imputed cells inherit."""
-        return ParameterDoubt.of_fit(self.result.model, self.information, self.noise_inflation)
+        return ParameterCovariance.of_fit(self.result.model, self.information, self.noise_inflation)
 
     def with_draws(self, source: Source, count: int) -> PPCAFit:
         """Add draws of the parameters until there are ``count``; each is the same whenever it is made."""
@@ -574,9 +574,9 @@ class PPCA(TableEstimator):
             unstored_missing=block.unstored_missing,
             n_jobs=self.n_jobs,
         )
-        columns = rows.fold(Columns.of)
-        self._require_same("rows", self.n_samples_, columns.rows)
-        self._require_same("observed cells", self.n_observed_, float(columns.observed.sum()))
+        summary = rows.fold(ColumnSummary.of)
+        self._require_same("rows", self.n_samples_, summary.total_weight)
+        self._require_same("observed cells", self.n_observed_, float(summary.observed.sum()))
         return rows
 
     def _require_same(self, what: str, fitted: float, count: float) -> None:

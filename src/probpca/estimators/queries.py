@@ -14,7 +14,7 @@ from probpca.blocks import Block, as_block
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.estimators.base import Estimator, checked_matrix, is_matrix, like, open_rows, require_no_infinity
 from probpca.inference import conditioning, projection, sampling
-from probpca.inference.imputation import Imputed, ParameterDoubt, draw_missing, impute, impute_with_doubt
+from probpca.inference.imputation import Imputed, ParameterCovariance, draw_missing, impute, impute_with_uncertainty
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.outlier_scores import Outliers, outliers
 from probpca.inference.posteriors import posterior, posterior_covariance, posterior_mean
@@ -233,7 +233,7 @@ class TableEstimator(Estimator):
 
     def _imputed(self, X: Any) -> Imputed:
         """Completed rows with the standard deviation of each cell, from one posterior."""
-        found: Imputed = self._answer(partial(_impute_with_doubt, self._state.doubt), X)
+        found: Imputed = self._answer(partial(_impute_with_uncertainty, self._state.doubt), X)
         return found
 
     def _names(self) -> Any:
@@ -300,5 +300,5 @@ def _posterior(model: LinearGaussian, block: Block) -> _Posterior:
     return _Posterior(found.mean, np.ones(n, dtype=bool), found.covariance)
 
 
-def _impute_with_doubt(doubt: ParameterDoubt, model: LinearGaussian, x: Any) -> Imputed:
-    return impute_with_doubt(model, x, doubt)
+def _impute_with_uncertainty(doubt: ParameterCovariance, model: LinearGaussian, x: Any) -> Imputed:
+    return impute_with_uncertainty(model, x, doubt)

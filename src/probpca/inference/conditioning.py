@@ -6,27 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from scipy.special import ndtri
 
 from probpca.blocks import as_block
 from probpca.errors import DataError, ShapeError
 from probpca.inference.posteriors import posterior_mean, posterior_root
 from probpca.linalg.low_rank import DiagPlusLowRank
 from probpca.models import Gaussian
+from probpca.models.gaussian import central_interval
 
 if TYPE_CHECKING:
     from probpca.blocks import Rows
     from probpca.models import LinearGaussian
     from probpca.typing import Array, Index
-
-
-def central_interval(mean: Array, std: Array, level: float) -> tuple[Array, Array]:
-    """Lower and upper ends that hold each value with probability ``level``."""
-    if not 0 < level < 1:
-        msg = f"level must lie between 0 and 1; got {level}."
-        raise DataError(msg)
-    width = ndtri(0.5 + level / 2) * std
-    return mean - width, mean + width
 
 
 @final

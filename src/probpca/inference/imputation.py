@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
+
+from probpca.errors import DataError
+from probpca.models import LinearGaussian
+
+if TYPE_CHECKING:
+    from probpca.typing import Array
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from scipy.special import stdtrit
 
 from probpca.blocks import as_block
 from probpca.blocks.block import dense_values
-from probpca.errors import DataError, ShapeError
-from probpca.inference.conditioning import central_interval
-from probpca.inference.masked_rows import seen
+from probpca.errors import ShapeError
+from probpca.inference.masked_rows import group_posteriors
 from probpca.inference.sampling import explore
 from probpca.linalg.packed import doubled_sides, identity, inverse, outer_products, packed_size
+from probpca.models.gaussian import central_interval
 
 if TYPE_CHECKING:
     from probpca.blocks import Rows
-    from probpca.inference.masked_rows import Seen
+    from probpca.inference.masked_rows import GroupPosterior
     from probpca.models import LinearGaussian
     from probpca.typing import Array, Index
 
@@ -36,20 +45,20 @@ class Imputed(NamedTuple):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class ParameterDoubt:
+class ParameterCovariance:
     r"""How well the parameters of each feature are known: :math:`[w_j; \mu_j]` has covariance :math:`\Sigma_j`.
 
-    The variance of a cell is then, with t = [z; 1] and :math:`\psi_j` the noise variance without what doubt adds,
+    The variance of a cell is then, with t = [z; 1] and :math:`\psi_j` the noise variance alone,
 
     .. math:: \psi_j + w_j^\top P w_j + \operatorname{tr}(\Sigma_j E[t t^\top])
     """
 
     noise: Array  # psi: () or (d,)
-    spread: Array  # Sigma_j, packed by rows: (., d), or (., 1) if all are the same
+    covariance: Array  # Sigma_j, packed by rows: (., d), or (., 1) if all are the same
 
     @classmethod
-    def of_fit(cls, model: LinearGaussian, information: Array, inflation: float) -> ParameterDoubt:
-        r"""The doubt that maximum likelihood leaves.
+    def of_fit(cls, model: LinearGaussian, information: Array, inflation: float) -> ParameterCovariance:
+        r"""The covariance that a maximum-likelihood fit leaves.
 
         Given the latents it is :math:`\Sigma_j = \psi_j A_j^{-1}`, with ``information``
         :math:`A_j = \sum_{i \in R_j} E[t_i t_i^\top]`; and the noise variance that maximises the likelihood is too
@@ -57,17 +66,17 @@ class ParameterDoubt:
         """
         noise = np.asarray(inflation * model.noise_variance)
         known = information[-1] > 0
-        spread = noise * inverse(np.where(known, information, identity(model.n_components + 1)))
-        return cls(noise, spread).without(np.flatnonzero(~known))
+        covariance = noise * inverse(np.where(known, information, identity(model.n_components + 1)))
+        return cls(noise, covariance).without(np.flatnonzero(~known))
 
-    def without(self, unknown: Index) -> ParameterDoubt:
-        """Of some features nothing was ever observed: their mean may be anything."""
+    def without(self, unknown: Index) -> ParameterCovariance:
+        """Give an infinite variance to features that were never observed: their mean may be anything."""
         if unknown.size == 0:
             return self
-        spread = self.spread.copy()
-        spread[:, unknown] = 0.0
-        spread[-1, unknown] = np.inf
-        return ParameterDoubt(self.noise, spread)
+        covariance = self.covariance.copy()
+        covariance[:, unknown] = 0.0
+        covariance[-1, unknown] = np.inf
+        return ParameterCovariance(self.noise, covariance)
 
 
 def impute(model: LinearGaussian, x: Rows) -> Array:
@@ -88,30 +97,30 @@ def impute(model: LinearGaussian, x: Rows) -> Array:
     """
     block = as_block(x, model.n_features)
     out = dense_values(block)
-    for part in seen(model, block):
-        _fill(out, part, part.predicted(part.latents.mean))
+    for found in group_posteriors(model, block):
+        _fill(out, found, found.predicted(found.latents.mean))
     return out
 
 
-def impute_with_doubt(model: LinearGaussian, x: Rows, doubt: ParameterDoubt | None = None) -> Imputed:
-    r"""The same, with the standard deviation of every cell that was filled in.
+def impute_with_uncertainty(model: LinearGaussian, x: Rows, uncertainty: ParameterCovariance | None = None) -> Imputed:
+    r"""Rows with missing cells filled in, and the standard deviation of every cell that was filled in.
 
     .. math:: \operatorname{Var}[x_j \mid x_O] = \sigma^2 + w_j^\top P w_j
 
-    and, if it is said how well the parameters are known, what doubt about them adds.
+    and, if the covariance of the parameters is given, what their uncertainty adds.
     """
     block = as_block(x, model.n_features)
     values = dense_values(block)
     std = np.zeros(values.shape)
-    noise = model.noise_variance if doubt is None else doubt.noise
-    for part in seen(model, block):
-        variance = part.doubt() * np.square(part.scale) + noise
-        if doubt is not None:
+    noise = model.noise_variance if uncertainty is None else uncertainty.noise
+    for found in group_posteriors(model, block):
+        variance = found.signal_variance() * np.square(found.scale) + noise
+        if uncertainty is not None:
             # The last entry is that of the mean; of a feature that was never seen it is infinite.
-            moments = doubled_sides(_second_moments(part))
-            variance = variance + moments[:-1].T @ doubt.spread[:-1] + doubt.spread[-1]
-        _fill(std, part, np.sqrt(variance), where=values)
-        _fill(values, part, part.predicted(part.latents.mean))
+            moments = doubled_sides(_second_moments(found))
+            variance = variance + moments[:-1].T @ uncertainty.covariance[:-1] + uncertainty.covariance[-1]
+        _fill(std, found, np.sqrt(variance), where=values)
+        _fill(values, found, found.predicted(found.latents.mean))
     return Imputed(values, std)
 
 
@@ -123,24 +132,20 @@ def draw_missing(model: LinearGaussian, x: Rows, *, rng: np.random.Generator) ->
     return np.where(np.isnan(values), drawn, values)
 
 
-def _second_moments(part: Seen) -> Array:
+def _second_moments(found: GroupPosterior) -> Array:
     """Entries of E[t t'], t = [z; 1], packed by rows: ((q + 1)(q + 2) / 2, b)."""
-    q, b = part.latents.mean.shape
-    t = np.vstack([part.latents.mean, np.ones(b)])
+    q, b = found.latents.mean.shape
+    t = np.vstack([found.latents.mean, np.ones(b)])
     moments = outer_products(t)
-    moments[: packed_size(q)] += part.covariance
+    moments[: packed_size(q)] += found.covariance
     return moments
 
 
-def _fill(out: Array, part: Seen, answer: Array, where: Array | None = None) -> None:
-    """Write an answer into the missing cells of the part."""
-    missing = np.isnan((out if where is None else where)[part.rows])
+def _fill(out: Array, found: GroupPosterior, answer: Array, where: Array | None = None) -> None:
+    """Write an answer into the missing cells of the rows of a group."""
+    missing = np.isnan((out if where is None else where)[found.index])
     rows, columns = np.nonzero(missing)
-    out[part.rows[rows], columns] = answer[rows, columns]
-
-
-TINY = 1e-3
-"""Degrees of freedom so few that intervals have no end."""
+    out[found.index[rows], columns] = answer[rows, columns]
 
 
 class Pooled(NamedTuple):
@@ -161,7 +166,8 @@ class Pooled(NamedTuple):
         if not 0 < level < 1:
             msg = f"level must lie between 0 and 1; got {level}."
             raise DataError(msg)
-        quantile = stdtrit(np.clip(self.degrees, TINY, 1e12), 0.5 + level / 2)
+        # With fewer than 0.001 degrees of freedom an interval has no end.
+        quantile = stdtrit(np.clip(self.degrees, 1e-3, 1e12), 0.5 + level / 2)
         width = np.where(self.std_error > 0, quantile * self.std_error, 0.0)
         return self.estimate - width, self.estimate + width
 
@@ -210,3 +216,15 @@ def _fraction(share: Array, degrees: Array) -> Array:
     odds = np.divide(share, 1 - share, out=np.full_like(share, np.inf), where=share < 1)
     with np.errstate(invalid="ignore"):
         return np.where(np.isinf(odds), 1.0, (odds + 2 / (degrees + 3)) / (odds + 1))
+
+
+def noise_inflation(cells: float, rows: float, d: int, q: int, least_free: float = 0.1) -> float:
+    """What the noise variance of maximum likelihood is to be multiplied with.
+
+    Residuals of complete rows have (n - q - 1)(d - q) degrees of freedom, not n (d - q): a loading and
+    a mean were fitted to each feature. With missing cells their number stands for n d. However many parameters there
+    are, a share ``least_free`` of the residual cells counts as free.
+    """
+    residual = max(cells - rows * q, least_free * cells)
+    free = max(residual - (q + 1) * (d - q), least_free * residual)
+    return residual / free

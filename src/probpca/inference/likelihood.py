@@ -8,8 +8,9 @@ import numpy as np
 
 from probpca.blocks import as_block
 from probpca.errors import ShapeError
-from probpca.inference.masked_rows import seen
+from probpca.inference.masked_rows import group_posteriors
 from probpca.models import LinearGaussian
+from probpca.scratch import workspace
 
 if TYPE_CHECKING:
     from probpca.blocks import Rows
@@ -26,7 +27,7 @@ def log_likelihood(model: LinearGaussian, x: Rows) -> Array:
 
     with T2 and Q the squared distances inside and outside the span of W, each a sum of squares:
     accurate to the last digits for any noise variance. Costs O(d q) a row, O(d q^2) where cells are
-    missing (NaN); a row of which nothing was observed has density 1.
+    missing (NaN); a row with no observed cell has density 1.
 
     Examples
     --------
@@ -42,11 +43,12 @@ def log_likelihood(model: LinearGaussian, x: Rows) -> Array:
     constant = model.n_features * LOG_2PI + covariance.logdet()
     out = np.empty(block.n_rows)
     if not block.is_complete:
-        for part in seen(model, block):
-            out[part.rows] = part.log_likelihood()
+        for found in group_posteriors(model, block):
+            out[found.index] = found.log_likelihood()
         return out
-    for rows in block.pieces():
-        out[rows] = covariance.squared_mahalanobis(block.centred(rows, model.mean))
+    with workspace() as work:
+        for rows in block.pieces():
+            out[rows] = covariance.squared_mahalanobis(block.centred(rows, model.mean, work=work))
     return -0.5 * (constant + out)
 
 

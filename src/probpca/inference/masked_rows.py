@@ -1,12 +1,10 @@
-"""Posterior and likelihood of rows with missing cells, part by part."""
+"""Posterior and likelihood of rows with missing cells, group by group."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -14,58 +12,51 @@ from probpca.blocks import observe
 from probpca.blocks.block import with_units
 from probpca.errors import DataError
 from probpca.linalg.packed import (
-    bordered_order,
+    by_rows,
     chunks,
     doubled_sides,
     factor,
     inner_products,
     outer_products,
     packed_size,
-    row_order,
     unpack,
 )
-from probpca.scratch import scratch
+from probpca.scratch import workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from probpca.blocks import Block
-    from probpca.blocks.masked.forms import Cells, Part, Residual
-    from probpca.models import LinearGaussian
+    from probpca.blocks.cells import Cells, Group, Residual
+    from probpca.models import LinearGaussian, ParameterBelief
+    from probpca.scratch import Workspace
     from probpca.typing import Array, Index
-
-KEPT_BYTES = 2**23
-"""What tables of several models may take together; larger ones are kept for the last model only."""
-_lock = Lock()
-_arranged: WeakKeyDictionary[LinearGaussian, Tables] = WeakKeyDictionary()
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Tables:
-    """A model as products with cells want it: one column per feature, the mean less the centre of the cells.
+class Parameters:
+    """The parameters of a model as products with cells need them: a column per feature, the mean less a centre.
 
-    Parameters that are known up to a ``spread`` enter by their expected outer products.
+    Parameters that are known up to a ``covariance`` enter by their expected outer products.
     """
 
     loadings: Array  # W' and below it mu - centre: (q + 1, d)
-    noise: Array  # sigma2: ()
-    centre: Array  # (d,)
-    spread: Array | None = None  # covariance of [w_j; mu_j], packed by rows: (., d), or (., 1) if all are the same
+    noise: Array  # sigma2: () or (d,)
+    centre: Array  # of the cells: (d,)
+    information: Array  # E[w_j w_j'] / psi_j, packed by columns: (q (q + 1) / 2, d)
+    covariance: Array | None = None  # of [w_j; mu_j], packed by rows: (., d), or (., 1) if all are the same
 
     @classmethod
-    def of(cls, model: LinearGaussian, centre: Array, spread: Array | None = None) -> Tables:
-        """Arrange a model; once for all blocks that have the same centre."""
-        with _lock:
-            known = _arranged.get(model)
-            if known is None or known.centre is not centre or known.spread is not spread:
-                if (1 + len(_arranged)) * model.loadings.nbytes * (model.n_components + 3) > 2 * KEPT_BYTES:
-                    _arranged.clear()
-                theta = np.vstack([model.loadings.T, model.mean - centre])
-                known = cls(theta, model.noise_variance, centre, spread)
-                _ = known.products
-                _arranged[model] = known
-            return known
+    def of(cls, model: LinearGaussian, centre: Array) -> Parameters:
+        """Arrange a model for cells that have a certain centre."""
+        theta = np.vstack([model.loadings.T, model.mean - centre])
+        return cls(theta, model.noise_variance, centre, model.cell_information)
+
+    @classmethod
+    def of_belief(cls, belief: ParameterBelief, centre: Array) -> Parameters:
+        """Arrange parameters that are known up to their covariance."""
+        return replace(cls.of(belief.centre, centre), information=belief.cell_information, covariance=belief.covariance)
 
     @property
     def q(self) -> int:
@@ -78,22 +69,27 @@ class Tables:
         return self.loadings[:-1] / self.noise
 
     @cached_property
-    def products(self) -> Array:
-        """Entries of E[w w'] / psi, and of -E[mu w] / psi as their border: (q (q + 1) / 2 + q, d)."""
-        table = np.empty((packed_size(self.q + 1) - 1, self.centre.size))
-        for out, row, column in zip(table, *bordered_order(self.q), strict=True):
-            np.multiply(self.loadings[row], self.encoder[column], out=out)
-            if self.spread is not None:
-                np.add(out, self.spread[packed_size(row) + column] / self.noise, out=out)
-            if row == self.q:
-                np.negative(out, out=out)
-        return table
+    def offset(self) -> Array | None:
+        """E[(mu_j - centre_j) w_j] / psi_j: (q, d); None if it is zero for all features."""
+        shift = self.loadings[-1]
+        if self.covariance is None:
+            return shift * self.encoder if shift.any() else None
+        start = packed_size(self.q)
+        return shift * self.encoder + self.covariance[start : start + self.q] / self.noise
+
+    def score(self, cells: Cells) -> Array:
+        """Score of z at zero given the cells of each row, W' Omega Psi^{-1} (x - mu): (q, b)."""
+        h = cells.values.products(self.encoder)
+        if self.offset is not None:
+            shift = cells.mask.products(self.offset)
+            h -= shift if cells.pattern is None else shift[:, cells.pattern]
+        return h
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Latents:
-    """The posterior N(m, P) of every row, in this thread's scratch. Rows of one pattern share a P."""
+    """The posterior N(m, P) of every row. Rows of one pattern share a P."""
 
     mean: Array  # m: (q, b)
     covariance: (
@@ -104,15 +100,15 @@ class Latents:
     pattern: Index | None
 
     def of_rows(self, per_pattern: Array) -> Array:
-        """Spread what is known per pattern over the rows."""
+        """The value of each row, given the value of each pattern."""
         return per_pattern if self.pattern is None else per_pattern[..., self.pattern]
 
-    def residual(self, tables: Tables, cells: Cells) -> Residual:
+    def residual(self, parameters: Parameters, cells: Cells) -> Residual:
         """Omega (x - mu - W m) of the observed cells."""
-        return cells.residual(tables.loadings, np.vstack([self.mean, np.ones(self.mean.shape[1])]))
+        return cells.residual(parameters.loadings, np.vstack([self.mean, np.ones(self.mean.shape[1])]))
 
 
-def latents(tables: Tables, cells: Cells, *, joint: bool = False) -> Latents:
+def latents(parameters: Parameters, cells: Cells, *, joint: bool = False, work: Workspace | None = None) -> Latents:
     r"""Condition the prior N(0, I) on the observed cells.
 
     .. math::
@@ -120,47 +116,45 @@ def latents(tables: Tables, cells: Cells, *, joint: bool = False) -> Latents:
         m_i = P_i \sum_j \omega_{ij} w_j (x_{ij} - \mu_j) / \psi_j
 
     All precisions are one product of the mask with the outer products of the rows of W. With
-    ``joint`` the covariances come as P + m m', at no cost, unless rows share patterns.
+    ``joint`` the covariances come as P + m m', at no cost, unless rows share patterns. With a workspace the
+    covariances lie in its buffer "latent covariance".
     """
-    q = tables.q
-    bordered = cells.mask.products(tables.products)
-    border = np.flatnonzero(bordered_order(q)[0] == q)
-    h = cells.values.products(tables.encoder)
+    information, h = cells.mask.products(parameters.information), parameters.score(cells)
     if cells.pattern is not None:
-        return _by_pattern(bordered, border, h, cells.pattern)
-    bordered[border] += h
-    b = bordered.shape[1]
-    mean, covariance = np.empty((q, b)), scratch("latent covariance", (packed_size(q + 1), b), np.float64)
-    logdet, explained = np.empty(b), np.empty(b)
-    for chunk in chunks(b, q):
-        found = factor(bordered[:, chunk], q, add=1.0)
-        mean[:, chunk] = found.solution
-        logdet[chunk] = found.logdet
-        explained[chunk] = np.einsum("ib,ib->b", found.half, found.half)
-        inner_products(found.root if joint else found.root[:q], covariance[:, chunk])
+        return _latents_by_pattern(information, h, cells.pattern)
+    q, b = h.shape
+    shape = packed_size(q + 1), b
+    covariance = np.empty(shape) if work is None else work.array("latent covariance", shape)
+    mean, logdet, explained = np.empty((q, b)), np.empty(b), np.empty(b)
+    with workspace() as own:
+        for chunk in chunks(b, q):
+            found = factor(information[:, chunk], h[:, chunk], 1.0, own)
+            mean[:, chunk] = found.solution
+            logdet[chunk] = found.logdet
+            explained[chunk] = np.einsum("ib,ib->b", found.half, found.half)
+            inner_products(found.root if joint else found.root[:q], covariance[:, chunk])
     return Latents(mean, covariance, logdet, explained, None)
 
 
-def _by_pattern(bordered: Array, border: Index, h: Array, pattern: Index) -> Latents:
+def _latents_by_pattern(information: Array, h: Array, pattern: Index) -> Latents:
     """One factor a pattern, two products with it a row."""
-    q, patterns = len(h), bordered.shape[1]
-    h += bordered[border][:, pattern]
-    bordered[border] = 0.0
+    q, patterns = len(h), information.shape[1]
     covariance, root = np.empty((packed_size(q + 1), patterns)), np.empty((q, q, patterns))
     logdet = np.empty(patterns)
-    for chunk in chunks(patterns, q):
-        found = factor(bordered[:, chunk], q, add=1.0)
-        logdet[chunk] = found.logdet
-        root[:, :, chunk] = found.root[:q]
-        inner_products(found.root[:q], covariance[:, chunk])
-    of_rows = root[:, :, pattern]  # L^{-1}
-    half = np.einsum("ijb,jb->ib", of_rows, h)
-    mean = np.einsum("ijb,ib->jb", of_rows, half)
+    with workspace() as work:
+        for chunk in chunks(patterns, q):
+            found = factor(information[:, chunk], None, 1.0, work)
+            logdet[chunk] = found.logdet
+            root[:, :, chunk] = found.root
+            inner_products(found.root, covariance[:, chunk])
+    if patterns == 1:
+        half = root[:, :, 0] @ h
+        mean = root[:, :, 0].T @ half
+    else:
+        of_rows = root[:, :, pattern]  # L^{-1}
+        half = np.einsum("ijb,jb->ib", of_rows, h)
+        mean = np.einsum("ijb,ib->jb", of_rows, half)
     return Latents(mean, covariance, logdet, np.einsum("ib,ib->b", half, half), pattern)
-
-
-NEGLIGIBLE = 1e-12
-"""Share of the largest eigenvalue below which a direction of the latents counts as not observed."""
 
 
 class LeastSquares(NamedTuple):
@@ -173,40 +167,40 @@ class LeastSquares(NamedTuple):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Seen:
+class GroupPosterior:
     """Some rows, in units in which all features have the same noise, and their latents."""
 
-    part: Part
+    group: Group
     cells: Cells
-    tables: Tables
+    parameters: Parameters
     scale: Array  # unit of each feature: () or (d,)
 
     @property
-    def rows(self) -> Index:
-        """Positions in the block: (b,)."""
-        return self.part.rows
+    def index(self) -> Index:
+        """Positions of the rows in the block: (b,)."""
+        return self.group.index
 
     @cached_property
     def latents(self) -> Latents:
         """The posterior of the latents."""
-        return latents(self.tables, self.cells)
+        return latents(self.parameters, self.cells)
 
     @property
     def covariance(self) -> Array:
         """Posterior covariance of each row, packed by rows: (q (q + 1) / 2, b)."""
-        return self.latents.of_rows(self.latents.covariance[: packed_size(self.tables.q)])
+        return self.latents.of_rows(self.latents.covariance[: packed_size(self.parameters.q)])
 
     @property
     def noise(self) -> float:
         """The noise variance, in these units."""
-        return float(self.tables.noise)
+        return float(self.parameters.noise)
 
     def log_likelihood(self) -> Array:
         """Log density of the observed cells of each row: (b,)."""
         found = self.latents
-        distance = found.residual(self.tables, self.cells).row_squares() / self.noise
+        distance = found.residual(self.parameters, self.cells).row_squares() / self.noise
         distance += np.square(found.mean).sum(axis=0)
-        constant = self.part.observed * (np.log(2 * np.pi) + np.log(self.noise)) - self.part.log_precision
+        constant = self.group.observed * (np.log(2 * np.pi) + np.log(self.noise)) - self.group.log_precision
         if self.scale.ndim:
             units = self.cells.mask.products(2 * np.log(self.scale)[None])[0]
             constant = constant + (units if self.cells.pattern is None else units[self.cells.pattern])
@@ -214,31 +208,30 @@ class Seen:
 
     def predicted(self, latent: Array) -> Array:
         """W z + mu of every feature, in the units of the data: (b, d)."""
-        fitted = latent.T @ self.tables.loadings[:-1] + self.tables.loadings[-1]
+        fitted = latent.T @ self.parameters.loadings[:-1] + self.parameters.loadings[-1]
         return (fitted + self.centre) * self.scale
 
     @property
     def centre(self) -> Array:
-        """What was subtracted from the rows, in these units: (d,)."""
-        return self.tables.centre
+        """Centre that was subtracted from the rows, in these units: (d,)."""
+        return self.parameters.centre
 
-    def doubt(self) -> Array:
+    def signal_variance(self) -> Array:
         """w_j' P w_j of each row and feature, in these units: (b, d)."""
-        return self.covariance.T @ doubled(self.tables.loadings[:-1])
+        return self.covariance.T @ doubled(self.parameters.loadings[:-1])
 
-    def least_squares(self) -> LeastSquares:
-        """The best latents without a prior, the shortest of many if there are many."""
-        q = self.tables.q
-        rows, columns = row_order(q)
-        W = self.tables.loadings[:-1]
-        gram = self.cells.mask.products(W[rows] * self.tables.encoder[columns])
-        gram = gram if self.cells.pattern is None else gram[:, self.cells.pattern]
-        h = self.cells.values.products(self.tables.encoder)
-        shift = self.cells.mask.products(self.tables.loadings[-1] * self.tables.encoder)
-        h -= shift if self.cells.pattern is None else shift[:, self.cells.pattern]
-        values, vectors = np.linalg.eigh(unpack(gram))  # (b, q), (b, q, q)
-        most = np.minimum(self.part.observed, q)[:, None]
-        used = (np.arange(q, 0, -1) <= most) & (values > NEGLIGIBLE * values[:, -1:])
+    def least_squares(self, negligible: float = 1e-12) -> LeastSquares:
+        """The best latents without a prior, the shortest of many if there are many.
+
+        A direction of the latents whose eigenvalue is a ``negligible`` share of the largest counts as not observed.
+        """
+        q = self.parameters.q
+        information = self.cells.mask.products(self.parameters.information)[by_rows(q)]
+        information = information if self.cells.pattern is None else information[:, self.cells.pattern]
+        h = self.parameters.score(self.cells)
+        values, vectors = np.linalg.eigh(unpack(information))  # (b, q), (b, q, q)
+        most = np.minimum(self.group.observed, q)[:, None]
+        used = (np.arange(q, 0, -1) <= most) & (values > negligible * values[:, -1:])
         inverse = np.divide(1.0, values, out=np.zeros_like(values), where=used)
         along = np.einsum("bij,ib->bj", vectors, h)
         latent = np.einsum("bij,bj->ib", vectors, along * inverse)
@@ -251,8 +244,8 @@ def doubled(loadings: Array) -> Array:
     return doubled_sides(outer_products(loadings))
 
 
-def seen(model: LinearGaussian, block: Block) -> Iterator[Seen]:
-    """Cut a block with missing cells into parts, each asked by itself."""
+def group_posteriors(model: LinearGaussian, block: Block) -> Iterator[GroupPosterior]:
+    """Cut a block with missing cells into groups, each asked by itself."""
     scale = np.sqrt(model.noise_variance) if model.noise_variance.ndim else np.asarray(1.0)
     if scale.ndim:
         if block.precision is not None:
@@ -261,6 +254,6 @@ def seen(model: LinearGaussian, block: Block) -> Iterator[Seen]:
         block, model = replace(block, values=with_units(block.values, 1 / scale)), model.rescale(1 / scale)
         model = replace(model, noise_variance=np.asarray(1.0))
     centre = model.mean.astype(block.values.dtype).astype(np.float64)
-    tables = Tables.of(model, centre)
-    for part in observe(block, centre, keep_empty=True).parts:
-        yield Seen(part, part.cells.ready(), tables, scale)
+    parameters = Parameters.of(model, centre)
+    for group in observe(block, centre, keep_empty=True).groups:
+        yield GroupPosterior(group, group.cells.ready(), parameters, scale)

@@ -9,14 +9,14 @@ from scipy.special import gammaincc, gammaln
 
 from probpca.blocks import as_block
 from probpca.blocks.block import dense_precision, dense_values
-from probpca.inference.masked_rows import seen
+from probpca.inference.masked_rows import group_posteriors
+from probpca.scratch import workspace
 
 if TYPE_CHECKING:
     from probpca.blocks import Block, Rows
     from probpca.models import LinearGaussian
     from probpca.typing import Array
 
-FRACTION_TERMS = 200
 SMALLEST_TAIL = 1e-290
 
 
@@ -27,7 +27,7 @@ def chi2_tail(distance: Array, degrees: int | Array) -> Array:
 
 
 def log10_chi2_tail(distance: Array, degrees: int | Array) -> Array:
-    """Its logarithm to base 10, right far beyond the smallest float."""
+    """Log10 of P(chi2 > distance), accurate far beyond the smallest float."""
     degrees = np.broadcast_to(np.asarray(degrees, dtype=np.float64), distance.shape)
     tail = chi2_tail(distance, degrees)
     tiny = tail < SMALLEST_TAIL
@@ -38,22 +38,19 @@ def log10_chi2_tail(distance: Array, degrees: int | Array) -> Array:
     return out
 
 
-def _log_upper_gamma(a: Array, x: Array) -> Array:
+def _log_upper_gamma(a: Array, x: Array, terms: int = 200) -> Array:
     """Log of Gamma(a, x) / Gamma(a) for x well above a, by Lentz's continued fraction."""
     b = x + 1.0 - a
     c = np.full_like(x, 1e300)
     d = 1.0 / b
     h = d.copy()
-    for i in range(1, FRACTION_TERMS):
+    for i in range(1, terms):
         factor = -i * (i - a)
         b = b + 2.0
         d = 1.0 / (factor * d + b)
         c = b + factor / c
         h *= d * c
     return np.asarray(a * np.log(x) - x - gammaln(a) + np.log(h))
-
-
-SMALLEST_SHARE = 1e-15
 
 
 class Outliers(NamedTuple):
@@ -130,33 +127,34 @@ def _of_complete(model: LinearGaussian, block: Block) -> _Distances:
     d = model.n_features
     out = _Distances.empty(block.n_rows, d)
     out.degrees[:], out.rank[:] = d, min(model.n_components, d)
-    spread = np.sqrt(model.covariance.inverse_diag())  # (d,)
-    for rows in block.pieces():
-        centred = block.centred(rows, model.mean)
-        coordinates = model.covariance.coordinates(centred)
-        out.inside[rows], out.outside[rows] = model.covariance.split_distance_at(*coordinates)
-        weighted = model.covariance.solve_at(*coordinates)  # g: (rows, d)
-        out.contributions[rows] = centred * weighted
-        out.scores[rows] = weighted / spread
+    roots = np.sqrt(model.covariance.inverse_diag())  # (d,)
+    with workspace() as work:
+        for rows in block.pieces():
+            centred = block.centred(rows, model.mean, work=work)
+            coordinates = model.covariance.coordinates(centred)
+            out.inside[rows], out.outside[rows] = model.covariance.split_distance_at(*coordinates)
+            weighted = model.covariance.solve_at(*coordinates)  # g: (rows, d)
+            out.contributions[rows] = centred * weighted
+            out.scores[rows] = weighted / roots
     return out
 
 
 def _of_observed(model: LinearGaussian, block: Block) -> _Distances:
-    """The same for the observed cells of each row, whose degrees of freedom follow."""
+    """Distances of the observed cells of each row, with as many degrees of freedom as cells."""
     out = _Distances.empty(block.n_rows, model.n_features)
     centred, omega = dense_values(block) - model.mean, dense_precision(block)
-    for part in seen(model, block):
-        rows, tables, cells = part.rows, part.tables, part.cells
-        best = part.least_squares()
-        ones = np.ones((1, rows.size))
-        out.inside[rows] = best.distance
-        outside = cells.residual(tables.loadings, np.vstack([best.latent, ones])).row_squares() / part.noise
-        out.rank[rows], out.degrees[rows] = best.rank, part.part.observed
-        out.outside[rows] = np.where(part.part.observed > best.rank, outside, 0.0)
-        weighted = part.latents.residual(tables, cells).dense() / part.noise  # g: (b, d)
-        out.contributions[rows] = np.nan_to_num(centred[rows] / part.scale) * weighted
-        precise = omega[rows] / part.noise
-        diagonal = precise * np.maximum(1.0 - precise * part.doubt(), SMALLEST_SHARE)  # of C^{-1}
-        out.scores[rows] = weighted / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    for found in group_posteriors(model, block):
+        index, parameters, cells = found.index, found.parameters, found.cells
+        best = found.least_squares()
+        ones = np.ones((1, index.size))
+        out.inside[index] = best.distance
+        outside = cells.residual(parameters.loadings, np.vstack([best.latent, ones])).row_squares() / found.noise
+        out.rank[index], out.degrees[index] = best.rank, found.group.observed
+        out.outside[index] = np.where(found.group.observed > best.rank, outside, 0.0)
+        weighted = found.latents.residual(parameters, cells).dense() / found.noise  # g: (b, d)
+        out.contributions[index] = np.nan_to_num(centred[index] / found.scale) * weighted
+        precise = omega[index] / found.noise
+        diagonal = precise * np.maximum(1.0 - precise * found.signal_variance(), 1e-15)  # of C^{-1}
+        out.scores[index] = weighted / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     out.scores[np.isnan(centred)] = np.nan
     return out

@@ -1,4 +1,4 @@
-"""What a row says about its latent variables."""
+"""Posterior of the latent variables of rows."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 from probpca.blocks import as_block
 from probpca.errors import DataError
 from probpca.inference.likelihood import LOG_2PI
-from probpca.inference.masked_rows import seen
+from probpca.inference.masked_rows import group_posteriors
 from probpca.linalg.packed import unpack
 from probpca.models import Gaussian
+from probpca.scratch import workspace
 
 if TYPE_CHECKING:
     from probpca.blocks import Rows
@@ -26,7 +27,7 @@ def posterior(model: LinearGaussian, x: Rows) -> Gaussian:
         P = (I + W^\top \Psi^{-1} W)^{-1}, \qquad m = P \, W^\top \Psi^{-1} (x - \mu)
 
     The covariance does not depend on x: all rows share one, as a read-only view (n, q, q), unless
-    cells are missing (NaN), when each has its own. A row of which nothing was observed keeps the
+    cells are missing (NaN), when each has its own. A row with no observed cell keeps the
     prior. Costs O(d q) a row, O(d q^2) where cells are missing. Tipping & Bishop (1999), eq. 6.
 
     Examples
@@ -43,9 +44,9 @@ def posterior(model: LinearGaussian, x: Rows) -> Gaussian:
     q = model.n_components
     if not block.is_complete:
         mean, covariance = np.empty((block.n_rows, q)), np.empty((block.n_rows, q, q))
-        for part in seen(model, block):
-            mean[part.rows] = part.latents.mean.T
-            covariance[part.rows] = unpack(part.covariance)
+        for found in group_posteriors(model, block):
+            mean[found.index] = found.latents.mean.T
+            covariance[found.index] = unpack(found.covariance)
         return Gaussian(mean, covariance)
     shared = np.broadcast_to(posterior_covariance(model), (block.n_rows, q, q))
     return Gaussian(posterior_mean(model, block), shared)
@@ -56,15 +57,16 @@ def posterior_mean(model: LinearGaussian, x: Rows) -> Array:
     block = as_block(x, model.n_features)
     if not block.is_complete:
         means = np.empty((block.n_rows, model.n_components))
-        for part in seen(model, block):
-            means[part.rows] = part.latents.mean.T
+        for found in group_posteriors(model, block):
+            means[found.index] = found.latents.mean.T
         return means
     gain = encoder(model)  # (d, q)
     if block.is_sparse:
         return np.asarray(block.values @ gain) - model.mean @ gain
     out = np.empty((block.n_rows, model.n_components))
-    for rows in block.pieces():
-        out[rows] = block.centred(rows, model.mean) @ gain
+    with workspace() as work:
+        for rows in block.pieces():
+            out[rows] = block.centred(rows, model.mean, work=work) @ gain
     return out
 
 
@@ -110,10 +112,11 @@ def free_energy(model: LinearGaussian, x: Rows, latent: Gaussian) -> Array:
     weighted = W / (psi if psi.ndim == 0 else psi[:, None])
     doubt = np.einsum("nij,ij->n", P, W.T @ weighted)  # tr(W P W' Psi^-1)
     squares = np.empty(block.n_rows)
-    for rows in block.pieces():
-        rest = block.centred(rows, model.mean)
-        rest -= m[rows] @ W.T
-        squares[rows] = (rest**2 / psi).sum(axis=1)
+    with workspace() as work:
+        for rows in block.pieces():
+            rest = block.centred(rows, model.mean, work=work)
+            rest -= m[rows] @ W.T
+            squares[rows] = (rest**2 / psi).sum(axis=1)
     log_psi = np.log(np.broadcast_to(psi, (d,))).sum()
     data = d * LOG_2PI + log_psi + squares + doubt
     prior = q * LOG_2PI + np.square(m).sum(axis=1) + np.trace(P, axis1=1, axis2=2)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from probpca.blocks import as_block
-from probpca.inference.masked_rows import seen
+from probpca.inference.masked_rows import group_posteriors
 from probpca.inference.posteriors import posterior_mean
 from probpca.models import LinearGaussian
+from probpca.scratch import workspace
 
 if TYPE_CHECKING:
     from probpca.blocks import Rows
@@ -22,7 +23,7 @@ def encode(model: LinearGaussian, x: Rows) -> Array:
 
 
 def decode(model: LinearGaussian, z: Array) -> Array:
-    """The row that a code stands for, W z + mu: (..., d)."""
+    """Row without noise that belongs to a code, W z + mu: (..., d)."""
     return z @ model.loadings.T + model.mean
 
 
@@ -37,11 +38,12 @@ def project(model: LinearGaussian, x: Rows) -> Array:
     out = np.empty((block.n_rows, axes.shape[1]))
     if not block.is_complete:
         along_axes = LinearGaussian(model.mean, axes, np.asarray(1.0))
-        for part in seen(along_axes, block):
-            out[part.rows] = part.least_squares().latent.T
+        for found in group_posteriors(along_axes, block):
+            out[found.index] = found.least_squares().latent.T
         return out
-    for rows in block.pieces():
-        out[rows] = block.centred(rows, model.mean) @ axes
+    with workspace() as work:
+        for rows in block.pieces():
+            out[rows] = block.centred(rows, model.mean, work=work) @ axes
     return out
 
 

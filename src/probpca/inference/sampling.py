@@ -34,11 +34,11 @@ def sample(model: LinearGaussian, n: int, *, rng: np.random.Generator) -> Array:
 
 
 def sample_parameters(belief: ParameterBelief, *, rng: np.random.Generator) -> LinearGaussian:
-    """Draw loadings and a mean from what is believed about them."""
+    """Draw loadings and a mean from their posterior."""
     theta = np.column_stack([belief.centre.loadings, belief.centre.mean])  # (d, q + 1)
-    root = np.zeros((belief.spread.shape[1], *[theta.shape[1]] * 2))
-    known = belief.spread[-1] > 0
-    root[known] = np.linalg.cholesky(unpack(belief.spread[:, known]))
+    root = np.zeros((belief.covariance.shape[1], *[theta.shape[1]] * 2))
+    known = belief.covariance[-1] > 0
+    root[known] = np.linalg.cholesky(unpack(belief.covariance[:, known]))
     noise = rng.standard_normal(theta.shape)
     theta += np.einsum("jab,jb->ja", np.broadcast_to(root, (*theta.shape, theta.shape[1])), noise)
     return LinearGaussian(theta[:, -1], theta[:, :-1], belief.centre.noise_variance)

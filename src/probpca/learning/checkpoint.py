@@ -47,11 +47,11 @@ def fingerprint(rows: Source, columns: ColumnSummary, n_waves: int = 8, constant
 
 def _waves(table: Array, mean: Array, block: Observed) -> Sum:
     total = np.zeros(2 * len(table))
-    for part in block.parts:
-        cells = part.cells.ready()
+    for group in block.groups:
+        cells = group.cells.ready()
         beside = cells.mask.products(table * (block.centre - mean))
         phase = cells.values.products(table) + (beside if cells.pattern is None else beside[:, cells.pattern])
-        total += np.concatenate([np.sin(phase), np.cos(phase)]) @ part.weight
+        total += np.concatenate([np.sin(phase), np.cos(phase)]) @ group.weight
     return Sum(total)
 
 

@@ -18,7 +18,7 @@ from probpca.sources import open_source
 
 if TYPE_CHECKING:
     from probpca.learning.components import NComponents
-    from probpca.learning.describe import Description, FirstPass
+    from probpca.learning.describe import Description, Sums
     from probpca.learning.result import FitResult, Solver
     from probpca.sources import Source
 
@@ -51,14 +51,14 @@ def fit_ppca(
     wanted = Components.parse(n_components, source.n_features)
     if isinstance(wanted, Rule) and wanted.by_rows:
         source, wanted = choose_by_rows(source, wanted, settings, rng)
-    table = describe(source, rng, begin(source, wanted, settings), settings.sample)
+    table = describe(source, rng, partial(begin, wanted, settings), settings.sample)
     return plan(table, settings)(table, wanted, settings, rng)
 
 
-def begin(source: Source, wanted: Components, settings: Settings) -> FirstPass:
-    """The sums with which the solver of these rows begins if they are complete."""
+def begin(wanted: Components, settings: Settings, source: Source) -> Sums:
+    """Compute the sums with which the solver of complete rows begins."""
     iterative = settings.solver in get_args(Iterative)
-    return partial(condense, settings) if iterative else first_pass(source, wanted, settings)
+    return condense(settings, source) if iterative else first_pass(wanted, settings, source)
 
 
 def plan(table: Description, settings: Settings) -> Solver:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from probpca.linalg.packed import pack, turn
+from probpca.linalg.packed import pack, turn_bordered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +72,7 @@ class FitResult(NamedTuple):
         model, shift = self.model.rescale(units.scale), -units.log_volume
         information = self.information
         if information is not None:
-            information = turned_information(information, model.principal_rotation)
+            information = turn_bordered(information, model.principal_rotation)
         trace = tuple(value + shift for value in self.trace)
         return self._replace(
             model=model.principal(), information=information, log_likelihood=self.log_likelihood + shift, trace=trace
@@ -82,13 +82,6 @@ class FitResult(NamedTuple):
 def complete_information(weight: float, q: int) -> Array:
     """Sum of E[t t'], t = [z; 1], over complete rows at the maximum, where latents have moments 0 and I: (., 1)."""
     return weight * pack(np.eye(q + 1))[:, None]
-
-
-def turned_information(information: Array, rotation: Array) -> Array:
-    """The information about the parameters of a model whose latent axes are turned, z' = R' z."""
-    basis = np.eye(len(rotation) + 1)
-    basis[:-1, :-1] = rotation
-    return turn(information, basis)
 
 
 Solver: TypeAlias = "Callable[[Description, Components, Settings, np.random.Generator], FitResult]"

@@ -14,11 +14,6 @@ if TYPE_CHECKING:
 Apply: TypeAlias = "Callable[[Floats], Floats]"
 Finished: TypeAlias = "Callable[[Array, Array], bool]"
 
-MAX_BASIS = 1500
-"""Vectors of the basis beyond which the iteration restarts from its best ones."""
-ROOM = 12
-"""Blocks for which there is room from the start; memory that is not touched costs nothing."""
-
 
 class Ritz(NamedTuple):
     """Approximate eigenpairs, largest first."""
@@ -30,8 +25,15 @@ class Ritz(NamedTuple):
     finished: bool  # did the caller's test say so, or the space run out?
 
 
-def block_krylov(
-    apply: Apply, start: Floats, k: int, finished: Finished, *, scale: float = 1.0, max_products: int = 500
+def block_krylov(  # noqa: PLR0913
+    apply: Apply,
+    start: Floats,
+    k: int,
+    finished: Finished,
+    *,
+    scale: float = 1.0,
+    max_products: int = 500,
+    max_basis: int = 1500,
 ) -> Ritz:
     r"""Top ``k`` eigenpairs by block Lanczos with full reorthogonalisation.
 
@@ -39,7 +41,8 @@ def block_krylov(
     O(log(1/eps) / sqrt(gap)) products where subspace iteration needs O(log(1/eps) / gap)
     (Musco & Musco 2015), and comes with the residual norms of every pair for free.
     ``finished(values, residuals)`` sees the top k + 1 pairs after each product and decides;
-    ``scale``, a number of the size of the largest eigenvalue, keeps squares within range. All vectors
+    ``scale``, a number of the size of the largest eigenvalue, keeps squares within range. Beyond ``max_basis``
+    vectors the iteration restarts from its best ones. All vectors
     are in the precision of ``start``. Costs one product and O(d m b) a step, m the width of the basis.
     """
     space = _Space(np.linalg.qr(start)[0])
@@ -51,7 +54,8 @@ def block_krylov(
         done = values.size > k and finished(scale * values[: k + 1], scale * residuals[: k + 1])
         if done or exhausted:
             break
-        space.restart_if_full(values, rotation, k)
+        if space.width > max_basis:
+            space.restart(values, rotation, k)
     vectors = space.basis @ rotation[:, :k].astype(start.dtype)
     return Ritz(scale * values[:k], vectors, scale * residuals[:k], n_products, done or exhausted)
 
@@ -62,7 +66,7 @@ class _Space:
 
     def __init__(self, start: Floats) -> None:
         d, b = start.shape
-        self._store: Any = np.empty((ROOM * b, d), start.dtype)  # one vector a row: a block is contiguous
+        self._store: Any = np.empty((12 * b, d), start.dtype)  # one vector a row; memory not touched costs nothing
         self._used = 0  # vectors whose product is known
         self._next = 0  # vectors in all
         self._append(start)
@@ -95,10 +99,13 @@ class _Space:
         tail = rotation[-self.coupling.shape[1] :]  # share of each Ritz vector in the last block
         return values, rotation, np.linalg.norm(self.coupling @ tail, axis=0)
 
-    def restart_if_full(self, values: Array, rotation: Array, k: int) -> None:
-        """Keep the best vectors only, once the basis is as wide as it may be."""
-        if self._next <= MAX_BASIS:
-            return
+    @property
+    def width(self) -> int:
+        """Number of vectors, those of the newest block included."""
+        return self._next
+
+    def restart(self, values: Array, rotation: Array, k: int) -> None:
+        """Keep the best vectors only, and the newest block."""
         following = self.newest.copy()
         keep = min(values.size, k + following.shape[1])
         self._store[:keep] = (self.basis @ rotation[:, :keep].astype(self._store.dtype)).T

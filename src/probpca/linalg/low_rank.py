@@ -65,7 +65,7 @@ class DiagPlusLowRank:
         return float(np.log(diagonal).sum() + np.log(self.eigenvalues).sum())
 
     def trace(self) -> float:
-        """Tr C."""
+        """Trace of C."""
         return float(np.broadcast_to(self.diagonal, (self.size,)).sum() + np.sum(self.factor**2))
 
     def diag(self) -> Array:
@@ -87,7 +87,7 @@ class DiagPlusLowRank:
         return self.split_distance_at(*self.coordinates(rows))
 
     def split_distance_at(self, inside: Array, outside: Array) -> SplitDistance:
-        """The same from the coordinates of the rows."""
+        """The two parts of x' C^{-1} x, from the coordinates of the rows."""
         return SplitDistance(
             (inside**2 / self.eigenvalues).sum(axis=1),
             np.einsum("ij,ij->i", outside, outside),
@@ -103,7 +103,7 @@ class DiagPlusLowRank:
         return self.solve_at(*self.coordinates(rows))
 
     def solve_at(self, inside: Array, outside: Array) -> Array:
-        """The same from the coordinates of the rows."""
+        """C^{-1} x of each row, from the coordinates of the rows."""
         return (outside + (inside / self.eigenvalues) @ self.whitened.axes.T) / self.whitened.scale
 
     def inverse_diag(self) -> Array:

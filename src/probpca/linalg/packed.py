@@ -4,27 +4,42 @@ A symmetric matrix of size q is stored as its q (q + 1) / 2 entries on and below
 of them as an array (entries, b): the batch comes last, so that each step of a factorisation is one
 operation along it, and so that the array can be the result, or the operand, of a matrix product.
 
-Two orders are in use. *By rows*: (0,0), (1,0), (1,1), (2,0), ...; that of sums and of results.
-*Bordered, by columns*: (0,0), (1,0), ..., (q-1,0), h_0, (1,1), ...: what the factorisation reads,
-a right-hand side h being carried along as one more row.
+Two orders are in use. *By rows*, (0,0), (1,0), (1,1), (2,0), ..., is the order of sums and of results. *By columns*,
+(0,0), (1,0), ..., (q-1,0), (1,1), ..., is the order in which a factorisation reads a matrix.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING
 
 import numpy as np
-
-from probpca.scratch import scratch
 
 if TYPE_CHECKING:
     from probpca.typing import Array, Index
 
-PIVOT = 1e-14
-"""Share of a diagonal entry below which what is left of it is rounding."""
-CHUNK_CELLS = 2**19
+from dataclasses import dataclass
+from functools import cache
+from math import isqrt
+from typing import TYPE_CHECKING, Any, final
+
+from probpca.scratch import Workspace, workspace
+
+if TYPE_CHECKING:
+    from probpca.typing import Array, Index
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """Sizes of batches, and what counts as rounding."""
+
+    chunk_cells: int = 2**19  # entries of the factors of one chunk, which stay in a cache
+    small_cells: int = 2**12  # entries so few that fewer calls matter more than memory
+    pivot: float = 1e-14  # share of a diagonal entry below which what is left of it is rounding
+    well_conditioned: float = 1e8  # size of entries, in units of what is added to the diagonal, without such pivots
+
+
+BATCH = BatchSettings()
 
 
 def packed_size(q: Any) -> Any:
@@ -39,17 +54,23 @@ def row_order(q: int) -> tuple[Index, Index]:
 
 
 @cache
-def bordered_order(q: int) -> tuple[Index, Index]:
-    """Rows and columns of the packed entries with their border, row q, by columns."""
-    columns, rows = np.triu_indices(q + 1)
-    return rows[:-1], columns[:-1]
+def by_columns(q: int) -> Index:
+    """Positions, in the order by rows, of the entries in the order by columns."""
+    columns, rows = np.triu_indices(q)
+    return np.asarray(packed_size(rows) + columns)
 
 
 @cache
-def _from_rows_to_border(q: int) -> Index:
-    """Where the bordered order finds its entries in [packed by rows; border]."""
-    rows, columns = bordered_order(q)
-    return np.where(rows < q, packed_size(rows) + columns, packed_size(q) + columns)
+def by_rows(q: int) -> Index:
+    """Positions, in the order by columns, of the entries in the order by rows."""
+    return np.argsort(by_columns(q))
+
+
+@cache
+def _whole(q: int) -> Index:
+    """Positions of the entries of a whole matrix: (q, q)."""
+    i, j = np.indices((q, q))
+    return np.asarray(packed_size(np.maximum(i, j)) + np.minimum(i, j))
 
 
 def pack(matrices: Array) -> Array:
@@ -60,7 +81,9 @@ def pack(matrices: Array) -> Array:
 
 def unpack(packed: Array) -> Array:
     """The matrices themselves: (..., q, q)."""
-    q = int(np.sqrt(2 * packed.shape[0]))
+    q = _size(packed)
+    if packed.ndim == 1:
+        return packed[_whole(q)]
     rows, columns = row_order(q)
     out = np.empty((*packed.shape[1:], q, q))
     entries = np.moveaxis(packed, 0, -1)
@@ -79,6 +102,8 @@ def multiply(packed: Array, vectors: Array) -> Array:
     q = vectors.shape[0]
     if packed.shape[1] == 1:
         return unpack(packed[:, 0]) @ vectors
+    if packed.size <= BATCH.small_cells:
+        return np.einsum("ijb,jb->ib", packed[_whole(q)], vectors)
     out = np.zeros(vectors.shape)
     for entry, i, j in zip(packed, *row_order(q), strict=True):
         out[i] += entry * vectors[j]
@@ -94,7 +119,7 @@ def traces(left: Array, right: Array) -> Array:
 
 def doubled_sides(packed: Array) -> Array:
     """Entries such that their products with packed ones sum to a trace: those beside the diagonal count twice."""
-    rows, columns = row_order(int(np.sqrt(2 * len(packed))))
+    rows, columns = row_order(_size(packed))
     return packed * np.where(rows == columns, 1.0, 2.0)[:, None]
 
 
@@ -113,13 +138,23 @@ def turn(packed: Array, basis: Array) -> Array:
     return (outer * np.where(i == j, 0.5, 1.0)[:, None]).T @ packed
 
 
+def scaled_outer_products(left: Array, right: Array) -> Array:
+    """Entries of l r' for each pair of proportional vectors, packed by columns: (q (q + 1) / 2, b)."""
+    q, b = left.shape
+    out, start = np.empty((packed_size(q), b)), 0
+    for j in range(q):
+        np.multiply(left[j:], right[j], out=out[start : start + q - j])
+        start += q - j
+    return out
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Factored:
     """M = L L' of every matrix, and what follows from it."""
 
-    root: Array  # L^{-1}, with the solution x = M^{-1} h as one more row: (q + 1, q, b)
-    half: Array  # L^{-1} h, whose squares sum to h' M^{-1} h: (q, b)
+    root: Array  # L^{-1}, and below it the solution x = M^{-1} h if there is a right-hand side: (q or q + 1, q, b)
+    half: Array  # L^{-1} h, whose squares sum to h' M^{-1} h; means nothing without an h: (q, b)
     logdet: Array  # log |M|: (b,)
 
     @property
@@ -132,97 +167,124 @@ def solve(packed: Array, right: Array) -> Array:
     """M^{-1} h for each positive matrix, packed by rows, and its right-hand side: (q, b)."""
     q, b = right.shape
     out = np.empty((q, b))
-    for chunk in chunks(b, q):
-        L, inverse_pivots = _cholesky(_bordered(packed[:, chunk], right[:, chunk]), q)
-        part = out[:, chunk]
-        part[:] = L[q]
-        for j in reversed(range(q)):  # L' x = L^{-1} h, from below
-            part[j] -= np.einsum("cb,cb->b", L[j + 1 : q, j], part[j + 1 :])
-            part[j] *= inverse_pivots[j]
+    with workspace() as work:
+        for chunk in chunks(b, q):
+            L, inverse_pivots = _cholesky(_reordered(packed[:, chunk], work), right[:, chunk], 0.0, work)
+            x = out[:, chunk]
+            x[:] = L[q]
+            for j in reversed(range(q)):  # L' x = L^{-1} h, from below
+                x[j] -= np.einsum("cb,cb->b", L[j + 1 : q, j], x[j + 1 :])
+                x[j] *= inverse_pivots[j]
     return out
 
 
 def inverse(packed: Array) -> Array:
     """M^{-1} for each positive matrix, packed by rows as it is."""
-    b = packed.shape[1]
-    q = int(np.sqrt(2 * packed.shape[0]))
     out = np.empty(packed.shape)
-    nothing = np.zeros((q, b))
-    for chunk in chunks(b, q):
-        inner_products(factor(_bordered(packed[:, chunk], nothing[:, chunk]), q).root[:q], out[:, chunk])
+    with workspace() as work:
+        for chunk in chunks(packed.shape[1], _size(packed)):
+            inner_products(factor(_reordered(packed[:, chunk], work), work=work).root, out[:, chunk])
     return out
 
 
 def log_determinants(packed: Array) -> Array:
     """The log-determinant of each positive matrix, packed by rows: (b,)."""
-    b = packed.shape[1]
-    q = int(np.sqrt(2 * packed.shape[0]))
-    out = np.empty(b)
-    nothing = np.zeros((q, b))
-    for chunk in chunks(b, q):
-        inverse_pivots = _cholesky(_bordered(packed[:, chunk], nothing[:, chunk]), q)[1]
-        out[chunk] = -2.0 * np.log(inverse_pivots).sum(axis=0)
+    out = np.empty(packed.shape[1])
+    with workspace() as work:
+        for chunk in chunks(packed.shape[1], _size(packed)):
+            inverse_pivots = _cholesky(_reordered(packed[:, chunk], work), None, 0.0, work)[1]
+            out[chunk] = -2.0 * np.log(inverse_pivots).sum(axis=0)
     return out
 
 
-def _bordered(packed: Array, right: Array) -> Array:
-    """Packed by rows to bordered, by columns, in this thread's scratch."""
-    q, k = len(right), len(packed)
-    out = scratch("bordered", (k + q, packed.shape[1]), np.float64)
-    for entry, place in zip(out, _from_rows_to_border(q), strict=True):
-        entry[:] = packed[place] if place < k else right[place - k]
+def _size(packed: Array) -> int:
+    """Size q of matrices with q (q + 1) / 2 entries."""
+    return isqrt(2 * len(packed))
+
+
+def _reordered(packed: Array, work: Workspace) -> Array:
+    """Entries by columns of matrices packed by rows."""
+    if packed.size <= BATCH.small_cells:
+        return packed[by_columns(_size(packed))]
+    out = work.array("by columns", packed.shape)
+    for entry, place in zip(out, by_columns(_size(packed)), strict=True):
+        entry[:] = packed[place]
     return out
 
 
 def chunks(b: int, q: int) -> list[slice]:
     """Parts of a batch whose factors stay in a cache."""
-    step = max(CHUNK_CELLS // (q * (q + 1)), 16)
+    step = max(BATCH.chunk_cells // (q * (q + 1)), 16)
     return [slice(start, min(start + step, b)) for start in range(0, b, step)]
 
 
-def factor(bordered: Array, q: int, add: float = 0.0) -> Factored:
-    """Cholesky factors of M + ``add`` I, in this thread's scratch; ``bordered`` is overwritten."""
-    L, inverse_pivots = _cholesky(bordered, q, add)
-    root = inverse_root(L, inverse_pivots)
-    return Factored(root, L[q], -2.0 * np.log(inverse_pivots).sum(axis=0))
+def factor(matrices: Array, right: Array | None = None, add: float = 0.0, work: Workspace | None = None) -> Factored:
+    """Cholesky factors of M + ``add`` I, packed by columns and overwritten; in a workspace if one is given."""
+    if matrices.size <= BATCH.small_cells and np.abs(matrices).max(initial=0.0) < BATCH.well_conditioned * add:
+        return _factor_few(matrices, right, add)
+    L, inverse_pivots = _cholesky(matrices, right, add, work or Workspace())
+    root = inverse_root(L, inverse_pivots, work)
+    return Factored(root, L[-1], -2.0 * np.log(inverse_pivots).sum(axis=0))
 
 
-def _cholesky(bordered: Array, q: int, add: float = 0.0) -> tuple[Array, Array]:
-    """L and, below it, L^{-1} h: (q + 1, q, b); and the inverse of its diagonal, which it lacks: (q, b).
+def _factor_few(matrices: Array, right: Array | None, add: float) -> Factored:
+    """Factors of few positive matrices M + ``add`` I, by LAPACK: fewer calls than steps along the batch."""
+    q, b = _size(matrices), matrices.shape[1]
+    M = matrices[by_rows(q)[_whole(q)]]  # (q, q, b)
+    M[np.arange(q), np.arange(q)] += add
+    L = np.linalg.cholesky(M.transpose(2, 0, 1))
+    G = np.linalg.inv(L)
+    root = np.empty((q if right is None else q + 1, q, b))
+    root[:q] = G.transpose(1, 2, 0)
+    half = root[q - 1]
+    if right is not None:
+        half = np.einsum("ijb,jb->ib", root[:q], right)
+        np.einsum("ijb,ib->jb", root[:q], half, out=root[q])
+    return Factored(root, half, 2.0 * np.log(L.diagonal(axis1=1, axis2=2)).sum(axis=1))
+
+
+def _cholesky(matrices: Array, right: Array | None, add: float, work: Workspace) -> tuple[Array, Array]:
+    """L and, below it, L^{-1} h if there is an h; and the inverse of its diagonal, which it lacks: (q, b).
 
     Left-looking, so that a column is written once. A pivot that is nothing but rounding is replaced
     by the smallest that is not: the answer is then that of a matrix as near as makes no difference.
     """
-    b = bordered.shape[1]
-    L, inverse_pivots = scratch("cholesky", (q + 1, q, b), np.float64), scratch("pivots", (q, b), np.float64)
-    products = scratch("cholesky products", (q + 1, b), np.float64)
+    q, b = _size(matrices), matrices.shape[1]
+    r = q if right is None else q + 1
+    L, inverse_pivots = work.array("cholesky", (r, q, b)), work.array("pivots", (q, b))
+    products = work.array("cholesky products", (r, b))
     start = 0
     for j in range(q):
-        column = bordered[start : start + q + 1 - j]
-        start += q + 1 - j
+        column, start = matrices[start : start + q - j], start + q - j
         column[0] += add
+        h = None if right is None else right[j]
         if j:
-            least = PIVOT * column[0]
-            column -= np.einsum("icb,cb->ib", L[j:, :j], L[j, :j], out=products[: q + 1 - j])
+            least = BATCH.pivot * column[0]
+            found = np.einsum("icb,cb->ib", L[j:, :j], L[j, :j], out=products[: r - j])
+            column -= found[: q - j]
             np.maximum(column[0], least, out=column[0])
+            h = None if h is None else np.subtract(h, found[-1], out=found[-1])
         np.sqrt(column[0], out=column[0])
         np.divide(1.0, column[0], out=inverse_pivots[j])
-        np.multiply(column[1:], inverse_pivots[j], out=L[j + 1 :, j])
+        np.multiply(column[1:], inverse_pivots[j], out=L[j + 1 : q, j])
+        if h is not None:
+            np.multiply(h, inverse_pivots[j], out=L[q, j])
     return L, inverse_pivots
 
 
-def inverse_root(L: Array, inverse_pivots: Array) -> Array:
-    """L^{-1}, and below it the solution of L' x = u, u being the last row of L."""
-    q, b = inverse_pivots.shape
-    G = scratch("inverse root", (q + 1, q, b), np.float64)
-    negative = scratch("cholesky products", (b,), np.float64)
+def inverse_root(L: Array, inverse_pivots: Array, work: Workspace | None = None) -> Array:
+    """L^{-1}; if L has one row u more than columns, the solution of L' x = u stands below it."""
+    q = len(inverse_pivots)
+    G = np.empty(L.shape) if work is None else work.array("inverse root", L.shape)
+    negative = -inverse_pivots
     for i in range(q):
         G[i, i] = inverse_pivots[i]
         if i:
             np.einsum("cb,cjb->jb", L[i, :i], G[:i, :i], out=G[i, :i])
-            G[i, :i] *= np.negative(inverse_pivots[i], out=negative)
+            G[i, :i] *= negative[i]
         G[:i, i] = 0.0
-    np.einsum("cb,cjb->jb", L[q], G[:q], out=G[q])
+    if len(L) > q:
+        np.einsum("cb,cjb->jb", L[q], G[:q], out=G[q])
     return G
 
 
@@ -233,3 +295,10 @@ def inner_products(root: Array, out: Array) -> Array:
         np.einsum("cb,cjb->jb", root[a:, a], root[a:, : a + 1], out=out[start : start + a + 1])
         start += a + 1
     return out
+
+
+def turn_bordered(packed: Array, rotation: Array) -> Array:
+    """B'M B of every matrix (q + 1, q + 1), with B = diag(R, 1): the border is rotated along, its corner stays."""
+    basis = np.eye(len(rotation) + 1)
+    basis[:-1, :-1] = rotation
+    return turn(packed, basis)

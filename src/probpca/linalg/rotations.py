@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf
 
 if TYPE_CHECKING:
     from probpca.typing import Array, Floats
@@ -48,3 +49,9 @@ def divided(left: Array, G: Array) -> Array:
 def applied(matrices: Array, vectors: Floats) -> Array:
     """M v of each pair: (n, q)."""
     return np.asarray((matrices @ vectors[:, :, None])[:, :, 0], dtype=np.float64)
+
+
+def cholesky_or_none(matrix: Array) -> Array | None:
+    """Lower Cholesky factor of a symmetric matrix; None if the matrix is not positive definite."""
+    root, failed = dpotrf(matrix, lower=1, clean=1)
+    return None if failed else np.asarray(root, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Positive matrices made of small blocks, of which only neighbours touch."""
+"""Positive block-tridiagonal matrices: small blocks on the diagonal and beside it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,6 @@ if TYPE_CHECKING:
 
     from probpca.typing import Array, Index
 
-LANE_STEPS = (8, 64)
-MANY = 32
-"""Right-hand sides that are worth a loop over blocks of its own."""
-FORGOTTEN = 1e-10
-"""Size of a product of gains whose square is nothing beside what it would be added to."""
-
 
 class InverseBlocks(NamedTuple):
     """The blocks of the inverse on the diagonal and beside it, the batch last."""
@@ -38,10 +32,10 @@ class BlockTridiagonal:
     band: Array  # L, column by column, each from the diagonal down: (n, q, 2 q)
 
     @classmethod
-    def factor(cls, diagonal: Array, below: Array, touching: npt.NDArray[np.bool_]) -> BlockTridiagonal:
+    def factor(cls, diagonal: Array, below: Array, touching: npt.NDArray[np.bool_]) -> BlockTridiagonal | None:
         """From diagonal blocks, packed by rows: (entries, n), and the one block below each that touches the next.
 
-        Raises LinAlgError if the matrix is not positive.
+        None if the matrix is not positive.
         """
         n, q = diagonal.shape[1], len(below)
         band = np.zeros((n, q, 2 * q))
@@ -53,10 +47,7 @@ class BlockTridiagonal:
         for j in range(q):
             band[alone, j, q - j :] = 0.0
         factored, failed = dpbtrf(band.reshape(n * q, 2 * q).T, lower=1, overwrite_ab=1)
-        if failed:
-            msg = f"column {failed} of a block-tridiagonal matrix is not positive"
-            raise np.linalg.LinAlgError(msg)
-        return cls(factored.T.reshape(n, q, 2 * q))
+        return None if failed else cls(factored.T.reshape(n, q, 2 * q))
 
     @property
     def pivots(self) -> Array:
@@ -65,7 +56,7 @@ class BlockTridiagonal:
 
     @property
     def logdet(self) -> float:
-        """Log |M|."""
+        """Log-determinant of M."""
         return 2.0 * float(np.log(self.pivots).sum())
 
     @property
@@ -73,10 +64,10 @@ class BlockTridiagonal:
         n, q, width = self.band.shape
         return self.band.reshape(n * q, width).T
 
-    def solve(self, right: Array) -> Array:
-        """M^{-1} h, of one h or of several at a time: (n, q) or (k, n, q)."""
+    def solve(self, right: Array, many: int = 32) -> Array:
+        """M^{-1} h, of one h or of several at a time: (n, q) or (k, n, q); ``many`` are worth a loop over blocks."""
         k = len(right) if right.ndim == 3 else 1
-        if k >= MANY:
+        if k >= many:
             return self._solve_many(right)
         found, _ = dpbtrs(self._columns, right.reshape(k, -1).T, lower=1)
         return found.T.reshape(right.shape)
@@ -94,11 +85,6 @@ class BlockTridiagonal:
         for t in range(n - 2, -1, -1):
             x[t] -= up[t] @ x[t + 1]
         return np.ascontiguousarray(x.transpose(2, 0, 1))
-
-    def forward(self, right: Array) -> Array:
-        """L^{-1} h: (n, q)."""
-        found, _ = dtbtrs(self._columns, np.reshape(right, (-1, 1)), uplo="L", trans="N")
-        return found.reshape(right.shape)
 
     def backward(self, right: Array) -> Array:
         """L'^{-1} h, of several h at a time: (k, n, q)."""
@@ -122,8 +108,7 @@ class BlockTridiagonal:
         below = np.empty((q, q, n))
         for j in range(q):
             below[:, j] = self.band[:, j, q - j : 2 * q - j].T
-        bordered = np.concatenate([self.diagonal_roots, np.zeros((1, q, n))])
-        return inverse_root(bordered, 1.0 / self.pivots.T)[:q].copy(), below  # out of this thread's scratch
+        return inverse_root(self.diagonal_roots, 1.0 / self.pivots.T), below
 
     def last_roots(self, ends: Index) -> Array:
         """Roots of the diagonal blocks of the inverse at blocks that touch none after them: (k, q, q)."""
@@ -172,7 +157,7 @@ def _turned(a: Array, b: Array) -> Array:
     return np.einsum("icn,jcn->ijn", times(a, b), a)
 
 
-def accumulate(gain: Array, own: Array) -> Array:
+def accumulate(gain: Array, own: Array, lane_steps: tuple[int, int] = (8, 64)) -> Array:
     r"""Solve :math:`\Sigma_t = S_t + G_t \Sigma_{t+1} G_t'` from the last t to the first.
 
     Time is cut into lanes that are walked through side by side, from the end of each to its start. What
@@ -180,7 +165,7 @@ def accumulate(gain: Array, own: Array) -> Array:
     until nothing of its far end is left.
     """
     q, _, n = gain.shape
-    lanes = max(n // int(np.clip(np.sqrt(n), *LANE_STEPS)), 1)
+    lanes = max(n // int(np.clip(np.sqrt(n), *lane_steps)), 1)
     steps = -(-n // lanes)
     shape = (q, q, lanes, steps)
     G, S = np.zeros((q, q, lanes * steps)), np.zeros((q, q, lanes * steps))
@@ -199,10 +184,11 @@ def _entering(G: Array, S: Array) -> Array:
     steps, q, _, lanes = G.shape
     gain = np.broadcast_to(np.eye(q)[:, :, None], (q, q, lanes)).copy()
     total = np.zeros((q, q, lanes))  # of the first steps of each lane
+    forgotten = 1e-10  # the square of such a gain is nothing beside what it would be added to
     for t in range(steps):
         total += _turned(gain, S[t])
         gain = times(gain, G[t])
-        if t % 8 == 7 and np.abs(gain).max() < FORGOTTEN:
+        if t % 8 == 7 and np.abs(gain).max() < forgotten:
             break
     else:  # a lane remembers what enters it: lane after lane
         for k in range(lanes - 2, -1, -1):

@@ -1,8 +1,7 @@
 """Frozen parameter objects, validated once."""
 
 from probpca.models.belief import ParameterBelief
-from probpca.models.gaussian import Gaussian, standard_normal
-from probpca.models.linear_gaussian import LinearGaussian
+from probpca.models.gaussian import Gaussian, LinearGaussian, standard_normal
 from probpca.models.serialization import load_model, save_model
 from probpca.models.state_space import StateSpace
 

@@ -1,4 +1,4 @@
-"""What is believed about the parameters of a linear-Gaussian model."""
+"""Gaussian posterior of the parameters of a linear-Gaussian model."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from probpca.errors import require_finite, require_positive, require_shape
-from probpca.linalg.packed import packed_size, turn, unpack
-from probpca.models.linear_gaussian import LinearGaussian
+from probpca.linalg.packed import by_columns, packed_size, turn, unpack
+from probpca.models.gaussian import LinearGaussian
 
 if TYPE_CHECKING:
     from probpca.typing import Array, Index
-
-SURE = 1e-12
-"""Variance of the loadings of a component that is not relevant, in units of the noise."""
 
 
 @final
@@ -31,18 +28,18 @@ class ParameterBelief:
     """
 
     centre: LinearGaussian  # posterior means of W and mu; sigma2
-    spread: Array  # Sigma_j, packed by rows: ((q + 1)(q + 2) / 2, d), or (., 1) if all features share it
+    covariance: Array  # Sigma_j, packed by rows: ((q + 1)(q + 2) / 2, d), or (., 1) if all features share it
     precision: Array  # alpha: (q,)
 
     def __post_init__(self) -> None:
         """Check shapes and values once; formulas trust them afterwards."""
-        for name in ("spread", "precision"):
+        for name in ("covariance", "precision"):
             value = np.array(getattr(self, name), dtype=np.float64)
             value.setflags(write=False)
             require_finite(name, value)
             object.__setattr__(self, name, value)
         p, d = packed_size(self.centre.n_components + 1), self.centre.n_features
-        require_shape("spread", self.spread, (p, d), (p, 1))
+        require_shape("covariance", self.covariance, (p, d), (p, 1))
         require_shape("precision", self.precision, (self.centre.n_components,))
         require_positive("precision", self.precision)
 
@@ -54,46 +51,57 @@ class ParameterBelief:
     @cached_property
     def energy(self) -> Array:
         """Expected squared loadings of each component, summed over the features: (q,)."""
-        return np.square(self.centre.loadings).sum(axis=0) + self.doubt
+        return np.square(self.centre.loadings).sum(axis=0) + self.loading_variance
 
     @property
-    def doubt(self) -> Array:
-        """The part of it that is variance: (q,)."""
-        return np.diag(self.summed_spread)
+    def loading_variance(self) -> Array:
+        """Variance of the loadings of each component, summed over the features: (q,)."""
+        return np.diag(self.summed_covariance)
 
     @cached_property
-    def summed_spread(self) -> Array:
+    def summed_covariance(self) -> Array:
         """Covariance of the loadings of a feature, summed over the features: (q, q)."""
-        each = self.centre.n_features / self.spread.shape[1]
-        return each * unpack(self.spread[: packed_size(self.n_components)].sum(axis=1))
+        each = self.centre.n_features / self.covariance.shape[1]
+        return each * unpack(self.covariance[: packed_size(self.n_components)].sum(axis=1))
+
+    @cached_property
+    def cell_information(self) -> Array:
+        """Expected precision that a cell of each feature adds to the posterior of z, E[w_j w_j'] / psi_j.
+
+        Packed by columns, (q (q + 1) / 2, d), and computed once a belief.
+        """
+        out, noise = self.centre.cell_information.copy(), self.centre.noise_variance
+        for k, place in enumerate(by_columns(self.n_components)):
+            out[k] += self.covariance[place] / noise
+        return out
 
     @property
     def n_known(self) -> int:
-        """Number of features of which something was observed; the others have no spread."""
-        return self.centre.n_features if self.spread.shape[1] == 1 else int(np.count_nonzero(self.spread[-1]))
+        """Number of features with an observed cell; the others have no covariance."""
+        return self.centre.n_features if self.covariance.shape[1] == 1 else int(np.count_nonzero(self.covariance[-1]))
 
     @property
     def variances(self) -> Array:
         """Variance of each parameter of each feature: (q + 1, d or 1)."""
-        return self.spread[packed_size(np.arange(1, self.n_components + 2)) - 1]
+        return self.covariance[packed_size(np.arange(1, self.n_components + 2)) - 1]
 
     def predictive(self) -> LinearGaussian:
-        r"""The Gaussian of a new row with its mean and covariance, doubt about parameters and all.
+        r"""The Gaussian of a new row with its mean and covariance, including the uncertainty of the parameters.
 
         .. math:: E[x] = \mu, \qquad
             \operatorname{Cov}[x] = W W^\top + \operatorname{diag}(\psi_j + \operatorname{tr} \Sigma_j)
 
-        Doubt about the loadings of one feature says nothing about another: what it adds is noise.
+        Errors of the loadings of two features are independent: what they add is noise.
         """
         extra = self.variances.sum(axis=0)  # (d,) or (1,)
         noise = self.centre.noise_variance + (extra if extra.size > 1 else extra[0])
         return replace(self.centre, noise_variance=noise)
 
     def turned(self, basis: Array) -> ParameterBelief:
-        """The same belief, told with other latents: parameters B' theta. The precisions are those that fit best."""
+        """The belief for other latent axes, parameters B' theta, with the precisions that fit best."""
         theta = np.column_stack([self.centre.loadings, self.centre.mean]) @ basis
         centre = LinearGaussian(theta[:, -1], theta[:, :-1], self.centre.noise_variance)
-        told = ParameterBelief(centre, turn(self.spread, basis), self.precision)
+        told = ParameterBelief(centre, turn(self.covariance, basis), self.precision)
         return told.with_best_precision()
 
     def with_best_precision(self) -> ParameterBelief:
@@ -107,23 +115,23 @@ class ParameterBelief:
         return self.turned(basis)
 
     def keep(self, components: Index) -> ParameterBelief:
-        """Some of the components only, the others taken for zero."""
+        """Some of the components only; the loadings of the others are set to zero."""
         rows, columns = np.tril_indices(components.size + 1)
         chosen = np.append(components, self.n_components)
-        spread = self.spread[packed_size(chosen[rows]) + chosen[columns]]
+        covariance = self.covariance[packed_size(chosen[rows]) + chosen[columns]]
         centre = replace(self.centre, loadings=self.centre.loadings[:, components])
-        return ParameterBelief(centre, spread, self.precision[components])
+        return ParameterBelief(centre, covariance, self.precision[components])
 
-    def muted(self) -> ParameterBelief:
-        """No component is relevant: loadings are zero, and next to certainly so."""
+    def muted(self, variance_share: float = 1e-12) -> ParameterBelief:
+        """A belief without relevant components: loadings are zero, with a variance that is this share of the noise."""
         rows, columns = np.tril_indices(self.n_components + 1)
-        variance = SURE * np.mean(self.centre.noise_variance)
-        spread = np.where((rows == columns)[:, None], variance, 0.0) * (self.spread[-1] > 0)
-        spread[-1] = self.spread[-1]
+        variance = variance_share * np.mean(self.centre.noise_variance)
+        covariance = np.where((rows == columns)[:, None], variance, 0.0) * (self.covariance[-1] > 0)
+        covariance[-1] = self.covariance[-1]
         centre = replace(self.centre, loadings=np.zeros(self.centre.loadings.shape))
-        return ParameterBelief(centre, spread, np.full(self.n_components, 1 / variance))
+        return ParameterBelief(centre, covariance, np.full(self.n_components, 1 / variance))
 
     def rescale(self, scale: Array) -> ParameterBelief:
-        """The same of ``scale * x``: units changed feature by feature: (d,)."""
-        told = ParameterBelief(self.centre.rescale(scale), self.spread * np.square(scale), self.precision)
+        """The belief for ``scale * x``: units changed feature by feature: (d,)."""
+        told = ParameterBelief(self.centre.rescale(scale), self.covariance * np.square(scale), self.precision)
         return told.with_best_precision()

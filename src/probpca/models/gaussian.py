@@ -1,16 +1,29 @@
-"""A Gaussian with a dense covariance, or a row of them."""
+"""Gaussians: with a dense covariance, one or one a row, and the linear-Gaussian model x = W z + mu + noise."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+from scipy.special import ndtri
 
-from probpca.errors import ShapeError, require_finite
+from probpca.errors import DataError, ShapeError
+from probpca.linalg.low_rank import DiagPlusLowRank
 
 if TYPE_CHECKING:
-    from probpca.typing import Array
+    from probpca.typing import Array, Index
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from probpca.errors import require_finite, require_positive, require_shape
+from probpca.linalg.packed import scaled_outer_products
+from probpca.linalg.rotations import fix_signs
+
+if TYPE_CHECKING:
+    from probpca.typing import Array, Index
 
 
 @final
@@ -61,3 +74,128 @@ def _read_only(value: Array) -> Array:
     view = np.asarray(value, dtype=np.float64).view()
     view.setflags(write=False)
     return view
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LinearGaussian:
+    r"""A low-dimensional Gaussian seen through noise.
+
+    .. math:: x = W z + \mu + \varepsilon, \qquad z \sim N(0, I_q), \quad \varepsilon \sim N(0, \Psi)
+
+    One noise variance makes it probabilistic PCA, one per feature factor analysis. Rows of data
+    are then distributed as :math:`N(\mu, W W^\top + \Psi)`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.models import LinearGaussian
+    >>> model = LinearGaussian(mean=np.zeros(3), loadings=[[2.0], [1.0], [0.0]], noise_variance=0.5)
+    >>> model.n_features, model.n_components
+    (3, 1)
+    >>> model.covariance.dense()
+    array([[4.5, 2. , 0. ],
+           [2. , 1.5, 0. ],
+           [0. , 0. , 0.5]])
+    """
+
+    mean: Array  # mu: (d,)
+    loadings: Array  # W: (d, q)
+    noise_variance: Array  # sigma2: () for PPCA; psi: (d,) for factor analysis
+
+    def __post_init__(self) -> None:
+        """Check shapes and values once; formulas trust them afterwards."""
+        for name in ("mean", "loadings", "noise_variance"):
+            value = np.array(getattr(self, name), dtype=np.float64)
+            value.setflags(write=False)
+            require_finite(name, value)
+            object.__setattr__(self, name, value)
+        if self.loadings.ndim != 2 or min(self.loadings.shape) < 1:
+            msg = f"loadings must be a matrix (d, q) with d, q >= 1; got shape {self.loadings.shape}."
+            raise ShapeError(msg)
+        d = self.loadings.shape[0]
+        require_shape("mean", self.mean, (d,))
+        require_shape("noise_variance", self.noise_variance, (), (d,))
+        require_positive("noise_variance", self.noise_variance)
+
+    @property
+    def n_features(self) -> int:
+        """Number of observed dimensions d."""
+        return self.loadings.shape[0]
+
+    @property
+    def n_components(self) -> int:
+        """Number of latent dimensions q."""
+        return self.loadings.shape[1]
+
+    @cached_property
+    def covariance(self) -> DiagPlusLowRank:
+        """C = W W' + Psi in O(d q) memory; its decomposition is computed once a model."""
+        return DiagPlusLowRank(self.noise_variance, self.loadings)
+
+    @cached_property
+    def cell_information(self) -> Array:
+        """Precision that a cell of each feature adds to the posterior of z, w_j w_j' / psi_j: (q (q + 1) / 2, d).
+
+        Packed by columns, and computed once a model.
+        """
+        return scaled_outer_products(self.loadings.T, self.loadings.T / self.noise_variance)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the parameters alone: workers compute again what follows from them."""
+        return LinearGaussian, (self.mean, self.loadings, self.noise_variance)
+
+    def restrict(self, features: Index) -> LinearGaussian:
+        """Marginal model of some of the features: their rows of W, of mu, of psi."""
+        noise = self.noise_variance
+        kept = noise if noise.ndim == 0 else noise[features]
+        return LinearGaussian(self.mean[features], self.loadings[features], kept)
+
+    def rotate(self, rotation: Array) -> LinearGaussian:
+        """Use other latent axes, z' = R' z with R orthogonal. No observable changes."""
+        return replace(self, loadings=self.loadings @ rotation)
+
+    def whiten(self, latent: Gaussian) -> LinearGaussian:
+        r"""Replace latents z ~ N(m, Q) by standard normal ones; the distribution of x stays as it is.
+
+        With :math:`Q = L L^\top` the change of variables :math:`z = L z' + m` gives
+        :math:`W' = W L` and :math:`\mu' = \mu + W m`.
+        """
+        root = np.linalg.cholesky(latent.covariance)
+        return replace(self, loadings=self.loadings @ root, mean=self.mean + self.loadings @ latent.mean)
+
+    def principal(self) -> LinearGaussian:
+        """Latent axes along the principal axes: W = U diag(sv), signs fixed, largest first."""
+        # W V, not U diag(sv): rows of very different size keep their digits.
+        return self.rotate(self.principal_rotation)
+
+    @property
+    def principal_rotation(self) -> Array:
+        """The orthogonal matrix that takes the latent axes to the principal ones: (q, q)."""
+        axes, _, rotation = self._decomposition
+        return rotation.T * np.sign(np.einsum("jk,jk->k", fix_signs(axes), axes))
+
+    @property
+    def principal_axes(self) -> tuple[Array, Array]:
+        """Left singular vectors U (d, q) and singular values (q,) of W, signs fixed."""
+        axes, singular, _ = self._decomposition
+        return fix_signs(axes), singular
+
+    @cached_property
+    def _decomposition(self) -> tuple[Array, Array, Array]:
+        return np.linalg.svd(self.loadings, full_matrices=False)
+
+    def rescale(self, scale: Array) -> LinearGaussian:
+        """The model of ``scale * x``: units changed feature by feature, or all at once."""
+        factor = np.broadcast_to(np.asarray(scale, dtype=np.float64), (self.n_features,))
+        noise = self.noise_variance * np.square(scale)
+        return LinearGaussian(self.mean * factor, self.loadings * factor[:, None], noise)
+
+
+def central_interval(mean: Array, std: Array, level: float) -> tuple[Array, Array]:
+    """Lower and upper ends that hold each value with probability ``level``."""
+    if not 0 < level < 1:
+        msg = f"level must lie between 0 and 1; got {level}."
+        raise DataError(msg)
+    width = ndtri(0.5 + level / 2) * std
+    return mean - width, mean + width

@@ -11,8 +11,7 @@ import numpy as np
 from probpca.atomic_write import appearing
 from probpca.errors import FileFormatError, ProbpcaError
 from probpca.models.belief import ParameterBelief
-from probpca.models.gaussian import Gaussian
-from probpca.models.linear_gaussian import LinearGaussian
+from probpca.models.gaussian import Gaussian, LinearGaussian
 from probpca.models.state_space import StateSpace
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def belief_from_arrays(path: str | Path, arrays: Mapping[str, Any]) -> Parameter
     """Build what is believed about a model from stored arrays, or say what is wrong with them."""
     centre = model_from_arrays(path, arrays)
     try:
-        return ParameterBelief(centre, arrays["spread"], arrays["precision"])
+        return ParameterBelief(centre, arrays["covariance"], arrays["precision"])
     except (KeyError, ProbpcaError, TypeError, ValueError) as error:
         msg = f"{path} holds no valid model: {error}"
         raise FileFormatError(msg) from error
@@ -79,7 +78,7 @@ def belief_from_arrays(path: str | Path, arrays: Mapping[str, Any]) -> Parameter
 
 def belief_arrays(belief: ParameterBelief) -> dict[str, Any]:
     """The arrays that make up a belief, by name."""
-    return {**model_arrays(belief.centre), "spread": belief.spread, "precision": belief.precision}
+    return {**model_arrays(belief.centre), "covariance": belief.covariance, "precision": belief.precision}
 
 
 def model_arrays(model: LinearGaussian) -> dict[str, Any]:

@@ -16,10 +16,8 @@ from probpca.models.gaussian import Gaussian, standard_normal
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from probpca.models.linear_gaussian import LinearGaussian
+    from probpca.models.gaussian import LinearGaussian
     from probpca.typing import Array
-
-ASYMMETRY, NEGATIVE = 1e-8, 1e-10
 
 
 @final
@@ -94,7 +92,7 @@ class StateSpace:
 
     @cached_property
     def eigenvalues(self) -> npt.NDArray[np.complex128]:
-        """Of A, the slowest first."""
+        """Eigenvalues of A, the slowest first."""
         values = np.linalg.eigvals(self.transition).astype(np.complex128)
         return values[np.lexsort((-values.imag, -values.real, -np.abs(values).round(12)))]
 
@@ -153,13 +151,13 @@ class StateSpace:
         )
 
     def whiten(self) -> StateSpace:
-        r"""The same system with Q = I.
+        r"""Copy of the system in coordinates of the state in which Q = I.
 
         With :math:`Q = E \Lambda E^\top` the state is :math:`\Lambda^{-1/2} E^\top x`, so that C becomes
         :math:`C E \Lambda^{1/2}`.
         """
         values, axes = np.linalg.eigh(self.process_noise)
-        if values[0] <= NEGATIVE * values[-1]:
+        if values[0] <= 1e-10 * values[-1]:
             msg = "process_noise is singular: the state cannot be scaled so that it becomes the identity."
             raise DataError(msg)
         whitened = self.change_basis((axes / np.sqrt(values)).T)
@@ -181,7 +179,7 @@ class StateSpace:
         return replace(self.emission, loadings=self.emission.loadings @ root)
 
     def pushes(self, inputs: Array | None, n: int) -> Array:
-        """What the inputs of n steps do to the states after them, B u: (n, q)."""
+        """Shift B u of the next state by the inputs of each of n steps: (n, q)."""
         if inputs is None or self.input_loadings is None:
             return np.zeros((n, self.n_components))
         return inputs @ self.input_loadings.T
@@ -196,10 +194,10 @@ def _in_noise_units(emission: LinearGaussian) -> Array:
 def _require_covariance(name: str, value: Array) -> None:
     """Symmetric, and no variance below zero but for rounding; singular is allowed."""
     size = float(np.abs(value).max(initial=0.0))
-    if np.abs(value - value.T).max(initial=0.0) > ASYMMETRY * size:
+    if np.abs(value - value.T).max(initial=0.0) > 1e-8 * size:
         msg = f"{name} must be symmetric."
         raise DataError(msg)
     least = float(np.linalg.eigvalsh(value)[0])
-    if least < -NEGATIVE * size:
+    if least < -1e-10 * size:
         msg = f"{name} must not have negative variances; its smallest eigenvalue is {least:.3g}."
         raise DataError(msg)

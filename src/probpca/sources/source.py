@@ -122,6 +122,16 @@ class Source:
         return self.info.single_precision
 
     @property
+    def dtype(self) -> type[np.floating[Any]]:
+        """Type of the values: float32 or float64."""
+        return np.float32 if self.info.single_precision else np.float64
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether some cells are zeros, or missing, that are not stored."""
+        return self.n_rows is not None and self.n_stored != self.n_rows * self.n_features
+
+    @property
     def repeatable(self) -> bool:
         """Whether the rows can be read more than once."""
         return self.info.repeatable

@@ -1,23 +1,20 @@
 """Mergeable sums: small, and the same whatever the order and the cuts."""
 
-from probpca.statistics.columns import Columns, ColumnSummary, Spread
-from probpca.statistics.moments import Moments
+from probpca.statistics.moments import ColumnSummary, Moments
 from probpca.statistics.regression import Regression
-from probpca.statistics.sample import Distinct, Sample
+from probpca.statistics.sample import Both, Distinct, Sample
 from probpca.statistics.sketch import Root, Sketch
-from probpca.statistics.sums import Both, Stack, Sum
+from probpca.statistics.sums import Stack, Sum
 
 __all__ = [
     "Both",
     "ColumnSummary",
-    "Columns",
     "Distinct",
     "Moments",
     "Regression",
     "Root",
     "Sample",
     "Sketch",
-    "Spread",
     "Stack",
     "Sum",
 ]

@@ -1,4 +1,4 @@
-"""What every M-step consumes: the regression of cells on latent variables."""
+"""The regression of cells on latent variables, which every M-step solves."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from probpca.linalg.packed import identity, multiply, packed_size, solve, turn, unpack
+from probpca.linalg.rotations import cholesky_or_none
 
 if TYPE_CHECKING:
     from probpca.typing import Array
@@ -51,12 +52,12 @@ class Regression:
         return Regression(*(factor * getattr(self, f.name) for f in fields(self)))
 
     def moved(self, change: Array) -> Regression:
-        """The same rows and latents, summed at parameters that are changed: (q + 1, d)."""
+        """These sums taken at other parameters, given their change: (q + 1, d)."""
         score = self.score - multiply(self.gram, change)
         return replace(self, score=score, squares=self.squares_after(change))
 
     def turned(self, basis: Array) -> Regression:
-        """The same rows, with latents t' = B' t, B (q + 1, q + 1)."""
+        """These sums for latents t' = B' t, B (q + 1, q + 1)."""
         latent = turn(self.latent[:, None], basis)[:, 0]
         return replace(self, latent=latent, gram=turn(self.gram, basis), score=basis.T @ self.score)
 
@@ -79,8 +80,7 @@ class Regression:
 
 def _shared_solve(matrix: Array, right: Array) -> Array:
     """Solve normal equations; the shortest of many solutions where latents are dependent."""
-    try:
-        root = np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:  # without noise, when there are fewer rows than latents
+    root = cholesky_or_none(matrix)
+    if root is None:  # without noise, when there are fewer rows than latents
         return np.asarray(np.linalg.lstsq(matrix, right)[0])
     return np.asarray(np.linalg.solve(root.T, np.linalg.solve(root, right)))

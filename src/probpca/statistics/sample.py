@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from probpca.blocks import Block
+    from probpca.typing import Array
+
+from typing import TYPE_CHECKING
 
 from probpca.blocks import Block
 from probpca.blocks.block import dense_values, mixed
@@ -15,15 +25,13 @@ if TYPE_CHECKING:
 
     from probpca.typing import Array, Index
 
-COLUMNS = 8
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
     """The rows with the largest keys; a key is a hash of some of the row's own values.
 
-    Equal rows have equal keys, of which the first ones are taken: the sample is that of the whole
+    Equal rows have equal keys, and the first of them are taken: the sample is that of the whole
     table, however it is cut into blocks.
     """
 
@@ -32,9 +40,9 @@ class Sample:
     rows: Array  # (m, d)
 
     @classmethod
-    def of(cls, size: int, seed: int, block: Block) -> Sample:
+    def of(cls, size: int, seed: int, block: Block, n_key_columns: int = 8) -> Sample:
         """Draw from one block, by keys from a few of its columns."""
-        columns = np.unique(np.linspace(0, block.n_features - 1, COLUMNS).astype(np.intp))
+        columns = np.unique(np.linspace(0, block.n_features - 1, n_key_columns).astype(np.intp))
         part = block.values[:, columns]
         part = part.toarray() if block.is_sparse else part
         keys = mixed(np.ascontiguousarray(part.T, dtype=np.float64).view(np.uint64), seed)
@@ -95,3 +103,21 @@ def _largest(keys: npt.NDArray[np.uint64], weight: Array, size: int) -> tuple[In
     total = np.zeros(first.size)
     np.add.at(total, which, weight[there])
     return there[first[:size]], total[:size]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Both:
+    """Two summaries of the same rows."""
+
+    first: Any
+    second: Any
+
+    @classmethod
+    def of(cls, first: Callable[[Block], Any], second: Callable[[Block], Any], block: Block) -> Both:
+        """Summarise a block twice."""
+        return cls(first(block), second(block))
+
+    def merge(self, other: Both) -> Both:
+        """Merge each with its like."""
+        return Both(self.first.merge(other.first), self.second.merge(other.second))

@@ -78,8 +78,8 @@ class Root:
         Complete data of any length are worth these few rows to every solver of this library.
         """
         r = self.factor.shape[0]
-        spread = self.factor * np.sqrt(r / self.weight)
-        rows = np.vstack([self.mean + spread, self.mean - spread])
+        deviation = self.factor * np.sqrt(r / self.weight)
+        rows = np.vstack([self.mean + deviation, self.mean - deviation])
         return rows, np.full(2 * r, self.weight / (2 * r))
 
 
@@ -93,7 +93,7 @@ class Factor(Protocol):
 
     @property
     def mean(self) -> Array:
-        """Their mean: (d,)."""
+        """Mean of the rows: (d,)."""
         ...
 
     @property

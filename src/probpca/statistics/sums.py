@@ -1,21 +1,21 @@
-"""Plain sums, and blocks of rows stacked as they come."""
+"""Plain sums, and blocks of rows stacked in order."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 
 from probpca.blocks.block import PIECE_BYTES
-from probpca.scratch import scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import numpy.typing as npt
 
     from probpca.blocks import Block
+    from probpca.scratch import Workspace
     from probpca.typing import Array, Floats
 
 
@@ -27,26 +27,8 @@ class Sum:
     value: Array
 
     def merge(self, other: Sum) -> Sum:
-        """Add."""
+        """Add the two arrays."""
         return Sum(self.value + other.value)
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Both:
-    """Two summaries of the same rows."""
-
-    first: Any
-    second: Any
-
-    @classmethod
-    def of(cls, first: Callable[[Block], Any], second: Callable[[Block], Any], block: Block) -> Both:
-        """Summarise a block twice."""
-        return cls(first(block), second(block))
-
-    def merge(self, other: Both) -> Both:
-        """Merge each with its like."""
-        return Both(self.first.merge(other.first), self.second.merge(other.second))
 
 
 @final
@@ -86,14 +68,15 @@ class Stack:
         return any(block.weight is not None for block in self.blocks)
 
     def panels(self) -> Iterator[slice]:
-        """Ranges of columns, all rows of which fit a cache."""
+        """Ranges of columns so narrow that all their rows fit a cache."""
         step = max(PIECE_BYTES // (8 * max(self.n_rows, 1)), 64)
         for start in range(0, self.n_features, step):
             yield slice(start, min(start + step, self.n_features))
 
-    def panel(self, columns: slice, dtype: npt.DTypeLike) -> Floats:
-        """All rows of some columns, in this thread's scratch buffer: (n, columns)."""
-        out = scratch("panel", (self.n_rows, columns.stop - columns.start), dtype)
+    def panel(self, columns: slice, dtype: npt.DTypeLike, work: Workspace | None = None) -> Floats:
+        """All rows of some columns, (n, columns), in the buffer "panel" of a workspace if one is given."""
+        shape = self.n_rows, columns.stop - columns.start
+        out = np.empty(shape, dtype) if work is None else work.array("panel", shape, dtype)
         start = 0
         for block in self.blocks:
             part = block.values[:, columns]

@@ -1,7 +1,5 @@
 """A block is its rows, whatever they are made of and however they are cut."""
 
-import threading
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -12,7 +10,6 @@ from oracles import random_model
 from probpca import DataError, ShapeError
 from probpca.blocks import Block, as_block
 from probpca.inference import log_likelihood, outliers, posterior
-from probpca.scratch import release, scratch
 
 FORMS = {
     "float64": lambda x: x,
@@ -129,16 +126,3 @@ def test_answers_do_not_share_memory_with_each_other(query, rng):
     assert not np.shares_memory(first, second)
     assert_array_equal(first, kept)
     assert np.abs(second - first).max() > 0.01
-
-
-def test_scratch_is_reused_by_its_thread_and_by_no_other():
-    mine = scratch("test", (4, 3), np.float64)
-    assert np.shares_memory(scratch("test", (2, 2), np.float32), mine)
-    assert not np.shares_memory(scratch("other", (4, 3), np.float64), mine)
-    theirs = []
-    worker = threading.Thread(target=lambda: theirs.append(scratch("test", (4, 3), np.float64)))
-    worker.start()
-    worker.join()
-    assert not np.shares_memory(theirs[0], mine)
-    release()
-    assert not np.shares_memory(scratch("test", (4, 3), np.float64), mine)

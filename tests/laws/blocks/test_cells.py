@@ -1,6 +1,6 @@
-"""Four forms of the same cells: the same products, each row in one part, each part in the form that suits it."""
+"""Four forms of the same cells: the same products, each row in one group, each group in the form that suits it."""
 
-from importlib import import_module
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +10,9 @@ from scipy import sparse
 
 from oracles import punched
 from probpca.blocks import Block, observe
-from probpca.blocks.masked.forms import FORMS, OWN_FORM, DenseResidual, Holes, MaskedCells, Patterns, StoredCells
-from probpca.blocks.masked.patterns import COMMON
+from probpca.blocks.cells import FORMS, DenseResidual, FormSettings, Holes, MaskedCells, Patterns, StoredCells
 
-HOME = import_module("probpca.blocks.masked.forms")  # the function of that name hides it
+COMMON = FormSettings().common
 N, D = 90, 11
 SHARES = [0.0, 0.05, 0.3, 0.6, 0.95]
 CENTRE = np.arange(D) / 8
@@ -42,9 +41,9 @@ def form(request):
 
 
 def whole(observed):
-    """The one part of a small table, and its rows."""
-    (part,) = observed.parts
-    return part, part.cells.ready(), part.rows
+    """The one group of a small table, and its rows."""
+    (group,) = observed.groups
+    return group, group.cells.ready(), group.index
 
 
 def dense(x, rows, centre=CENTRE):
@@ -72,39 +71,35 @@ def sums(operator, moments):
 
 
 def test_products_from_features_to_rows_are_those_of_dense_tables(rng, x, dtype, form):
-    part, cells, rows = whole(observe(Block(x.astype(dtype)), CENTRE, form=form))
+    group, cells, rows = whole(observe(Block(x.astype(dtype)), CENTRE, form=form))
     omega, y = dense(x, rows)
     table = rng.standard_normal((4, D))
-    assert isinstance(part.cells, KINDS[form])
+    assert isinstance(group.cells, KINDS[form])
     assert_allclose(of_rows(cells, cells.mask.products(table)), table @ omega.T, **NEAR)
     assert_allclose(cells.values.products(table), table @ y.T, rtol=1e-12, atol=1e-11)
 
 
 def test_sums_from_rows_to_features_are_those_of_dense_tables(rng, x, dtype, form):
-    part, cells, rows = whole(observe(Block(x.astype(dtype)), CENTRE, form=form))
+    group, cells, rows = whole(observe(Block(x.astype(dtype)), CENTRE, form=form))
     omega, y = dense(x, rows)
     moments, w = rng.standard_normal((4, rows.size)), rng.uniform(0.5, 2.0, rows.size)
     assert_allclose(sums(cells.mask, summed(cells, moments)), moments @ omega, rtol=1e-12, atol=1e-11)
     assert_allclose(sums(cells.values, moments), moments @ y, rtol=1e-12, atol=1e-11)
     assert_allclose(cells.square_sums(w), w @ y**2, **NEAR)
-    assert_allclose(part.squares, (y**2).sum(axis=0), **NEAR)
-    assert_array_equal(part.observed, omega.sum(axis=1))
-    assert_array_equal(part.log_precision, 0.0)
+    assert_allclose(group.squares, (y**2).sum(axis=0), **NEAR)
+    assert_array_equal(group.observed, omega.sum(axis=1))
+    assert_array_equal(group.log_precision, 0.0)
 
 
-def test_large_matrices_are_multiplied_slab_by_slab(rng, x, dtype, monkeypatch):
-    operators = import_module("probpca.blocks.masked.operators")
+def test_large_matrices_are_multiplied_slab_by_slab(rng, x, dtype):
     table = rng.standard_normal((4, D))
     _, cells, rows = whole(observe(Block(x.astype(dtype)), CENTRE, form="masked"))
     moments = rng.standard_normal((4, rows.size))
     asked = cells.mask.products(table), sums(cells.mask, moments), cells.values.products(table)
-    monkeypatch.setattr(operators, "WHOLE_CELLS", 0)
-    monkeypatch.setattr(operators, "SLAB_CELLS", 3 * rows.size)
-    _, slabs, _ = whole(observe(Block(x.astype(dtype)), CENTRE, form="masked"))
-    assert slabs.mask.entries.dtype == np.uint8
-    for one, other in zip(
-        asked, (slabs.mask.products(table), sums(slabs.mask, moments), slabs.values.products(table)), strict=True
-    ):
+    stored = observe(Block(x.astype(dtype)), CENTRE, form="masked").groups[0].cells
+    mask, values = (replace(m, whole_cells=0, slab_cells=3 * rows.size).ready() for m in (stored.mask, stored.values))
+    assert mask.entries.dtype == np.uint8
+    for one, other in zip(asked, (mask.products(table), sums(mask, moments), values.products(table)), strict=True):
         assert_allclose(other, one, rtol=1e-12, atol=1e-11)
 
 
@@ -132,8 +127,8 @@ def test_precisions_weigh_masks_values_and_squares(rng, x, thin):
     else:
         block = Block(x, None, omega)
     omega = np.where(np.isnan(x), 0.0, omega)
-    part, cells, rows = whole(observe(block, CENTRE, keep_empty=True))
-    assert isinstance(part.cells, StoredCells if thin else MaskedCells)
+    group, cells, rows = whole(observe(block, CENTRE, keep_empty=True))
+    assert isinstance(group.cells, StoredCells if thin else MaskedCells)
     y, table, moments = np.nan_to_num(x - CENTRE)[rows], rng.standard_normal((3, D)), rng.random((3, rows.size))
     w, omega = moments[0], omega[rows]
     assert_allclose(cells.mask.products(table), table @ omega.T, **NEAR)
@@ -141,8 +136,8 @@ def test_precisions_weigh_masks_values_and_squares(rng, x, thin):
     assert_allclose(sums(cells.mask, moments), moments @ omega, **NEAR)
     assert_allclose(sums(cells.values, moments), moments @ (omega * y), rtol=1e-12, atol=1e-11)
     assert_allclose(cells.square_sums(w), w @ (omega * y**2), **NEAR)
-    assert_allclose(part.log_precision, np.log(np.where(omega > 0, omega, 1.0)).sum(axis=1), **NEAR)
-    assert_array_equal(part.observed, np.count_nonzero(omega, axis=1))
+    assert_allclose(group.log_precision, np.log(np.where(omega > 0, omega, 1.0)).sum(axis=1), **NEAR)
+    assert_array_equal(group.observed, np.count_nonzero(omega, axis=1))
     left, right = rng.standard_normal((2, D)), rng.standard_normal((2, rows.size))
     rest = y - right.T @ left
     found = cells.residual(left, right)
@@ -170,9 +165,9 @@ TABLES = {
 @pytest.mark.parametrize(("table", "kind"), TABLES.values(), ids=TABLES)
 def test_a_table_goes_to_the_form_that_suits_it(rng, table, kind):
     x = table(rng)
-    (part,) = observe(Block(x), np.zeros(WIDE)).parts
-    assert type(part.cells) is kind
-    assert_array_equal(np.sort(part.rows), np.arange(len(x)))
+    (group,) = observe(Block(x), np.zeros(WIDE)).groups
+    assert type(group.cells) is kind
+    assert_array_equal(np.sort(group.index), np.arange(len(x)))
 
 
 def test_each_row_of_a_mixed_table_goes_where_its_like_go(rng):
@@ -180,24 +175,24 @@ def test_each_row_of_a_mixed_table_goes_where_its_like_go(rng):
     owner = np.concatenate([np.full(len(x), k) for k, (x, _) in enumerate(tables)])
     order = rng.permutation(owner.size)
     x, owner = np.vstack([x for x, _ in tables])[order], owner[order]
-    parts = observe(Block(x), np.zeros(WIDE)).parts
-    assert_array_equal(np.sort(np.concatenate([part.rows for part in parts])), np.arange(len(x)))
-    for part in parts:
-        assert {tables[k][1] for k in owner[part.rows]} == {type(part.cells)}
+    groups = observe(Block(x), np.zeros(WIDE)).groups
+    assert_array_equal(np.sort(np.concatenate([group.index for group in groups])), np.arange(len(x)))
+    for group in groups:
+        assert {tables[k][1] for k in owner[group.index]} == {type(group.cells)}
 
 
 def test_a_form_is_not_made_for_a_handful_of_rows(rng):
-    few = OWN_FORM // 2
+    few = FormSettings().own_rows // 2
     x = np.vstack([rows_seen(rng, few, WIDE, WIDE - 4), rows_seen(rng, few, WIDE, 4), rows_seen(rng, 100, WIDE, 30)])
-    assert {type(part.cells) for part in observe(Block(x), np.zeros(WIDE)).parts} == {MaskedCells}
+    assert {type(group.cells) for group in observe(Block(x), np.zeros(WIDE)).groups} == {MaskedCells}
 
 
 def test_rows_of_one_pattern_are_computed_as_one(rng):
     x = np.repeat(rows_seen(rng, 5, WIDE, 30), COMMON, axis=0)[rng.permutation(5 * COMMON)]
-    (part,) = observe(Block(x), np.zeros(WIDE)).parts
-    assert part.cells.mask.entries.shape == (WIDE, 5)
-    assert (np.diff(part.cells.pattern) >= 0).all()
-    assert_array_equal(part.cells.mask.entries[:, part.cells.pattern].T, ~np.isnan(x[part.rows]))
+    (group,) = observe(Block(x), np.zeros(WIDE)).groups
+    assert group.cells.mask.entries.shape == (WIDE, 5)
+    assert (np.diff(group.cells.pattern) >= 0).all()
+    assert_array_equal(group.cells.mask.entries[:, group.cells.pattern].T, ~np.isnan(x[group.index]))
 
 
 def test_two_patterns_with_one_key_are_told_apart(rng):
@@ -209,18 +204,18 @@ def test_two_patterns_with_one_key_are_told_apart(rng):
         first, other, last = rng.integers(1, 2**63, 3, dtype=np.uint64)
         words = np.array([[first, last], [other, last ^ mixed(first) ^ mixed(other)]])
     mask = np.unpackbits(words.view(np.uint8), axis=1).astype(bool)  # (2, 128)
-    x = np.where(np.tile(mask, (COMMON, 1)), rng.standard_normal((2 * COMMON, 128)), np.nan)
-    (part,) = observe(Block(x), np.zeros(128)).parts
-    assert isinstance(part.cells, Patterns)
-    assert_array_equal(part.cells.mask.entries[:, part.cells.pattern].T, ~np.isnan(x[part.rows]))
+    x = np.where(np.tile(mask, (2 * COMMON, 1)), rng.standard_normal((4 * COMMON, 128)), np.nan)
+    (group,) = observe(Block(x), np.zeros(128)).groups
+    assert isinstance(group.cells, Patterns)
+    assert_array_equal(group.cells.mask.entries[:, group.cells.pattern].T, ~np.isnan(x[group.index]))
 
 
 @pytest.mark.parametrize(("density", "kind"), [(0.05, StoredCells), (0.5, MaskedCells)])
 def test_a_sparse_table_stays_sparse_as_long_as_it_is_thin(rng, density, kind):
     values = sparse.random_array((200, 40), density=density, format="csr", rng=rng)
-    parts = observe(Block(values, unstored_missing=True), np.zeros(40)).parts
-    assert {type(part.cells) for part in parts} == {kind}
-    rows = np.concatenate([part.rows for part in parts])
+    groups = observe(Block(values, unstored_missing=True), np.zeros(40)).groups
+    assert {type(group.cells) for group in groups} == {kind}
+    rows = np.concatenate([group.index for group in groups])
     assert_array_equal(np.sort(rows), np.flatnonzero(np.diff(values.indptr)))
 
 
@@ -230,7 +225,7 @@ def test_a_sparse_table_stays_sparse_as_long_as_it_is_thin(rng, density, kind):
 def test_every_row_is_in_exactly_one_part(kept, seed, n, d, share):
     x = punched(np.random.default_rng(seed), np.ones((n, d)), share)
     found = observe(Block(x), np.zeros(d), keep_empty=kept)
-    rows = np.concatenate([np.empty(0, int), *(part.rows for part in found.parts)])
+    rows = np.concatenate([np.empty(0, int), *(group.index for group in found.groups)])
     wanted = np.arange(n) if kept else np.flatnonzero(~np.isnan(x).all(axis=1))
     assert_array_equal(np.sort(rows), wanted)
     assert found.n_rows == n
@@ -246,55 +241,53 @@ def test_rows_with_nothing_observed_are_left_out_unless_asked_for(rng, form, thi
         values = sparse.csr_array((~np.isnan(x)).astype(float))
         values.data = x[~np.isnan(x)]
     for kept, wanted in [(False, np.flatnonzero(np.arange(150) % 3)), (True, np.arange(150))]:
-        parts = observe(Block(values, unstored_missing=thin), np.zeros(WIDE), keep_empty=kept, form=form).parts
-        assert_array_equal(np.sort(np.concatenate([part.rows for part in parts])), wanted)
-        for part in parts:
-            assert_array_equal(part.observed, (~np.isnan(x[part.rows])).sum(axis=1))
+        groups = observe(Block(values, unstored_missing=thin), np.zeros(WIDE), keep_empty=kept, form=form).groups
+        assert_array_equal(np.sort(np.concatenate([group.index for group in groups])), wanted)
+        for group in groups:
+            assert_array_equal(group.observed, (~np.isnan(x[group.index])).sum(axis=1))
 
 
 @pytest.mark.parametrize("form", [None, *FORMS])
-def test_large_blocks_are_cut_into_parts_that_keep_their_rows(rng, monkeypatch, form):
+def test_large_blocks_are_cut_into_parts_that_keep_their_rows(rng, form):
     x = rows_seen(rng, 150, WIDE, 30)
-    whole_sum = sum(part.squares for part in observe(Block(x), np.zeros(WIDE), form=form).parts)
-    monkeypatch.setattr(HOME, "PART_ROWS", (4, 16))
-    parts = observe(Block(x), np.zeros(WIDE), form=form).parts
-    assert len(parts) > 5
-    assert_array_equal(np.sort(np.concatenate([part.rows for part in parts])), np.arange(150))
-    assert_allclose(sum(part.squares for part in parts), whole_sum, rtol=1e-12)
+    whole_sum = sum(group.squares for group in observe(Block(x), np.zeros(WIDE), form=form).groups)
+    settings = FormSettings(group_rows=(4, 16))
+    groups = observe(Block(x), np.zeros(WIDE), form=form, settings=settings).groups
+    assert len(groups) > 5
+    assert_array_equal(np.sort(np.concatenate([group.index for group in groups])), np.arange(150))
+    assert_allclose(sum(group.squares for group in groups), whole_sum, rtol=1e-12)
 
 
-def test_sparse_tables_are_cut_too(rng, monkeypatch):
+def test_sparse_tables_are_cut_too(rng):
     values = sparse.random_array((500, 40), density=0.05, format="csr", rng=rng)
     block = Block(values, rng.random(500), unstored_missing=True)
-    whole_sum = observe(block, np.ones(40)).parts[0].squares
-    monkeypatch.setattr(HOME, "STORED_PART", 100)
-    parts = observe(block, np.ones(40)).parts
-    assert len(parts) > 3
-    assert_allclose(sum(part.squares for part in parts), whole_sum, rtol=1e-12)
-    monkeypatch.setattr(HOME, "SPARSE_SLICE", 1)
-    sliced = observe(block, np.ones(40), form="masked").parts
+    whole_sum = observe(block, np.ones(40)).groups[0].squares
+    groups = observe(block, np.ones(40), settings=FormSettings(stored_cells=100)).groups
+    assert len(groups) > 3
+    assert_allclose(sum(group.squares for group in groups), whole_sum, rtol=1e-12)
+    sliced = observe(block, np.ones(40), form="masked", settings=FormSettings(sparse_slice=1)).groups
     assert len(sliced) > 3
-    assert_array_equal(np.sort(np.concatenate([p.rows for p in sliced])), np.flatnonzero(np.diff(values.indptr)))
-    assert_allclose(sum(part.squares for part in sliced), whole_sum, rtol=1e-12)
+    assert_array_equal(np.sort(np.concatenate([p.index for p in sliced])), np.flatnonzero(np.diff(values.indptr)))
+    assert_allclose(sum(group.squares for group in sliced), whole_sum, rtol=1e-12)
 
 
 @pytest.mark.parametrize("form", [None, *FORMS])
 def test_reweighted_rows_are_rows_of_that_weight(rng, x, form):
     w = rng.integers(0, 4, N).astype(float)
     block, again = (observe(Block(x, weight), CENTRE, form=form) for weight in (None, w))
-    for found, wanted in zip(block.reweighted(w).parts, again.parts, strict=True):
-        assert_array_equal(found.rows, wanted.rows)
-        assert_array_equal(found.weight, w[found.rows])
+    for found, wanted in zip(block.reweighted(w).groups, again.groups, strict=True):
+        assert_array_equal(found.index, wanted.index)
+        assert_array_equal(found.weight, w[found.index])
         assert_allclose(found.squares, wanted.squares, **NEAR)
 
 
 def test_single_precision_is_stored_and_double_precision_multiplied(rng):
     x = rows_seen(rng, 100, WIDE, 30).astype(np.float32)
     for form in FORMS:
-        part, cells, _ = whole(observe(Block(x), np.zeros(WIDE), form=form))
-        assert part.cells.values.entries.dtype == np.float32
+        group, cells, _ = whole(observe(Block(x), np.zeros(WIDE), form=form))
+        assert group.cells.values.entries.dtype == np.float32
         assert cells.values.entries.dtype == np.float64
-    assert observe(Block(x), np.zeros(WIDE), form="masked").parts[0].cells.mask.entries.itemsize == 1
+    assert observe(Block(x), np.zeros(WIDE), form="masked").groups[0].cells.mask.entries.itemsize == 1
 
 
 def test_squares_of_single_precision_cells_are_summed_in_double(rng):

@@ -34,9 +34,8 @@ from probpca.inference import (
     sample,
     sample_latent,
 )
-from probpca.inference.imputation import ParameterDoubt, draw_missing, impute_with_doubt
+from probpca.inference.imputation import ParameterCovariance, draw_missing, impute_with_uncertainty, noise_inflation
 from probpca.learning.result import complete_information
-from probpca.learning.uncertainty.parameter_draws import noise_inflation
 from probpca.linalg.packed import pack
 from probpca.models import Gaussian, LinearGaussian
 
@@ -159,7 +158,7 @@ def test_draws_are_finite_where_noise_is_tiny_and_cells_too_few(rng, sigma2):
 
 
 def test_missing_cells_are_imputed_by_their_conditional_mean_and_deviation(model, x):
-    found = impute_with_doubt(model, x)
+    found = impute_with_uncertainty(model, x)
     assert_array_equal(found.values, impute(model, x))
     for row, values, std in zip(x, *found, strict=True):
         missing, mean, covariance = given_observed(model, row)
@@ -172,11 +171,11 @@ def test_observed_cells_come_back_bit_for_bit(model, x, dtype):
     x = x.astype(dtype)
     x[3:5, 0], x[6, -1] = -0.0, np.finfo(dtype).tiny
     seen = ~np.isnan(x)
-    for values in (impute(model, x), impute_with_doubt(model, x).values):
+    for values in (impute(model, x), impute_with_uncertainty(model, x).values):
         assert not np.isnan(values).any()
         assert_array_equal(values[seen].view(np.int64), x[seen].astype(np.float64).view(np.int64))
-    assert_array_equal(impute_with_doubt(model, x).std[seen], 0.0)
-    assert (impute_with_doubt(model, x).std[~seen] > 0).all()
+    assert_array_equal(impute_with_uncertainty(model, x).std[seen], 0.0)
+    assert (impute_with_uncertainty(model, x).std[~seen] > 0).all()
 
 
 def test_rows_to_impute_are_left_as_they_are(model, x):
@@ -197,7 +196,7 @@ def test_drawn_cells_have_the_joint_distribution_of_the_missing_ones(model, x, r
 def test_intervals_hold_as_much_as_they_promise(model, rng):
     truth = sample(model, 4000, rng=rng)
     x = punched(rng, truth, 0.4)
-    low, high = impute_with_doubt(model, x).interval(0.8)
+    low, high = impute_with_uncertainty(model, x).interval(0.8)
     inside = ((low <= truth) & (truth <= high))[np.isnan(x)]
     # Cells of one row are dependent: count rows, not cells.
     assert_within_errors(inside.mean(), 0.8, np.sqrt(0.8 * 0.2 / 4000))
@@ -206,7 +205,7 @@ def test_intervals_hold_as_much_as_they_promise(model, rng):
 
 
 def test_an_interval_is_that_of_the_normal_distribution(model, x):
-    found = impute_with_doubt(model, x)
+    found = impute_with_uncertainty(model, x)
     low, high = found.interval(0.9)
     assert_allclose(high - found.values, norm.ppf(0.95) * found.std, atol=1e-12)
     assert_allclose(found.values - low, norm.ppf(0.95) * found.std, atol=1e-12)
@@ -215,7 +214,7 @@ def test_an_interval_is_that_of_the_normal_distribution(model, x):
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 2.0, NAN])
 def test_levels_that_are_no_probabilities_are_refused(level):
     with pytest.raises(DataError, match="level must lie between 0 and 1"):
-        impute_with_doubt(LinearGaussian(np.zeros(2), np.ones((2, 1)), 1.0), [[NAN, 1.0]]).interval(level)
+        impute_with_uncertainty(LinearGaussian(np.zeros(2), np.ones((2, 1)), 1.0), [[NAN, 1.0]]).interval(level)
 
 
 # Doubt about parameters
@@ -228,13 +227,13 @@ def random_information(rng, model):
 
 
 def random_doubt(rng, model, inflation=1.3):
-    return ParameterDoubt.of_fit(model, pack(random_information(rng, model)), inflation)
+    return ParameterCovariance.of_fit(model, pack(random_information(rng, model)), inflation)
 
 
 def test_doubt_about_parameters_adds_what_regression_says(model, x, rng):
     information = random_information(rng, model)
-    doubt = ParameterDoubt.of_fit(model, pack(information), 1.3)
-    found, belief = impute_with_doubt(model, x, doubt), dense_observed_posterior(model, x)
+    doubt = ParameterCovariance.of_fit(model, pack(information), 1.3)
+    found, belief = impute_with_uncertainty(model, x, doubt), dense_observed_posterior(model, x)
     noise = 1.3 * np.broadcast_to(model.noise_variance, model.mean.shape)
     for i, j in zip(*np.nonzero(np.isnan(x)), strict=True):
         t = np.append(belief.mean[i], 1.0)
@@ -248,26 +247,29 @@ def test_doubt_about_parameters_adds_what_regression_says(model, x, rng):
 
 
 def test_it_never_makes_anything_surer(model, x, rng):
-    plain, doubtful = impute_with_doubt(model, x).std, impute_with_doubt(model, x, random_doubt(rng, model)).std
+    plain, doubtful = (
+        impute_with_uncertainty(model, x).std,
+        impute_with_uncertainty(model, x, random_doubt(rng, model)).std,
+    )
     assert (doubtful[np.isnan(x)] > plain[np.isnan(x)]).all()
 
 
 def test_it_vanishes_as_rows_grow(model, x):
     d, q = model.loadings.shape
-    plain, gaps = impute_with_doubt(model, x).std, []
+    plain, gaps = impute_with_uncertainty(model, x).std, []
     for n in (1e2, 1e4, 1e6):
         inflation = noise_inflation(n * d, n, d, q) if q < d else 1.0
-        doubt = ParameterDoubt.of_fit(model, complete_information(n, q), inflation)
-        gaps.append(np.abs(impute_with_doubt(model, x, doubt).std - plain).max())
+        doubt = ParameterCovariance.of_fit(model, complete_information(n, q), inflation)
+        gaps.append(np.abs(impute_with_uncertainty(model, x, doubt).std - plain).max())
     assert gaps[1] < 0.02 * gaps[0]
     assert gaps[2] < 0.02 * gaps[1]
 
 
 def test_of_a_feature_that_was_never_observed_nothing_is_known_and_of_the_others_no_less(model, x, rng):
     information = pack(random_information(rng, model))
-    wanted = impute_with_doubt(model, x, ParameterDoubt.of_fit(model, information, 1.3)).std
+    wanted = impute_with_uncertainty(model, x, ParameterCovariance.of_fit(model, information, 1.3)).std
     information[:, 0] = 0.0
-    found = impute_with_doubt(model, x, ParameterDoubt.of_fit(model, information, 1.3)).std
+    found = impute_with_uncertainty(model, x, ParameterCovariance.of_fit(model, information, 1.3)).std
     assert_array_equal(found[:, 0], np.where(np.isnan(x[:, 0]), np.inf, 0.0))
     assert_array_equal(found[:, 1:], wanted[:, 1:])
 
@@ -368,7 +370,7 @@ def test_a_row_with_nothing_observed_keeps_the_prior(model):
     assert [p.item() for p in (found.p_value, found.latent_p_value, found.residual_p_value)] == [1.0, 1.0, 1.0]
     assert (found.distance.item(), found.log10_p_value.item()) == (0.0, 0.0)
     assert_allclose(impute(model, empty)[0], model.mean, rtol=1e-15)
-    assert_allclose(impute_with_doubt(model, empty).std[0], np.sqrt(np.diag(dense_covariance(model))), rtol=1e-12)
+    assert_allclose(impute_with_uncertainty(model, empty).std[0], np.sqrt(np.diag(dense_covariance(model))), rtol=1e-12)
     assert_array_equal(project(model, empty), 0.0)
     assert_allclose(reconstruct(model, empty)[0], model.mean, rtol=1e-15)
 
@@ -418,7 +420,7 @@ def test_projection_of_a_complete_row_is_that_of_the_complete_formula(rng, noise
 def asked(model, rows):
     """All that is answered row by row."""
     belief, found = posterior(model, rows), outliers(model, rows)
-    imputed = impute_with_doubt(model, rows)
+    imputed = impute_with_uncertainty(model, rows)
     return {
         "log_likelihood": log_likelihood(model, rows),
         "mean": belief.mean,

@@ -19,7 +19,7 @@ from oracles import (
 )
 from probpca import DataError, ShapeError
 from probpca.inference import filter_states, forecast, impute_series, innovations, sample_series, series_log_likelihood
-from probpca.inference.imputation import impute_with_doubt
+from probpca.inference.imputation import impute_with_uncertainty
 from probpca.models import Gaussian, StateSpace
 
 NAN = np.nan
@@ -113,6 +113,19 @@ def test_doubt_about_a_stationary_state_grows_with_the_distance(rng):
     left = model.stationary().covariance - doubt
     assert (np.linalg.eigvalsh(left)[:, 0] > -1e-12).all()
     assert (np.diff(np.trace(doubt, axis1=1, axis2=2)) > 0).all()
+
+
+def test_nothing_is_known_about_a_feature_that_was_never_observed(rng, noise):
+    known = forecast(random_system(rng, 4, 2, noise=noise), rng.standard_normal((5, 4)), 3)[0]
+    ahead = replace(known, unknown=np.array([1, 3]))
+    for covariance, std in zip(ahead.covariance, ahead.std, strict=True):
+        assert_array_equal(np.diagonal(covariance)[[1, 3]], np.inf)
+        assert_allclose(np.sqrt(np.diagonal(covariance)), std)
+        assert_array_equal(covariance[[1, 3]][:, [0, 2]], 0.0)
+        assert_array_equal(covariance[1, 3], 0.0)
+        assert_allclose(covariance, covariance.T)
+    some = np.ix_(range(3), [0, 2], [0, 2])
+    assert_array_equal(ahead.covariance[some], known.covariance[some])
 
 
 def test_a_state_without_memory_is_forecast_by_its_marginal(rng):
@@ -282,7 +295,7 @@ def test_a_complete_series_has_nothing_to_fill_in(rng):
 def test_without_memory_cells_are_filled_in_from_their_own_row(rng, noise):
     emission = random_system(rng, 4, 2, noise=noise).emission
     y = punched(rng, rng.standard_normal((9, 4)), 0.4)
-    found, wanted = impute_series(StateSpace.memoryless(emission), y), impute_with_doubt(emission, y)
+    found, wanted = impute_series(StateSpace.memoryless(emission), y), impute_with_uncertainty(emission, y)
     assert_allclose(found.values, wanted.values, **NEAR)
     assert_allclose(found.std, wanted.std, **NEAR)
 

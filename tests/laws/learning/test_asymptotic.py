@@ -144,6 +144,25 @@ def test_intervals_are_those_of_student():
     assert_allclose(np.log(variance.interval(0.8)), student.interval(0.8, 11, np.log(3.0), 0.6 / 3.0))
 
 
+@pytest.mark.parametrize("bias", [-2.0, 0.0, 0.3, 0.9, 1.0, 1.5, 40.0])
+def test_ends_of_a_variance_are_positive_whatever_its_bias(bias):
+    low, high = Estimate(np.array([1.0, 1e-3]), np.array([0.4, 2e-4]), df=20, bias=bias, positive=True).interval(0.95)
+    assert (low > 0).all()
+    assert (low < high).all()
+    assert (high < np.inf).all()
+
+
+def test_a_larger_bias_makes_a_variance_smaller():
+    sure = [Estimate(np.array(1.0), np.array(1e-9), df=20, bias=b, positive=True) for b in np.linspace(-1, 3, 41)]
+    assert (np.diff([one.interval(0.5)[0] for one in sure]) < 0).all()
+
+
+def test_noise_of_many_features_and_few_rows_has_positive_ends(rng):
+    model = random_model(rng, d=60, q=2)
+    found = asymptotic_uncertainty(model, 5)
+    assert (np.array(found.explained_variance.interval(0.95)) > 0).all()
+
+
 def test_a_variance_of_which_nothing_is_known_has_an_interval_all_the_same():
     low, high = Estimate(np.array(1.0), np.array(1e6), df=5, positive=True).interval(0.95)
     assert 0 < low < high < np.inf

@@ -17,7 +17,7 @@ from probpca.models import LinearGaussian, save_model
 from probpca.models.serialization import read_record
 from probpca.sources import open_source, source as memory
 from probpca.sources.engines.local import one_blas_thread
-from probpca.statistics import Columns
+from probpca.statistics import ColumnSummary
 
 STANDARDIZED = partial(fit_ppca, standardize=True)
 
@@ -208,7 +208,7 @@ def test_a_weighted_fit_goes_on_too(x, path, rng):
 def test_more_threads_may_go_on(x, path, jobs, monkeypatch):
     monkeypatch.setattr(memory, "PIECE_BYTES", 8)
     monkeypatch.setattr(memory, "FEW_ROWS", 1)  # so that rows are cut, and summed, in another way
-    before, after = (open_source(x, n_jobs=n).fold(Columns.of).mean for n in (3 - jobs, jobs))
+    before, after = (open_source(x, n_jobs=n).fold(ColumnSummary.of).mean for n in (3 - jobs, jobs))
     assert (before != after).any()
     interrupted(x, path, 4, n_jobs=3 - jobs)
     found = fit(x, path, n_jobs=jobs)
@@ -307,7 +307,7 @@ def test_an_estimator_in_a_file_is_no_checkpoint(x, path):
 
 @pytest.fixture
 def columns(x):
-    return open_source(x).fold(Columns.of)
+    return open_source(x).fold(ColumnSummary.of)
 
 
 def test_what_is_written_is_read_bit_for_bit(path, columns, rng):

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from oracles import spiked_rows
 from probpca import DataError
+from probpca.blocks import Block
 from probpca.learning import Settings, fit_ppca
 from probpca.learning.complete.closed_form import first_pass
 from probpca.learning.components import Count
@@ -24,7 +25,7 @@ SOLVERS = ("covariance", "gram", "krylov", "svd")
 
 def described(rows, solver="auto", **options):
     source = open_source(rows, **options)
-    return describe(source, np.random.default_rng(0), first_pass(source, Count(1), Settings(solver)))
+    return describe(source, np.random.default_rng(0), partial(first_pass, Count(1), Settings(solver)))
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -61,23 +62,13 @@ def test_the_first_pass_sums_what_the_solver_begins_with(rng, solver, kind):
     assert isinstance(described(spiked_rows(rng, 40, 6, 2), solver).sums, kind)
 
 
-class Counting:
-    """An engine that counts how often each of its rows is summarised."""
-
-    def __init__(self, engine):
-        self.engine, self.folds = engine, []
-
-    def fold(self, summarise):
-        self.folds.append(summarise)
-        return self.engine.fold(summarise)
-
-
 @pytest.mark.parametrize("n", [40, 40_000])
 def test_complete_rows_are_read_once(rng, n):
-    source = open_source(spiked_rows(rng, n, 6, 2))
-    counting = Counting(source.engine)
-    fit_ppca(replace(source, engine=counting), 2, Settings("covariance"), rng)
-    assert len(counting.folds) == 1
+    reads = []
+    x = spiked_rows(rng, n, 6, 2)
+    source = replace(open_source(x, n_jobs=1), prepare=lambda block: reads.append(block.n_rows) or block)
+    fit_ppca(source, 2, Settings("covariance"), rng)
+    assert sum(reads) == n
 
 
 def test_a_late_missing_cell_costs_no_product_of_later_rows(rng, monkeypatch):
@@ -86,7 +77,7 @@ def test_a_late_missing_cell_costs_no_product_of_later_rows(rng, monkeypatch):
     x[1200, 0] = np.nan
     products = []
     monkeypatch.setattr(np, "matmul", lambda a, b, out: products.append(len(b)) or np.dot(a, b, out=out))
-    moments = Moments.of(open_source(x, n_jobs=1).hold()[0])
+    moments = Moments.of(Block(x))
     assert not moments.complete
     assert sum(products) <= 16_384  # the first piece is the last
 

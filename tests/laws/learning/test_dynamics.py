@@ -25,9 +25,10 @@ from probpca.blocks import as_sequences
 from probpca.inference import sample_series, series_log_likelihood
 from probpca.learning import Settings, Status, Structure, fit_ppca, fit_series
 from probpca.learning.dynamics import choose_states
-from probpca.learning.dynamics.em import LARGEST_RADIUS, SeriesEM, _above, expect_series
-from probpca.learning.dynamics.selection import HELD_OUT, _held_out, bic, n_parameters
+from probpca.learning.dynamics.em import SeriesEM, _above, expect_series
+from probpca.learning.dynamics.selection import SEARCH, _held_out, bic
 from probpca.learning.dynamics.start import by_subspace, interpolated, starts
+from probpca.learning.dynamics.structure import n_parameters
 from probpca.learning.em import e_step as observed
 from probpca.models import Gaussian, LinearGaussian, StateSpace
 from probpca.sources import open_source
@@ -224,7 +225,7 @@ def test_what_was_described_is_so(case, solver, name):
 def test_a_stable_system_stays_stable(rng, solver, radius, steps):
     y = sample_series(random_system(rng, D, Q, radius=radius), steps, rng=rng).rows
     found = fit(y, solver=solver, max_iter=60, transition="stable")
-    assert found.model.spectral_radius <= LARGEST_RADIUS * (1 + 1e-9)
+    assert found.model.spectral_radius <= Structure().largest_radius * (1 + 1e-9)
     assert_never_falls(found.trace)
     if radius > 1:
         assert fit(y, solver=solver, max_iter=60).model.spectral_radius > 1
@@ -612,7 +613,7 @@ def test_cells_are_held_out_whatever_happens(rng):
         held = _held_out(as_sequences(y), rng)
         assert held.any()
         assert not np.isnan(y[held]).any()
-    assert abs(held.mean() - HELD_OUT) < 0.05
+    assert abs(held.mean() - SEARCH.held_out) < 0.05
 
 
 def test_the_criterion_counts_what_inputs_need():
@@ -622,6 +623,22 @@ def test_the_criterion_counts_what_inputs_need():
     steps = sum((~np.isnan(part)).any(axis=1).sum() for part in y)
     count = (bic(found, rows, structure) + 2 * found.log_likelihood) / np.log(steps)
     assert_allclose(count, n_parameters(structure, Q, D) + Q)
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["few", "many"])
+def test_the_criterion_counts_the_initial_covariance_if_it_was_learned(rng, many):
+    lengths = [4] * (30 if many else 3)
+    rows = as_sequences([rng.standard_normal((n, D)) for n in lengths])
+    settings = Settings(max_iter=3)
+    auto, free = (
+        fit_series(rows, Q, settings, np.random.default_rng(0), Structure(initial_covariance=word))
+        for word in ("auto", "free")
+    )
+    told = Structure(initial_covariance="free" if many else "stationary")
+    assert_allclose(bic(auto, rows, Structure()), bic(auto, rows, told))
+    if many:
+        assert_allclose(auto.model.initial.covariance, free.model.initial.covariance)
+        assert n_parameters(Structure(), Q, D, n_sequences=30) == n_parameters(Structure(), Q, D) + Q * (Q + 1) // 2
 
 
 def observable(numbers, like, *, steps, free_start):
@@ -851,7 +868,7 @@ def test_sequences_that_are_alike_are_summed_as_if_they_were_not(rng):
     apart = [expect_series(model, as_sequences(one)) for one in y]
     assert_allclose(alike.moves, sum(one.moves for one in apart), rtol=1e-10, atol=1e-10)
     assert_allclose(alike.first, np.vstack([one.first for one in apart]), rtol=1e-10, atol=1e-10)
-    assert_allclose(alike.first_doubt, apart[0].first_doubt, rtol=1e-10)
+    assert_allclose(alike.first_covariance, apart[0].first_covariance, rtol=1e-10)
     assert_allclose(alike.log_likelihood, sum(one.log_likelihood for one in apart), rtol=1e-12)
     for name in ("latent", "gram", "score", "squares"):
         wanted = sum(np.asarray(getattr(one.emission, name)) for one in apart)

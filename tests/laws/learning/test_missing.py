@@ -26,7 +26,7 @@ from oracles import (
 from probpca import PPCA, DataError, ProbpcaError
 from probpca.blocks import observe
 from probpca.inference import explained_variance_ratio, sample
-from probpca.inference.imputation import impute_with_doubt
+from probpca.inference.imputation import impute_with_uncertainty, noise_inflation
 from probpca.learning import Settings, Status, fit_ppca, value_and_gradient
 from probpca.learning.components import Components
 from probpca.learning.describe import describe
@@ -34,7 +34,6 @@ from probpca.learning.em.e_step import expect
 from probpca.learning.em.m_step import EM
 from probpca.learning.missing.fit import fit_missing
 from probpca.learning.result import complete_information
-from probpca.learning.uncertainty.parameter_draws import noise_inflation
 from probpca.models import LinearGaussian
 from probpca.sources import open_source, source as memory
 
@@ -533,7 +532,7 @@ def test_standard_deviations_count_doubt_that_fades_with_rows(rng):
         x = spiked_rows_with_holes(rng, n, D, Q)
         ppca = PPCA(Q, random_state=0).fit(x)
         holes = np.isnan(x)
-        plain, doubtful = impute_with_doubt(ppca.model_, x).std, ppca.impute(x, return_std=True)[1]
+        plain, doubtful = impute_with_uncertainty(ppca.model_, x).std, ppca.impute(x, return_std=True)[1]
         assert (doubtful[holes] >= plain[holes]).all()
         assert_array_equal(doubtful[~holes], 0.0)
         gaps.append((doubtful[holes] / plain[holes]).mean() - 1)

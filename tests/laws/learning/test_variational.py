@@ -25,7 +25,7 @@ from oracles import (
 )
 from probpca import DataError, ShapeError
 from probpca.blocks import Block, observe
-from probpca.blocks.masked.forms import FORMS
+from probpca.blocks.cells import FORMS
 from probpca.inference import sample
 from probpca.inference.sampling import sample_parameters
 from probpca.learning import Settings, Status, fit_ppca
@@ -72,7 +72,7 @@ def random_belief(rng, d=5, q=2, *, shared=False, noise=0.3, size=0.2):
 def covariances(belief):
     """Sigma_j of every feature: (d, q + 1, q + 1)."""
     d, q = belief.centre.loadings.shape
-    return np.broadcast_to(unpack(belief.spread), (d, q + 1, q + 1))
+    return np.broadcast_to(unpack(belief.covariance), (d, q + 1, q + 1))
 
 
 def parameters(belief):
@@ -243,7 +243,7 @@ def test_sums_over_rows_with_holes_are_those_of_the_definition(rng, cells, rows,
 
 
 def test_sums_follow_the_spread_whatever_was_asked_before(cells, rows, belief):
-    for other in (belief, replace(belief, spread=3 * belief.spread), belief):  # of one centre
+    for other in (belief, replace(belief, covariance=3 * belief.covariance), belief):  # of one centre
         assert_same_sums(rows.fold(partial(expect_believed, other)), dense_sums(other, cells))
         known = dense_observed_log_likelihood(belief.centre, cells.x, cells.omega)
         assert_allclose(rows.fold(partial(expect, belief.centre)).log_likelihood, cells.weight @ known, rtol=1e-9)
@@ -317,7 +317,7 @@ def test_parameters_learnt_from_complete_rows_share_their_spread(rng):
     cells, belief = Cells.of(spiked_rows(rng, 8, 5, 2)), random_belief(rng, shared=True)
     theta, spread, noise = dense_learn(belief, cells, dense_latents(belief, cells))
     learnt = ANY.learn(belief.centre, belief.precision, expect_believed(belief, Block(cells.x)))
-    assert learnt.spread.shape == (packed_size(3), 1)
+    assert learnt.covariance.shape == (packed_size(3), 1)
     assert_allclose(parameters(learnt), theta, rtol=1e-8, atol=1e-9)
     assert_allclose(covariances(learnt), spread, rtol=1e-8, atol=1e-12)
     assert_allclose(learnt.centre.noise_variance, noise, rtol=1e-9)
@@ -334,7 +334,7 @@ def test_no_other_parameters_noise_or_precisions_raise_the_bound(rng, cells, row
     for _ in range(20):
         theta = parameters(before) + 0.05 * rng.standard_normal((5, 3))
         moved = replace(before, centre=LinearGaussian(theta[:, -1], theta[:, :-1], belief.centre.noise_variance))
-        wider = replace(before, spread=before.spread * rng.uniform(0.8, 1.25))
+        wider = replace(before, covariance=before.covariance * rng.uniform(0.8, 1.25))
         assert dense_bound(moved, cells, latents) < values[1]
         assert dense_bound(wider, cells, latents) < values[1]
     for factor in (0.9, 1.1):
@@ -447,7 +447,7 @@ def test_the_trace_never_falls(rng, table, start):
 
 def careless_step(belief, cells):
     """Latents as if parameters were known for sure: their spread left out."""
-    sure = replace(belief, spread=1e-12 * belief.spread)
+    sure = replace(belief, covariance=1e-12 * belief.covariance)
     theta, spread, noise = dense_learn(belief, cells, dense_latents(sure, cells))
     learnt = ParameterBelief(LinearGaussian(theta[:, -1], theta[:, :-1], noise), pack(spread), belief.precision)
     return learnt.with_best_precision(), dense_bound(belief, cells, dense_latents(belief, cells))
@@ -486,7 +486,7 @@ def test_the_end_is_a_stationary_point(rng, x, complete):
     latent = latent_moments(sums)
     assert_allclose(latent.mean, 0, atol=1e-8)
     assert_allclose(latent.covariance, np.eye(Q), atol=1e-7)
-    energy = state.centre.loadings.T @ state.centre.loadings + state.summed_spread
+    energy = state.centre.loadings.T @ state.centre.loadings + state.summed_covariance
     assert_allclose(energy, np.diag(state.energy), atol=1e-7)
     assert_allclose(state.precision, D / state.energy, rtol=1e-12)
 
@@ -499,7 +499,7 @@ def test_the_fit_ends_where_the_steps_do(rng, x, complete):
     bound = rows.fold(partial(expect_believed, state)).log_likelihood - divergence(state)
     assert_allclose(found.lower_bound, bound, atol=1e-6)
     assert_allclose(found.belief.centre.loadings, state.principal().centre.loadings, atol=1e-4)
-    assert_allclose(found.belief.spread, state.principal().spread, atol=1e-6)
+    assert_allclose(found.belief.covariance, state.principal().covariance, atol=1e-6)
     assert_allclose(found.belief.centre.noise_variance, state.centre.noise_variance, rtol=1e-5)
     assert_allclose(dense_covariance(found.model), dense_covariance(found.belief.predictive()))
     told = rows.fold(partial(expect_believed, found.belief)).log_likelihood - divergence(found.belief)
@@ -641,7 +641,7 @@ def test_a_change_of_units_is_followed(x, unit, complete):
     assert_allclose(scaled.lower_bound, plain.lower_bound - (cells - D) * np.log(unit), atol=1e-5)
     assert_allclose(scaled.belief.centre.loadings / unit, plain.belief.centre.loadings, atol=1e-3)
     assert_allclose(scaled.belief.centre.mean / unit, plain.belief.centre.mean, atol=1e-4)
-    assert_allclose(scaled.belief.spread / unit**2, plain.belief.spread, atol=1e-5)
+    assert_allclose(scaled.belief.covariance / unit**2, plain.belief.covariance, atol=1e-5)
     assert_allclose(scaled.belief.precision * unit**2, plain.belief.precision, rtol=1e-4)
     assert_allclose(scaled.model.noise_variance / unit**2, plain.model.noise_variance, rtol=1e-4)
 
@@ -686,7 +686,7 @@ def test_units_of_columns_do_not_matter_to_standardized_columns(x):
     scale = np.geomspace(1e-3, 1e3, D)
     plain, scaled = (fit(rows, start=STANDARDIZED) for rows in (x, x * scale))
     assert_allclose(scaled.model.covariance.dense() / np.outer(scale, scale), dense_covariance(plain.model), atol=1e-6)
-    assert_allclose(scaled.belief.spread[-1] / scale**2, plain.belief.spread[-1], rtol=1e-6)
+    assert_allclose(scaled.belief.covariance[-1] / scale**2, plain.belief.covariance[-1], rtol=1e-6)
 
 
 # How many components there are
@@ -754,14 +754,14 @@ def test_components_that_are_nothing_but_doubt_are_forgotten(rng):
     none = without_dead(replace(belief, centre=replace(belief.centre, loadings=1e-4 * loadings)))
     assert none.n_components == 1
     assert_array_equal(none.centre.loadings, 0)
-    assert_array_equal(none.spread[-1], belief.spread[-1])
+    assert_array_equal(none.covariance[-1], belief.covariance[-1])
 
 
 def test_a_component_that_is_barely_alive_is_kept(rng):
     belief = random_belief(rng, 5, 2)
     norms = np.linalg.norm(belief.centre.loadings, axis=0)
     for share, left in ((0.02, 2), (0.005, 1)):  # of the energy of the second
-        size = np.sqrt(share / (1 - share) * belief.doubt[1]) / norms[1]
+        size = np.sqrt(share / (1 - share) * belief.loading_variance[1]) / norms[1]
         centre = replace(belief.centre, loadings=belief.centre.loadings * [1.0, size])
         assert without_dead(replace(belief, centre=centre)).n_components == left
 
@@ -826,7 +826,7 @@ def test_rows_of_drawn_parameters_have_the_moments_of_the_predictive(rng):
 
 def test_parameters_of_a_feature_that_was_never_seen_are_not_drawn(rng):
     belief = random_belief(rng)
-    unseen = replace(belief, spread=belief.spread * (np.arange(5) != 2))
+    unseen = replace(belief, covariance=belief.covariance * (np.arange(5) != 2))
     drawn = sample_parameters(unseen, rng=rng)
     assert_array_equal(drawn.loadings[2], belief.centre.loadings[2])
     assert drawn.mean[2] == belief.centre.mean[2]
@@ -844,11 +844,11 @@ def test_an_empty_column_is_named_and_changes_nothing_else(x, start, where):
     assert wanted.empty.size == 0
     assert_array_equal(found.belief.centre.loadings[where], 0)
     assert found.belief.centre.mean[where] == 0
-    assert_array_equal(found.belief.spread[:, where], 0)
+    assert_array_equal(found.belief.covariance[:, where], 0)
     assert found.belief.n_known == D
     assert_allclose(found.lower_bound, wanted.lower_bound, atol=1e-5)
     assert_allclose(np.delete(found.belief.centre.mean, where), wanted.belief.centre.mean, atol=1e-4)
-    assert_allclose(np.delete(found.belief.spread, where, axis=1), wanted.belief.spread, atol=1e-5)
+    assert_allclose(np.delete(found.belief.covariance, where, axis=1), wanted.belief.covariance, atol=1e-5)
     assert_allclose(found.belief.precision, wanted.belief.precision, rtol=1e-4)
 
 

@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracles import random_covariance
 from probpca.linalg import packed as home
 from probpca.linalg.packed import (
-    bordered_order,
+    by_columns,
+    by_rows,
     chunks,
     doubled_sides,
     factor,
@@ -20,6 +21,7 @@ from probpca.linalg.packed import (
     pack,
     packed_size,
     row_order,
+    scaled_outer_products,
     solve,
     traces,
     turn,
@@ -47,15 +49,12 @@ def right(rng, matrices):
 
 @pytest.fixture(params=[2**20, 1], ids=["one chunk", "many chunks"])
 def cut(request, monkeypatch):
-    monkeypatch.setattr(home, "CHUNK_CELLS", request.param)
+    monkeypatch.setattr(home, "BATCH", home.BatchSettings(chunk_cells=request.param))
 
 
-def bordered(matrices, right):
-    """Entries of [M, h; h', .] in the order that the factorisation reads: (entries, b)."""
-    q = matrices.shape[-1]
-    whole = np.zeros((len(matrices), q + 1, q + 1))
-    whole[:, :q, :q], whole[:, q, :q] = matrices, right
-    return np.ascontiguousarray(whole[:, *bordered_order(q)].T)
+def in_columns(matrices):
+    """Entries in the order that the factorisation reads: (entries, b)."""
+    return pack(matrices)[by_columns(matrices.shape[-1])]
 
 
 def test_packing_is_undone_by_unpacking(matrices, q):
@@ -70,12 +69,16 @@ def test_entries_come_by_rows(matrices, q):
     assert list(row_order(3)[0]) == [0, 1, 1, 2, 2, 2]
 
 
-def test_the_border_ends_each_column_of_the_bordered_order(q):
-    rows, columns = bordered_order(q)
-    assert rows.size == packed_size(q) + q
-    assert (rows >= columns).all()
-    assert_array_equal(columns[rows == q], np.arange(q))
-    assert (np.diff(columns) >= 0).all()
+def test_entries_in_the_order_by_columns_come_column_by_column(matrices, q):
+    lower = [matrices[:, i, j] for j in range(q) for i in range(j, q)]
+    assert_array_equal(in_columns(matrices), lower)
+    assert_array_equal(in_columns(matrices)[by_rows(q)], pack(matrices))
+
+
+def test_scaled_outer_products_come_by_columns(right):
+    scale = np.linspace(1, 2, len(right))[:, None]
+    wanted = right[:, :, None] * right[:, None, :] / scale[:, :, None]
+    assert_allclose(scaled_outer_products(right.T, (right / scale).T), in_columns(wanted), **NEAR)
 
 
 def test_multiplying_is_a_product_of_each_matrix_with_its_vector(matrices, right):
@@ -145,7 +148,7 @@ def test_inverses_are_the_dense_ones(matrices):
 @pytest.mark.parametrize("add", [0.0, 1.0])
 def test_a_factor_is_that_of_cholesky_and_all_that_follows_from_it(matrices, right, q, add):
     wanted = matrices + add * np.eye(q)
-    found = factor(bordered(matrices, right), q, add)
+    found = factor(in_columns(matrices), right.T, add)
     root = np.linalg.inv(np.linalg.cholesky(wanted))
     assert_allclose(np.moveaxis(found.root[:q], -1, 0), root, **NEAR)
     assert_allclose(found.logdet, np.linalg.slogdet(wanted)[1], **NEAR)
@@ -155,8 +158,14 @@ def test_a_factor_is_that_of_cholesky_and_all_that_follows_from_it(matrices, rig
     assert_allclose(np.square(found.half).sum(axis=0), quadratic, **NEAR)
 
 
+def test_a_factor_without_a_right_hand_side_is_the_same(matrices, right, q):
+    with_right, without = factor(in_columns(matrices), right.T), factor(in_columns(matrices))
+    assert_array_equal(without.root, with_right.root[:q])
+    assert_array_equal(without.logdet, with_right.logdet)
+
+
 def test_inner_products_are_the_inverse_and_with_the_solution_its_second_moment(matrices, right, q):
-    found = factor(bordered(matrices, right), q)
+    found = factor(in_columns(matrices), right.T)
     b = len(matrices)
     plain, joint = (inner_products(found.root[:rows], np.empty((packed_size(q), b))) for rows in (q, q + 1))
     P = np.linalg.inv(matrices)
@@ -166,7 +175,7 @@ def test_inner_products_are_the_inverse_and_with_the_solution_its_second_moment(
 
 
 def test_the_parts_of_a_batch_cover_it_once_and_in_order(monkeypatch):
-    monkeypatch.setattr(home, "CHUNK_CELLS", 1)
+    monkeypatch.setattr(home, "BATCH", home.BatchSettings(chunk_cells=1))
     found = chunks(100, 5)
     assert len(found) > 3
     assert np.concatenate([np.arange(100)[part] for part in found]).tolist() == list(range(100))
@@ -182,7 +191,7 @@ def test_singular_matrices_give_finite_answers_that_solve_what_can_be_solved(rng
     assert np.isfinite(found).all()
     assert_allclose(np.einsum("bij,jb->bi", singular, found), right, rtol=1e-6, atol=1e-6)
     assert np.isfinite(inverse(pack(singular))).all()
-    assert np.isfinite(factor(bordered(singular, right), 5).logdet).all()
+    assert np.isfinite(factor(in_columns(singular), right.T).logdet).all()
 
 
 @pytest.mark.parametrize("unit", [1e-120, 1e120])

@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import random_covariance
-from probpca.linalg import tridiagonal as home
 from probpca.linalg.packed import pack
 from probpca.linalg.tridiagonal import BlockTridiagonal, accumulate, accumulated, solve_bidiagonal
 
@@ -67,7 +66,6 @@ def test_solutions_and_determinants_are_those_of_the_whole_matrix(rng, size, who
 def test_the_factor_is_that_of_the_whole_matrix(rng, size, whole, factored):
     root, h = np.linalg.cholesky(whole), rng.standard_normal((3, *size))
     assert_allclose(factored.pivots.ravel(), np.diag(root), **NEAR)
-    assert_allclose(root @ factored.forward(h[0]).ravel(), h[0].ravel(), **NEAR)
     assert_allclose(factored.backward(h).reshape(3, -1) @ root, h.reshape(3, -1), **NEAR)
 
 
@@ -75,7 +73,6 @@ def test_solving_leaves_the_right_hand_side_alone(rng, size, factored):
     h = rng.standard_normal((2, *size))
     before = h.copy()
     factored.solve(h[0])
-    factored.forward(h[0])
     factored.backward(h)
     assert_array_equal(h, before)
 
@@ -99,16 +96,15 @@ def test_last_roots_are_roots_of_the_inverse_where_a_chain_ends(size, touching, 
 
 
 @pytest.mark.parametrize("at", [0, 4, 8])
-def test_a_matrix_that_is_not_positive_is_refused(at):
+def test_a_matrix_that_is_not_positive_has_no_factor(at):
     diagonal = np.ones((1, 9))
+    assert BlockTridiagonal.factor(diagonal, np.zeros((1, 1)), np.ones(8, bool)) is not None
     diagonal[0, at] = -1.0
-    with pytest.raises(np.linalg.LinAlgError, match=f"column {at + 1} .* is not positive"):
-        BlockTridiagonal.factor(diagonal, np.zeros((1, 1)), np.ones(8, bool))
+    assert BlockTridiagonal.factor(diagonal, np.zeros((1, 1)), np.ones(8, bool)) is None
 
 
-def test_blocks_that_touch_too_much_are_refused():
-    with pytest.raises(np.linalg.LinAlgError):
-        BlockTridiagonal.factor(np.ones((1, 3)), -np.ones((1, 1)) * 1.01, np.ones(2, bool))
+def test_blocks_that_touch_too_much_have_no_factor():
+    assert BlockTridiagonal.factor(np.ones((1, 3)), -np.ones((1, 1)) * 1.01, np.ones(2, bool)) is None
 
 
 # Chains
@@ -156,10 +152,9 @@ def test_one_slow_direction_among_fast_ones_is_not_forgotten(rng):
 
 
 @pytest.mark.parametrize("lane", [1, 3, 64, 10_000])
-def test_the_length_of_a_lane_changes_nothing(rng, lane, monkeypatch):
+def test_the_length_of_a_lane_changes_nothing(rng, lane):
     gain, own = contractions(rng, 2, 300, 0.97), covariances(rng, 2, 300)
-    monkeypatch.setattr(home, "LANE_STEPS", (lane, lane))
-    assert_allclose(accumulate(gain, own), chain(gain, own), rtol=1e-11)
+    assert_allclose(accumulate(gain, own, (lane, lane)), chain(gain, own), rtol=1e-11)
 
 
 def test_a_chain_that_breaks_starts_anew(rng):
@@ -202,6 +197,7 @@ def test_many_right_hand_sides_are_solved_as_one_by_one(rng, n):
     diagonal = factor @ factor.transpose(0, 2, 1) + 3 * np.eye(q)
     touching = rng.random(n - 1) < 0.8
     matrix = BlockTridiagonal.factor(pack(diagonal), 0.3 * rng.standard_normal((q, q)), touching)
-    right = rng.standard_normal((home.MANY + 1, n, q))
+    right = rng.standard_normal((9, n, q))
     wanted = np.array([matrix.solve(one) for one in right])
     assert_allclose(matrix.solve(right), wanted, rtol=1e-11, atol=1e-12)
+    assert_allclose(matrix.solve(right, many=8), wanted, rtol=1e-11, atol=1e-12)

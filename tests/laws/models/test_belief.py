@@ -10,7 +10,6 @@ from oracles import dense_covariance, random_covariance, random_model, random_ro
 from probpca import DataError, ShapeError
 from probpca.linalg.packed import pack, packed_size, unpack
 from probpca.models import LinearGaussian, ParameterBelief
-from probpca.models.belief import SURE
 
 D, Q = 6, 3
 
@@ -28,7 +27,7 @@ def belief(request, rng):
 def covariances(belief):
     """Sigma_j of every feature: (d, q + 1, q + 1)."""
     size = belief.n_components + 1
-    return np.broadcast_to(unpack(belief.spread), (D, size, size))
+    return np.broadcast_to(unpack(belief.covariance), (D, size, size))
 
 
 def parameters(belief):
@@ -38,7 +37,7 @@ def parameters(belief):
 
 def unseen(belief, feature=2):
     """Nothing is known of one feature."""
-    return replace(belief, spread=np.where(np.arange(D) == feature, 0.0, belief.spread))
+    return replace(belief, covariance=np.where(np.arange(D) == feature, 0.0, belief.covariance))
 
 
 # What it takes
@@ -47,11 +46,11 @@ def unseen(belief, feature=2):
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        ({"spread": np.ones((packed_size(Q), D))}, ShapeError, "spread"),
-        ({"spread": np.ones((packed_size(Q + 1), D - 1))}, ShapeError, "spread"),
-        ({"spread": np.ones(packed_size(Q + 1))}, ShapeError, "spread"),
-        ({"spread": np.full((packed_size(Q + 1), D), np.nan)}, DataError, "spread must be finite"),
-        ({"spread": np.full((packed_size(Q + 1), 1), np.inf)}, DataError, "spread must be finite"),
+        ({"covariance": np.ones((packed_size(Q), D))}, ShapeError, "covariance"),
+        ({"covariance": np.ones((packed_size(Q + 1), D - 1))}, ShapeError, "covariance"),
+        ({"covariance": np.ones(packed_size(Q + 1))}, ShapeError, "covariance"),
+        ({"covariance": np.full((packed_size(Q + 1), D), np.nan)}, DataError, "covariance must be finite"),
+        ({"covariance": np.full((packed_size(Q + 1), 1), np.inf)}, DataError, "covariance must be finite"),
         ({"precision": np.ones(Q + 1)}, ShapeError, "precision"),
         ({"precision": np.float64(1.0)}, ShapeError, "precision"),
         ({"precision": np.zeros(Q)}, DataError, "precision must be"),
@@ -75,15 +74,15 @@ def test_a_belief_cannot_be_changed(belief):
 def test_energy_is_the_expected_square_of_the_loadings_and_doubt_its_variance(belief):
     spread = covariances(belief)[:, :Q, :Q]
     assert belief.n_components == Q
-    assert_allclose(belief.summed_spread, spread.sum(axis=0), rtol=1e-12)
-    assert_allclose(belief.doubt, np.einsum("jkk->k", spread), rtol=1e-12)
+    assert_allclose(belief.summed_covariance, spread.sum(axis=0), rtol=1e-12)
+    assert_allclose(belief.loading_variance, np.einsum("jkk->k", spread), rtol=1e-12)
     squares = belief.centre.loadings**2 + np.einsum("jkk->jk", spread)
     assert_allclose(belief.energy, squares.sum(axis=0), rtol=1e-12)
 
 
 def test_variances_are_those_of_each_parameter(belief):
     wanted = np.einsum("jkk->kj", covariances(belief))
-    assert belief.variances.shape == (Q + 1, belief.spread.shape[1])
+    assert belief.variances.shape == (Q + 1, belief.covariance.shape[1])
     assert_array_equal(np.broadcast_to(belief.variances, (Q + 1, D)), wanted)
 
 
@@ -98,7 +97,7 @@ def test_best_precisions_are_one_over_the_mean_squared_loading(belief):
     found = belief.with_best_precision()
     assert_allclose(found.precision, D / belief.energy, rtol=1e-12)
     assert found.centre is belief.centre
-    assert np.array_equal(found.spread, belief.spread)
+    assert np.array_equal(found.covariance, belief.covariance)
     few = unseen(belief_of(np.random.default_rng(0)))
     assert_allclose(few.with_best_precision().precision, (D - 1) / few.energy, rtol=1e-12)
 
@@ -124,7 +123,7 @@ def test_turning_is_a_product_of_parameters_with_a_basis(rng, belief):
     found = belief.turned(basis)
     assert_allclose(parameters(found), parameters(belief) @ basis, rtol=1e-10, atol=1e-12)
     assert_allclose(covariances(found), basis.T @ covariances(belief) @ basis, rtol=1e-10, atol=1e-12)
-    assert found.spread.shape == belief.spread.shape
+    assert found.covariance.shape == belief.covariance.shape
     assert_allclose(found.precision, D / found.energy, rtol=1e-12)
     assert found.centre.noise_variance == belief.centre.noise_variance
 
@@ -170,7 +169,7 @@ def test_a_muted_belief_has_no_loadings_and_is_sure_of_it(belief):
     assert_array_equal(found.centre.loadings, 0)
     assert_array_equal(found.centre.mean, belief.centre.mean)
     wanted = np.zeros((D, Q + 1, Q + 1))
-    wanted[:, range(Q), range(Q)] = SURE * belief.centre.noise_variance
+    wanted[:, range(Q), range(Q)] = 1e-12 * belief.centre.noise_variance
     wanted[:, Q, Q] = covariances(belief)[:, Q, Q]
     assert_allclose(covariances(found), wanted, rtol=1e-12)
     assert_allclose(found.precision, found.with_best_precision().precision, rtol=1e-12)
@@ -178,7 +177,7 @@ def test_a_muted_belief_has_no_loadings_and_is_sure_of_it(belief):
 
 def test_muting_leaves_features_that_were_never_seen_without_spread(rng):
     found = unseen(belief_of(rng)).muted()
-    assert_array_equal(found.spread[:, 2], 0)
+    assert_array_equal(found.covariance[:, 2], 0)
     assert found.n_known == D - 1
 
 
@@ -197,6 +196,6 @@ def test_rescaling_is_a_change_of_units(rng, noise, shared):
 
 def test_a_belief_in_one_component_is_a_belief(rng):
     belief = belief_of(rng, q=1)
-    assert belief.doubt.shape == belief.energy.shape == belief.precision.shape == (1,)
+    assert belief.loading_variance.shape == belief.energy.shape == belief.precision.shape == (1,)
     assert isinstance(belief.principal().centre, LinearGaussian)
     assert_allclose(np.abs(belief.principal().centre.loadings), np.abs(belief.centre.loadings), rtol=1e-12)

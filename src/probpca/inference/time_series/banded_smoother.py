@@ -11,7 +11,9 @@ import numpy as np
 from probpca.inference.likelihood import LOG_2PI
 from probpca.inference.time_series.emissions import collapse, squared_residuals
 from probpca.linalg.packed import pack, unpack
+from probpca.linalg.rotations import cholesky_or_none
 from probpca.linalg.tridiagonal import BlockTridiagonal
+from probpca.models import Gaussian
 
 if TYPE_CHECKING:
     from probpca.blocks.sequences import Sequences
@@ -22,10 +24,6 @@ if TYPE_CHECKING:
 
 WORST_CONDITION = 1e7
 """Ratio of precisions up to which the banded form keeps ten digits."""
-
-
-class IllConditionedError(ArithmeticError):
-    """The precision of the trajectory is too uneven for this form: recursions do better."""
 
 
 @final
@@ -48,32 +46,32 @@ class Trajectory:
     precision: BlockTridiagonal  # of all sequences; of one if all have the same length and every cell
 
     @classmethod
-    def of(cls, model: StateSpace, rows: Sequences) -> Trajectory:
-        """Factor the precision; raises IllConditionedError where that would cost digits."""
+    def of(cls, model: StateSpace, rows: Sequences) -> Trajectory | None:
+        """Factor the precision; None where its condition would cost digits, and recursions do better."""
         prior = Prior.of(model)
+        if prior is None:
+            return None
         data = collapse(model.emission, rows.observed)
         first = data.information[:, :1] if rows.missing is None else data.information[:, rows.starts]
         if prior.condition(model, first) > WORST_CONDITION:
-            raise IllConditionedError
+            return None
         alike = rows.missing is None and len(rows.lengths) > 1 and bool((rows.lengths == rows.lengths[0]).all())
         starts, lengths = (rows.starts[:1], rows.lengths[:1]) if alike else (rows.starts, rows.lengths)
         n = int(lengths.sum())
         diagonal = data.information[:, :n] + prior.diagonal
         diagonal[:, starts] += prior.first
         diagonal[:, starts + lengths - 1] -= prior.last
-        try:
-            factored = BlockTridiagonal.factor(diagonal, prior.below, rows.linked[: n - 1])
-        except np.linalg.LinAlgError as error:
-            raise IllConditionedError from error
+        factored = BlockTridiagonal.factor(diagonal, prior.below, rows.linked[: n - 1])
+        if factored is None:
+            return None
         unit = np.diagonal(model.process_noise)
         largest = (diagonal[np.cumsum(np.arange(1, unit.size + 1)) - 1].max(axis=1) * unit).max()
-        if largest > WORST_CONDITION * (np.square(factored.pivots).min(axis=0) * unit).min():
-            raise IllConditionedError
-        return cls(model, rows, data, prior, factored)
+        uneven = largest > WORST_CONDITION * (np.square(factored.pivots).min(axis=0) * unit).min()
+        return None if uneven else cls(model, rows, data, prior, factored)
 
     @cached_property
     def right(self) -> Array:
-        """What the rows, the start and the inputs ask of the mean: (n, q)."""
+        """Right-hand side of the equation for the means, from rows, initial state and inputs: (n, q)."""
         right = self.data.score.T.copy()
         right[self.rows.starts] += self.prior.start
         if self.rows.inputs is not None:
@@ -99,11 +97,11 @@ class Trajectory:
         """Smoothed covariances, and those of each state with the next; of one sequence if all are alike."""
         return self.precision.inverse_blocks()
 
-    def last_roots(self) -> Array:
-        """Roots of the covariance at the end of each sequence: (k, q, q)."""
-        if self.copies > 1:
-            return np.repeat(self.precision.last_roots(self.rows.lengths[:1] - 1), self.copies, axis=0)
-        return self.precision.last_roots(self.rows.starts + self.rows.lengths - 1)
+    def last_states(self) -> list[Gaussian]:
+        """The state at the end of each sequence, given its rows."""
+        ends = self.rows.starts + self.rows.lengths - 1
+        roots = self.precision.last_roots(ends[: len(ends) // self.copies])
+        return [Gaussian(m, r @ r.T) for m, r in zip(self.mean[ends], np.tile(roots, (self.copies, 1, 1)), strict=True)]
 
     def sample(self, noise: Array) -> Array:
         """Trajectories from standard normal ``noise``: (draws, n, q)."""
@@ -111,7 +109,7 @@ class Trajectory:
         return self.mean + self.precision.backward(noise.reshape(shape)).reshape(noise.shape)
 
     def log_likelihood(self, squares: Array | None = None) -> float:
-        """Of all rows: at the mean, what is left of everything is a sum of squares; those of cells may be given."""
+        """Log density of all rows, from sums of squares at the mean; the squared residuals of cells may be given."""
         model, rows, x = self.model, self.rows, self.mean
         if squares is None:
             squares = squared_residuals(model.emission, rows.observed, x.T)
@@ -134,7 +132,7 @@ class Trajectory:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
-    """What the dynamics contribute to the precision of a trajectory."""
+    """Contribution of the dynamics to the precision of a trajectory."""
 
     diagonal: Array  # Q^{-1} + A' Q^{-1} A, packed: (entries, 1)
     first: Array  # P1^{-1} - Q^{-1}, packed: (entries, 1)
@@ -147,10 +145,13 @@ class Prior:
     logdet_initial: float  # log |P1|
 
     @classmethod
-    def of(cls, model: StateSpace) -> Prior:
-        """Invert what must be positive; raises IllConditionedError if it is not."""
-        K, logdet = _whitening(model.process_noise)
-        K1, logdet_initial = _whitening(model.initial.covariance)
+    def of(cls, model: StateSpace) -> Prior | None:
+        """Invert what must be positive; None if it is not."""
+        root, initial = cholesky_or_none(model.process_noise), cholesky_or_none(model.initial.covariance)
+        if root is None or initial is None:
+            return None
+        K, K1 = np.asarray(np.linalg.inv(root)), np.asarray(np.linalg.inv(initial))
+        logdet, logdet_initial = (2.0 * float(np.log(np.diagonal(one)).sum()) for one in (root, initial))
         KA = K @ model.transition
         own, moved, first = K.T @ K, KA.T @ KA, K1.T @ K1
         packed = [pack(matrix)[:, None] for matrix in (own + moved, first - own, moved)]
@@ -170,11 +171,3 @@ class Prior:
         )
         least = float(np.linalg.eigvalsh(back.T @ known @ back).min())
         return float(1.0 + np.linalg.norm(moved, 2) ** 2) / min(1.0, least) if least > 0 else np.inf
-
-
-def _whitening(covariance: Array) -> tuple[Array, float]:
-    try:
-        root = np.linalg.cholesky(covariance)
-    except np.linalg.LinAlgError as error:
-        raise IllConditionedError from error
-    return np.linalg.inv(root), 2.0 * float(np.log(np.diagonal(root)).sum())

@@ -1,26 +1,24 @@
-"""What rows say about the state behind them, in as many numbers as the state has."""
+"""Information that rows give about their state, in as many numbers as the state has."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 
 from probpca.inference.likelihood import LOG_2PI
-from probpca.inference.masked_rows import Tables
-from probpca.linalg.packed import bordered_order, packed_size, row_order
+from probpca.inference.masked_rows import Parameters
+from probpca.linalg.packed import by_rows, packed_size
+from probpca.scratch import workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from probpca.blocks import Observed, Sequences
-    from probpca.blocks.masked.forms import Part, Residual
+    from probpca.blocks.cells import Group, Residual
     from probpca.models import LinearGaussian
-    from probpca.typing import Array, Index
-
-ROOT_CELLS = 2**20
+    from probpca.typing import Array
 
 
 @final
@@ -34,20 +32,16 @@ class Collapsed:
 
 def collapse(model: LinearGaussian, rows: Observed) -> Collapsed:
     """Two products with the observed cells: O(d q^2) a row where cells are missing, O(d q) where none is."""
-    tables, q = Tables.of(model, rows.centre), model.n_components
-    by_rows, border = _places(q)
+    parameters, q = Parameters.of(model, rows.centre), model.n_components
     information, score = np.empty((packed_size(q), rows.n_rows)), np.empty((q, rows.n_rows))
-    for part in rows.parts:
-        cells = part.cells.ready()
-        of_mask = cells.mask.products(tables.products)
-        h = cells.values.products(tables.encoder)
-        J, shift = of_mask[by_rows], of_mask[border]
-        if cells.pattern is not None and of_mask.shape[1] > 1:  # one pattern is broadcast
-            J, shift = J[:, cells.pattern], shift[:, cells.pattern]
-        place = part.place
-        information[:, place] = J
-        np.add(h, shift, out=h)
-        score[:, place] = h
+    with workspace() as work:
+        for group in rows.groups:
+            cells = group.cells.ready(work)
+            J = cells.mask.products(parameters.information)[by_rows(q)]
+            if cells.pattern is not None and J.shape[1] > 1:  # one pattern is broadcast
+                J = J[:, cells.pattern]
+            information[:, group.place] = J
+            score[:, group.place] = parameters.score(cells)
     return Collapsed(information, score)
 
 
@@ -60,7 +54,7 @@ def collapse_roots(model: LinearGaussian, rows: Sequences) -> tuple[Array, Array
     n, q = rows.n_steps, model.n_components
     scale = np.sqrt(np.broadcast_to(model.noise_variance, model.mean.shape))
     loadings, H, z = model.loadings / scale[:, None], np.empty((n, q, q)), np.empty((n, q))
-    step = max(ROOT_CELLS // loadings.size, 1)
+    step = max(2**20 // loadings.size, 1)  # steps whose padded loadings fit a cache
     for start in range(0, n, step):
         some = slice(start, start + step)
         error = (rows.values[some] - model.mean) / scale
@@ -74,18 +68,11 @@ def collapse_roots(model: LinearGaussian, rows: Sequences) -> tuple[Array, Array
     return H, z
 
 
-@cache
-def _places(q: int) -> tuple[Index, Index]:
-    """Where entries packed by rows, and the border, are in the bordered order."""
-    place = {(i, j): k for k, (i, j) in enumerate(zip(*bordered_order(q), strict=True))}
-    return np.array([place[ij] for ij in zip(*row_order(q), strict=True)]), np.array([place[q, j] for j in range(q)])
-
-
 def squared_residuals(model: LinearGaussian, rows: Observed, state: Array) -> Array:
     """Sum over rows of (y - offset - C x)^2 of each feature, at given states (q, n): (d,)."""
     out = np.zeros(rows.n_features)
-    for part, rest in _residuals(model, rows, state):
-        out += rest.column_squares(part.weight)
+    for group, rest in _residuals(model, rows, state):
+        out += rest.column_squares(group.weight)
     return out
 
 
@@ -93,23 +80,23 @@ def distances(model: LinearGaussian, rows: Observed, state: Array) -> Array:
     """Sum over observed features of (y - offset - C x)^2 / R of each row, at given states (q, n): (n,)."""
     out = np.empty(rows.n_rows)
     noise = model.noise_variance
-    for part, rest in _residuals(model, rows, state):
-        out[part.rows] = rest.row_squares() / noise if noise.ndim == 0 else np.square(rest.dense()) @ (1.0 / noise)
+    for group, rest in _residuals(model, rows, state):
+        out[group.index] = rest.row_squares() / noise if noise.ndim == 0 else np.square(rest.dense()) @ (1.0 / noise)
     return out
 
 
-def _residuals(model: LinearGaussian, rows: Observed, state: Array) -> Iterator[tuple[Part, Residual]]:
-    tables = Tables.of(model, rows.centre)
+def _residuals(model: LinearGaussian, rows: Observed, state: Array) -> Iterator[tuple[Group, Residual]]:
+    parameters = Parameters.of(model, rows.centre)
     known = np.vstack([state, np.ones(state.shape[1])])
-    for part in rows.parts:
-        yield part, part.cells.ready().residual(tables.loadings, known[:, part.place])
+    for group in rows.groups:
+        yield group, group.cells.ready().residual(parameters.loadings, known[:, group.place])
 
 
 def noise_constants(model: LinearGaussian, rows: Observed) -> Array:
     """Sum over the observed cells of each row of log 2 pi R_j: (n,)."""
     out = np.empty(rows.n_rows)
     noise = np.broadcast_to(model.noise_variance, (rows.n_features,))
-    for part in rows.parts:
-        logs = part.cells.mask.products(np.log(noise)[None] + LOG_2PI)[0]
-        out[part.rows] = logs if part.cells.pattern is None else logs[part.cells.pattern]
+    for group in rows.groups:
+        logs = group.cells.mask.products(np.log(noise)[None] + LOG_2PI)[0]
+        out[group.index] = logs if group.cells.pattern is None else logs[group.cells.pattern]
     return out

@@ -1,4 +1,4 @@
-"""What a time series says about the state behind it: filter, smoother, likelihood, trajectories."""
+"""Posterior of the states of a time series: filter, smoother, likelihood, trajectories."""
 
 from __future__ import annotations
 
@@ -9,37 +9,14 @@ import numpy as np
 
 from probpca.blocks import Sequences, as_sequences
 from probpca.errors import ShapeError
-from probpca.inference.time_series.banded_smoother import IllConditionedError, Trajectory
-from probpca.inference.time_series.emissions import distances, noise_constants
-from probpca.inference.time_series.square_root_filter import filter_rows, sample_filtered, smooth_filtered
+from probpca.inference.time_series.banded_smoother import Trajectory
+from probpca.inference.time_series.square_root_filter import FilteredTrajectory
 from probpca.linalg.tridiagonal import InverseBlocks
 from probpca.models import Gaussian
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from probpca.inference.time_series.square_root_filter import Filtered
     from probpca.models import StateSpace
     from probpca.typing import Array
-
-PIECE_STEPS = 2**15
-"""Steps whose states are held at a time where only their likelihood is asked for."""
-
-
-class StateBelief(NamedTuple):
-    """All states given all rows, as learning wants them."""
-
-    mean: Array  # (n, q)
-    shared: InverseBlocks  # (q, q, n) each; of one sequence if it stands for all of them
-    copies: int  # for how many
-    log_likelihood: Callable[[Array], float]  # given the squared residuals of each feature at the mean: (d,)
-
-    @property
-    def covariance(self) -> InverseBlocks:
-        """Covariances of all states, and of each with the next: (q, q, n) each."""
-        return (
-            InverseBlocks(*(np.tile(block, self.copies) for block in self.shared)) if self.copies > 1 else self.shared
-        )
 
 
 class Smoothed(NamedTuple):
@@ -74,16 +51,16 @@ def rows_of(model: StateSpace, y: Any, inputs: Any = None) -> Sequences:
     return rows
 
 
-def believe(model: StateSpace, rows: Sequences) -> StateBelief:
-    """Smooth, by the banded form or, where its condition would cost digits, step by step."""
-    try:
-        whole = Trajectory.of(model, rows)
-    except IllConditionedError:
-        found = filter_rows(model, rows)
-        mean, blocks = smooth_filtered(model, rows, found)
-        value = float(_row_likelihoods(model, rows, found, _distances(model, rows, found)).sum())
-        return StateBelief(mean, blocks, 1, lambda _: value)
-    return StateBelief(whole.mean, whole.covariances, whole.copies, whole.log_likelihood)
+def believe(model: StateSpace, rows: Sequences) -> Trajectory | FilteredTrajectory:
+    """Posterior of all states, by the banded form or, where its condition would cost digits, by recursions."""
+    return Trajectory.of(model, rows) or FilteredTrajectory.of(model, rows)
+
+
+def covariances(states: Trajectory | FilteredTrajectory) -> InverseBlocks:
+    """Covariances of all states, and of each with the next: (q, q, n) each."""
+    if states.copies == 1:
+        return states.covariances
+    return InverseBlocks(*(np.tile(block, states.copies) for block in states.covariances))
 
 
 def smooth(model: StateSpace, y: Any, *, inputs: Any = None) -> Smoothed:
@@ -101,8 +78,8 @@ def smooth(model: StateSpace, y: Any, *, inputs: Any = None) -> Smoothed:
     array([[1.5],
            [0. ]])
     """
-    belief = believe(model, rows_of(model, y, inputs))
-    return Smoothed(belief.mean, *(np.ascontiguousarray(np.moveaxis(block, -1, 0)) for block in belief.covariance))
+    states = believe(model, rows_of(model, y, inputs))
+    return Smoothed(states.mean, *(np.ascontiguousarray(np.moveaxis(block, -1, 0)) for block in covariances(states)))
 
 
 def filter_states(model: StateSpace, y: Any, *, inputs: Any = None) -> FilteredStates:
@@ -110,62 +87,40 @@ def filter_states(model: StateSpace, y: Any, *, inputs: Any = None) -> FilteredS
 
     Step by step, in square-root form; stretches in which the same cells are observed use the steady state.
     """
-    rows = rows_of(model, y, inputs)
-    found = filter_rows(model, rows)
-    distance = _distances(model, rows, found)
-    likelihood = _row_likelihoods(model, rows, found, distance)
+    states = FilteredTrajectory.of(model, rows_of(model, y, inputs))
+    found = states.found
     before = Gaussian(found.predicted, found.predicted_root @ np.swapaxes(found.predicted_root, 1, 2))
     after = Gaussian(found.mean, found.root @ np.swapaxes(found.root, 1, 2))
-    return FilteredStates(before, after, likelihood, distance)
+    return FilteredStates(before, after, states.row_likelihoods(), states.distance)
 
 
-def _distances(model: StateSpace, rows: Sequences, found: Filtered) -> Array:
-    """E' S^{-1} e of each row, as a sum of squares: what is left at the filtered mean, and how far that had to move."""
-    return distances(model.emission, rows.observed, found.mean.T) + found.surprise
+def series_log_likelihood(model: StateSpace, y: Any, *, inputs: Any = None, piece_steps: int = 2**15) -> float:
+    """Log density of all observed cells of all sequences.
 
-
-def _row_likelihoods(model: StateSpace, rows: Sequences, found: Filtered, distance: Array) -> Array:
-    return np.asarray(-0.5 * (noise_constants(model.emission, rows.observed) + found.logdet + distance))
-
-
-def series_log_likelihood(model: StateSpace, y: Any, *, inputs: Any = None) -> float:
-    """Log density of all observed cells of all sequences, in memory that does not grow with their length."""
+    At most about twice ``piece_steps`` states are held at a time, however long the sequences are.
+    """
     rows = rows_of(model, y, inputs)
-    return sum(_piece_likelihood(model, piece) for piece in rows.pieces(PIECE_STEPS))
+    return sum(_piece_likelihood(model, piece, piece_steps) for piece in rows.pieces(piece_steps))
 
 
-def _piece_likelihood(model: StateSpace, rows: Sequences) -> float:
-    """Of a few sequences together, or of a long one, part by part: each starts where the last one ended."""
+def _piece_likelihood(model: StateSpace, rows: Sequences, piece_steps: int) -> float:
+    """Log density of a few sequences, or of a long one, stretch by stretch: each starts where the last one ended."""
     total, n = 0.0, rows.n_steps
-    if len(rows.lengths) > 1 or n <= 2 * PIECE_STEPS:
-        return _log_likelihood(model, rows)
-    for start in range(0, n, PIECE_STEPS):
-        stop = min(start + PIECE_STEPS, n)
-        part = rows.steps(slice(start, stop), np.array([stop - start]))
-        total += _log_likelihood(model, part)
-        push = model.pushes(part.inputs, part.n_steps)[-1]
-        model = replace(model, initial=advance(model, last_states(model, part)[0], push))
+    if len(rows.lengths) > 1 or n <= 2 * piece_steps:
+        return believe(model, rows).log_likelihood()
+    for start in range(0, n, piece_steps):
+        stop = min(start + piece_steps, n)
+        stretch = rows.steps(slice(start, stop), np.array([stop - start]))
+        states = believe(model, stretch)
+        total += states.log_likelihood()
+        push = model.pushes(stretch.inputs, stretch.n_steps)[-1]
+        model = replace(model, initial=advance(model, states.last_states()[0], push))
     return total
-
-
-def _log_likelihood(model: StateSpace, rows: Sequences) -> float:
-    try:
-        return Trajectory.of(model, rows).log_likelihood()
-    except IllConditionedError:
-        found = filter_rows(model, rows)
-        return float(_row_likelihoods(model, rows, found, _distances(model, rows, found)).sum())
 
 
 def last_states(model: StateSpace, rows: Sequences) -> list[Gaussian]:
     """The state at the end of each sequence, given its rows."""
-    ends = rows.starts + rows.lengths - 1
-    try:
-        whole = Trajectory.of(model, rows)
-        mean, root = whole.mean[ends], whole.last_roots()
-    except IllConditionedError:
-        found = filter_rows(model, rows)
-        mean, root = found.mean[ends], found.root[ends]
-    return [Gaussian(m, r @ r.T) for m, r in zip(mean, root, strict=True)]
+    return believe(model, rows).last_states()
 
 
 def advance(model: StateSpace, state: Gaussian, push: Array) -> Gaussian:
@@ -184,8 +139,4 @@ def sample_trajectories(
         raise ShapeError(msg)
     rows = rows_of(model, y, inputs)
     noise = rng.standard_normal((n_draws, rows.n_steps, model.n_components))
-    try:
-        whole = Trajectory.of(model, rows)
-    except IllConditionedError:
-        return sample_filtered(model, rows, filter_rows(model, rows), noise)
-    return whole.sample(noise)
+    return believe(model, rows).sample(noise)

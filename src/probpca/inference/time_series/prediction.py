@@ -10,14 +10,14 @@ import numpy as np
 from scipy.special import erfc
 
 from probpca.errors import ShapeError
-from probpca.inference.conditioning import central_interval
 from probpca.inference.imputation import Imputed
 from probpca.inference.masked_rows import doubled
 from probpca.inference.outlier_scores import chi2_tail, log10_chi2_tail
-from probpca.inference.time_series.kalman import advance, believe, filter_states, last_states, rows_of
+from probpca.inference.time_series.kalman import advance, believe, covariances, filter_states, last_states, rows_of
 from probpca.linalg.packed import pack, row_order
 from probpca.linalg.rotations import symmetric_root
 from probpca.linalg.tridiagonal import solve_bidiagonal
+from probpca.models.gaussian import central_interval
 
 if TYPE_CHECKING:
     from probpca.models import Gaussian, LinearGaussian, StateSpace
@@ -48,10 +48,16 @@ class Forecast:
 
     @property
     def covariance(self) -> Array:
-        """Covariance of each row, C P C' + R, dense: (h, d, d)."""
+        """Covariance of each row, C P C' + R, dense: (h, d, d).
+
+        A feature that was never observed has an infinite variance, and no covariance with the others.
+        """
         C, noise = self.emission.loadings, self.emission.noise_variance
-        dense = C @ self.state_covariance @ C.T
-        return np.asarray(dense + np.diag(np.broadcast_to(noise, (len(C),))))
+        dense = np.asarray(C @ self.state_covariance @ C.T + np.diag(np.broadcast_to(noise, (len(C),))))
+        if self.unknown is not None:
+            dense[:, self.unknown, :] = dense[:, :, self.unknown] = 0.0
+            dense[:, self.unknown, self.unknown] = np.inf
+        return dense
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
         """Lower and upper ends, (h, d) each, that hold each cell with probability ``level``."""
@@ -59,7 +65,7 @@ class Forecast:
 
 
 class Innovations(NamedTuple):
-    """How each row differs from what the rows before it let expect."""
+    """Differences of rows from their predictions given the rows before them."""
 
     residual: Array  # y_t less its prediction, NaN where it was not observed: (n, d)
     normalised: Array  # residuals in units of their own standard deviation: (n, d)
@@ -74,7 +80,7 @@ class Innovations(NamedTuple):
 
     @property
     def log10_p_value(self) -> Array:
-        """Its logarithm, right far beyond the smallest float: (n,)."""
+        """Log10 of the p-value, accurate far beyond the smallest float: (n,)."""
         return log10_chi2_tail(self.distance, self.degrees)
 
     @property
@@ -112,7 +118,7 @@ def forecast(model: StateSpace, y: Any, horizon: int, *, inputs: Any = None, fut
 def forecast_from(
     model: StateSpace, states: list[Gaussian], horizon: Any, inputs: Array | None = None, future: Any = None
 ) -> list[Forecast]:
-    """The same from the last states of the sequences, and their last inputs: (k, u)."""
+    """Forecasts from the last states of the sequences, and their last inputs: (k, u)."""
     if not isinstance(horizon, int | np.integer) or horizon < 1:
         msg = f"horizon must be at least 1, and a whole number of steps; got {horizon!r}."
         raise ShapeError(msg)
@@ -148,16 +154,16 @@ def _ahead(model: StateSpace, state: Gaussian, pushes: Array) -> Forecast:
 
 
 def impute_series(model: StateSpace, y: Any, *, inputs: Any = None) -> Imputed:
-    """Missing cells filled in from all observed cells of their sequence, before and after, with their doubt.
+    """Fill in missing cells from all observed cells of their sequence, before and after, with standard deviations.
 
     Observed cells are returned bit for bit.
     """
     rows = rows_of(model, y, inputs)
-    belief = believe(model, rows)
+    states = believe(model, rows)
     missing = np.isnan(rows.values)
-    fitted = belief.mean @ model.emission.loadings.T + model.emission.mean
+    fitted = states.mean @ model.emission.loadings.T + model.emission.mean
     i, j = row_order(model.n_components)
-    std = np.sqrt(cell_variances(model.emission, belief.covariance.diagonal[i, j]))
+    std = np.sqrt(cell_variances(model.emission, covariances(states).diagonal[i, j]))
     return Imputed(np.where(missing, fitted, rows.values), np.where(missing, std, 0.0))
 
 

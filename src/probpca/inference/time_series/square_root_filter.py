@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from probpca.inference.time_series.emissions import collapse_roots
+from probpca.inference.time_series.emissions import collapse_roots, distances, noise_constants
 from probpca.linalg.rotations import applied, divided, symmetric_root, triangular
 from probpca.linalg.tridiagonal import InverseBlocks, solve_bidiagonal
+from probpca.models import Gaussian
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -18,16 +20,23 @@ if TYPE_CHECKING:
     from probpca.models import StateSpace
     from probpca.typing import Array, Index
 
-CONVERGED = 1e-13
-"""Relative change of a covariance in one step from which on it is the steady state's."""
-LONG = 16
-"""Steps with the same cells observed that are worth looking for a steady state."""
+
+@final
+@dataclass(frozen=True, slots=True)
+class SteadyState:
+    """When the filter takes its covariances for those of the steady state."""
+
+    converged: float = 1e-13  # relative change of a covariance in one step
+    least_steps: int = 16  # steps with the same cells observed that are worth looking
+
+
+STEADY_STATE = SteadyState()
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Filtered:
-    """The state given what came before each step, and given the step too. A root L stands for L L'."""
+    """The state given what came before each step, and given the step too. A root L represents the covariance L L'."""
 
     predicted: Array  # (n, q)
     predicted_root: Array  # (n, q, q)
@@ -88,7 +97,7 @@ class _Walk:
             root = np.broadcast_to(symmetric_root(self.model.initial.covariance), (len(now), q, q))
         else:
             mean = self._moved(now)
-            root = self._spread(now)
+            root = self._moved_root(now)
         H = self.H[now]
         G, g = triangular(H @ root, self.z[now] - applied(H, mean))
         step = np.linalg.solve(G, g)  # of the mean, in units of L
@@ -101,7 +110,7 @@ class _Walk:
     def _moved(self, now: Index) -> Array:
         return self.found.mean[now - 1] @ self.model.transition.T + self.pushes[now - 1]
 
-    def _spread(self, now: Index) -> Array:
+    def _moved_root(self, now: Index) -> Array:
         """A root of A P A' + Q: (k, q, q)."""
         moved = np.swapaxes(self.model.transition @ self.found.root[now - 1], 1, 2)
         noise = np.broadcast_to(self.noise_root.T, moved.shape)
@@ -110,11 +119,11 @@ class _Walk:
     def is_steady(self, t: int) -> bool:
         """Will the next steps have the covariances of this one?"""
         now = self.active(t)
-        if t == 0 or (self.same_until[now] - now < LONG).any():
+        if t == 0 or (self.same_until[now] - now < STEADY_STATE.least_steps).any():
             return False
         before, after = (x @ np.swapaxes(x, 1, 2) for x in (self.found.root[now - 1], self.found.root[now]))
         std = np.sqrt(np.diagonal(after, axis1=1, axis2=2))
-        return bool((np.abs(after - before) <= CONVERGED * std[:, :, None] * std[:, None]).all())
+        return bool((np.abs(after - before) <= STEADY_STATE.converged * std[:, :, None] * std[:, None]).all())
 
     def skip(self, t: int) -> int:
         """Fill in steps with the covariances of step t; the first step after them."""
@@ -156,9 +165,65 @@ def _same_until(missing: npt.NDArray[np.bool_], starts: Index) -> npt.NDArray[np
 
 
 @final
+@dataclass(frozen=True, eq=False)
+class FilteredTrajectory:
+    """All states of all sequences, given all rows, by recursions in time: for any noise, however small."""
+
+    model: StateSpace
+    rows: Sequences
+    found: Filtered
+    copies: int = 1  # every sequence has covariances of its own
+
+    @classmethod
+    def of(cls, model: StateSpace, rows: Sequences) -> FilteredTrajectory:
+        """Filter; smoothing waits until it is needed."""
+        return cls(model, rows, filter_rows(model, rows))
+
+    @cached_property
+    def _smoothed(self) -> tuple[Array, InverseBlocks]:
+        return smooth_filtered(self.model, self.rows, self.found)
+
+    @property
+    def mean(self) -> Array:
+        """Smoothed means: (n, q)."""
+        return self._smoothed[0]
+
+    @property
+    def covariances(self) -> InverseBlocks:
+        """Smoothed covariances, and those of each state with the next."""
+        return self._smoothed[1]
+
+    def last_states(self) -> list[Gaussian]:
+        """The state at the end of each sequence, given its rows."""
+        ends = self.rows.starts + self.rows.lengths - 1
+        return [Gaussian(m, r @ r.T) for m, r in zip(self.found.mean[ends], self.found.root[ends], strict=True)]
+
+    def sample(self, noise: Array) -> Array:
+        """Trajectories from standard normal ``noise``: (draws, n, q)."""
+        return sample_filtered(self.model, self.rows, self.found, noise)
+
+    @cached_property
+    def distance(self) -> Array:
+        """Squared Mahalanobis distance e' S^{-1} e of each row from its prediction: (n,).
+
+        A sum of squares: the residual at the filtered mean, and how far the row moved that mean.
+        """
+        return distances(self.model.emission, self.rows.observed, self.found.mean.T) + self.found.surprise
+
+    def row_likelihoods(self) -> Array:
+        """Log density of each row given those before it: (n,)."""
+        constants = noise_constants(self.model.emission, self.rows.observed)
+        return np.asarray(-0.5 * (constants + self.found.logdet + self.distance))
+
+    def log_likelihood(self, squares: Array | None = None) -> float:  # noqa: ARG002
+        """Log density of all rows."""
+        return float(self.row_likelihoods().sum())
+
+
+@final
 @dataclass(frozen=True, slots=True, eq=False)
 class Said:
-    """What rows say about a state x: N x = v, up to standard normal errors."""
+    """Information that rows give about a state x: N x = v, up to standard normal errors."""
 
     root: Array  # N: (n, q, q)
     value: Array  # v: (n, q)
@@ -175,7 +240,7 @@ def smooth_filtered(model: StateSpace, rows: Sequences, found: Filtered) -> tupl
     n = len(mean)
     lag = np.zeros((n, q, q))
     after = np.flatnonzero(rows.linked)  # steps that have another after them
-    both = np.concatenate([model.transition @ L[after], _spread(model, len(after))], axis=2)  # of x_{t+1}
+    both = np.concatenate([model.transition @ L[after], _noise_roots(model, len(after))], axis=2)  # of x_{t+1}
     only = np.concatenate([L[after], np.zeros((len(after), q, q))], axis=2)  # of x_t
     joint, _ = triangular(from_here.root[after + 1] @ both, np.zeros((len(after), q)))
     lag[after] = divided(only, joint) @ np.swapaxes(divided(both, joint), 1, 2)
@@ -188,7 +253,7 @@ def sample_filtered(model: StateSpace, rows: Sequences, found: Filtered, noise: 
     from_here, later = look_ahead(model, rows)
     n, q = found.mean.shape
     # Each state given the one before it and what is still to come.
-    L, before = _spread(model, n), model.pushes(rows.inputs, rows.n_steps)
+    L, before = _noise_roots(model, n), model.pushes(rows.inputs, rows.n_steps)
     L[rows.starts] = found.root[rows.starts]
     N, value = from_here.root.copy(), from_here.value.copy()
     N[rows.starts], value[rows.starts] = later.root[rows.starts], later.value[rows.starts]
@@ -206,7 +271,7 @@ def sample_filtered(model: StateSpace, rows: Sequences, found: Filtered, noise: 
 
 
 def look_ahead(model: StateSpace, rows: Sequences) -> tuple[Said, Said]:
-    """What the rows from each step on say about its state, and what those after it say."""
+    """Information about each state from the rows from its step on, and from the rows after it."""
     H, z = collapse_roots(model.emission, rows)
     n, q = z.shape
     here, later = Said(np.empty((n, q, q)), np.empty((n, q))), Said(np.zeros((n, q, q)), np.zeros((n, q)))
@@ -217,8 +282,8 @@ def look_ahead(model: StateSpace, rows: Sequences) -> tuple[Said, Said]:
         now = ends[: np.searchsorted(-lengths, -back)] - back
         if back:
             N, value = here.root[now + 1], here.value[now + 1]
-            spread = np.swapaxes(N @ noise, 1, 2)
-            K, _ = triangular(spread, np.zeros((len(now), q)))  # K'K = I + N Q N'
+            noisy = np.swapaxes(N @ noise, 1, 2)
+            K, _ = triangular(noisy, np.zeros((len(now), q)))  # K'K = I + N Q N'
             turned = np.swapaxes(K, 1, 2)
             later.root[now] = np.linalg.solve(turned, N @ model.transition)
             later.value[now] = np.linalg.solve(turned, (value - applied(N, pushes[now]))[:, :, None])[:, :, 0]
@@ -230,6 +295,6 @@ def look_ahead(model: StateSpace, rows: Sequences) -> tuple[Said, Said]:
     return here, later
 
 
-def _spread(model: StateSpace, n: int) -> Array:
+def _noise_roots(model: StateSpace, n: int) -> Array:
     """A root of Q for each of n steps: (n, q, q)."""
     return np.repeat(symmetric_root(model.process_noise)[None], n, axis=0)

@@ -86,7 +86,7 @@ def best_basis(belief: ParameterBelief, latent: Gaussian) -> Array:
     """The change of latent axes after which latents are N(0, I) on average and E[W'W] is diagonal: (q + 1, q + 1)."""
     W, q = belief.centre.loadings, belief.n_components
     root = np.linalg.cholesky(latent.covariance)
-    second = W.T @ W + belief.summed_spread
+    second = W.T @ W + belief.summed_covariance
     _, rotation = np.linalg.eigh(root.T @ second @ root)
     basis = np.eye(q + 1)
     basis[:q, :q] = root @ rotation[:, ::-1]
@@ -99,7 +99,7 @@ def without_dead(belief: ParameterBelief, least_share: float = 0.01) -> Paramete
 
     ``least_share`` is the share of a component's expected squared loadings that its mean loadings must make.
     """
-    share = 1 - belief.doubt / belief.energy
+    share = 1 - belief.loading_variance / belief.energy
     alive = np.flatnonzero(share > least_share)
     if alive.size == belief.n_components:
         return belief
@@ -109,7 +109,7 @@ def without_dead(belief: ParameterBelief, least_share: float = 0.01) -> Paramete
 def divergence(belief: ParameterBelief) -> float:
     """Kullback-Leibler divergence of the belief from the prior, in which the density of a mean is 1."""
     q, d = belief.n_components, belief.n_known
-    spread = belief.spread[:, belief.spread[-1] > 0]
+    spread = belief.covariance[:, belief.covariance[-1] > 0]
     entropy = 0.5 * log_determinants(spread).sum() * (d / spread.shape[1]) + 0.5 * d * (q + 1 + LOG_2PI)
     return float(0.5 * belief.precision @ belief.energy - 0.5 * d * np.log(belief.precision).sum() - entropy)
 

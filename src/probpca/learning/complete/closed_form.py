@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from probpca.errors import ShapeError
 from probpca.learning.complete.bias_correction import without_bias
@@ -12,11 +12,9 @@ from probpca.learning.complete.dense import Gram, by_covariance, by_gram, by_svd
 from probpca.learning.complete.krylov import by_krylov, outside_energy
 from probpca.learning.complete.spectrum import (
     Spectrum,
-    is_sparse,
     log_likelihood_of,
     model_of,
     noise_of,
-    own_precision,
     resolution_of_rows,
 )
 from probpca.learning.components import Count, Rule, Share
@@ -26,12 +24,10 @@ from probpca.learning.settings import Regime, Settings
 from probpca.statistics import ColumnSummary, Moments, Root
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy as np
 
     from probpca.learning.components import Components
-    from probpca.learning.describe import Description, FirstPass, Sums
+    from probpca.learning.describe import Description, Sums
     from probpca.sources import Source
 
 
@@ -122,24 +118,16 @@ def most_pairs(source: Source, limit: int) -> int:
     return max(min(source.n_features - 1, rows - 1, limit), 1)
 
 
-def first_pass(source: Source, wanted: Components, settings: Settings) -> FirstPass:
-    """The sums with which the eigensolver of these rows begins."""
+def first_pass(wanted: Components, settings: Settings, source: Source) -> Sums:
+    """Compute the sums with which the eigensolver of these rows begins."""
     match _regime(source, pairs_wanted(source, wanted, settings), settings):
         case "covariance":
-            return partial(_folded, Moments.of)
+            return source.fold(partial(Moments.of, dtype=source.dtype))
         case "gram":
-            return Gram.of
+            return Gram.of(source)
         case "svd":
-            return _root
-    return partial(_folded, ColumnSummary.of)
-
-
-def _folded(summarise: Callable[..., Any], source: Source) -> Sums:
-    return source.fold(partial(summarise, dtype=own_precision(source)))
-
-
-def _root(source: Source) -> Sums:
-    return source.fold(Root.of)
+            return source.fold(Root.of)
+    return source.fold(partial(ColumnSummary.of, dtype=source.dtype))
 
 
 def leading_spectrum(table: Description, k: int, settings: Settings, rng: np.random.Generator) -> Spectrum:
@@ -181,7 +169,7 @@ def choose_regime(source: Source, k: int, settings: Settings = Settings()) -> Re
     # Costs of a multiplication relative to each other, measured: products with k vectors are made
     # about eight times, there and back; sparse ones run ten times slower; eigh takes about 5 m^3.
     direct = n * d * short + 5 * short**3
-    iterative = 25 * source.n_stored * (k + settings.krylov.oversampling) * (10 if is_sparse(source) else 1)
+    iterative = 25 * source.n_stored * (k + settings.krylov.oversampling) * (10 if source.is_sparse else 1)
     if short >= settings.dense.small and iterative < direct and k < short / 5:
         return "krylov"
     return "covariance" if d <= n else "gram"

@@ -16,13 +16,13 @@ from probpca.learning.complete.spectrum import (
     SINGLE_EPS,
     Certificate,
     Spectrum,
-    own_precision,
     resolution_of_rows,
     resolution_of_squares,
 )
 from probpca.learning.describe import require_variation
 from probpca.linalg.block_krylov import block_krylov
 from probpca.linalg.rotations import fix_signs, orthonormal
+from probpca.scratch import workspace
 from probpca.sources.engines.local import map_blocks, one_blas_thread
 from probpca.statistics import Moments, Root, Stack
 
@@ -50,7 +50,7 @@ class Gram:
     def of(cls, source: Source, dtype: type[np.floating[Any]] | None = None) -> Gram:
         """One pass, a panel of columns at a time; it stops at a panel that is not finite."""
         stack = source.fold(Stack.of)
-        dtype = own_precision(source) if dtype is None else dtype
+        dtype = source.dtype if dtype is None else dtype
         return cls(stack, *gram_matrix(stack, dtype, source.n_jobs))
 
     @property
@@ -167,16 +167,17 @@ def gram_matrix(stack: Stack, dtype: type[np.floating[Any]], n_jobs: int) -> tup
 
 
 def _panel_products(stack: Stack, w: Array, dtype: type[np.floating[Any]], columns: slice) -> Centred:
-    panel = stack.panel(columns, dtype)
-    share = (w / w.sum()).astype(dtype)
-    mean = np.zeros(panel.shape[1])
-    for _ in range(2):  # the second round removes the rounding of the first
-        centre = share @ panel
-        panel -= centre
-        mean += centre
-    if stack.is_weighted:
-        panel *= np.sqrt(w).astype(dtype)[:, None]
-    return Centred(mean, panel @ panel.T)
+    with workspace() as work:
+        panel = stack.panel(columns, dtype, work)
+        share = (w / w.sum()).astype(dtype)
+        mean = np.zeros(panel.shape[1])
+        for _ in range(2):  # the second round removes the rounding of the first
+            centre = share @ panel
+            panel -= centre
+            mean += centre
+        if stack.is_weighted:
+            panel *= np.sqrt(w).astype(dtype)[:, None]
+        return Centred(mean, panel @ panel.T)
 
 
 def axes_of(
@@ -191,7 +192,8 @@ def axes_of(
 
 
 def _panel_axes(stack: Stack, weighted: Floats, columns: slice) -> Floats:
-    return stack.panel(columns, weighted.dtype.type).T @ weighted
+    with workspace() as work:
+        return stack.panel(columns, weighted.dtype.type, work).T @ weighted
 
 
 def _completed(axes: Array, k: int) -> Array:

@@ -13,13 +13,11 @@ from probpca.learning.complete.spectrum import (
     SINGLE_EPS,
     Certificate,
     Spectrum,
-    is_sparse,
-    own_precision,
     resolution_of_squares,
 )
 from probpca.linalg.block_krylov import block_krylov
 from probpca.linalg.rotations import orthonormal
-from probpca.scratch import scratch
+from probpca.scratch import workspace
 from probpca.sources.engines.local import map_blocks, one_blas_thread
 from probpca.statistics import Sample, Stack, Sum
 
@@ -64,12 +62,13 @@ def gram_product(
 def _group_product(stack: Stack, mean: Array, roots: Array, vectors: Any, panels: list[slice]) -> Array:
     dtype = vectors.dtype
     total = np.zeros(vectors.shape)
-    for columns in panels:
-        panel = stack.panel(columns, dtype)
-        panel -= mean[columns].astype(dtype)
-        if stack.is_weighted:
-            panel *= roots[:, None].astype(dtype)
-        total += panel @ (panel.T @ vectors)
+    with workspace() as work:
+        for columns in panels:
+            panel = stack.panel(columns, dtype, work)
+            panel -= mean[columns].astype(dtype)
+            if stack.is_weighted:
+                panel *= roots[:, None].astype(dtype)
+            total += panel @ (panel.T @ vectors)
     return total
 
 
@@ -87,12 +86,13 @@ def scatter_product(mean: Array, vectors: Any, block: Block) -> Sum:
         return _sparse_scatter_product(mean, vectors, block)
     dtype, k = vectors.dtype, vectors.shape[1]
     total = np.zeros((k, block.n_features))
-    for rows in block.pieces():
-        centred = block.centred(rows, mean, dtype)
-        image = centred @ vectors  # (rows, k)
-        if block.weight is not None:
-            image *= block.weight[rows, None].astype(dtype)
-        total += np.matmul(image.T, centred, out=scratch("product", total.shape, dtype))
+    with workspace() as work:
+        for rows in block.pieces():
+            centred = block.centred(rows, mean, dtype, work)
+            image = centred @ vectors  # (rows, k)
+            if block.weight is not None:
+                image *= block.weight[rows, None].astype(dtype)
+            total += np.matmul(image.T, centred, out=work.array("product", total.shape, dtype))
     return Sum(total)
 
 
@@ -113,9 +113,10 @@ def squared_image(mean: Array, vectors: Array, block: Block) -> Sum:
     if block.is_sparse:
         return Sum(_weighted_products(block.values @ vectors - mean @ vectors, block.weight))
     total = np.zeros((vectors.shape[1], vectors.shape[1]))
-    for rows in block.pieces():
-        w = None if block.weight is None else block.weight[rows]
-        total += _weighted_products(block.centred(rows, mean) @ vectors, w)
+    with workspace() as work:
+        for rows in block.pieces():
+            w = None if block.weight is None else block.weight[rows]
+            total += _weighted_products(block.centred(rows, mean, work=work) @ vectors, w)
     return Sum(total)
 
 
@@ -126,11 +127,12 @@ def _weighted_products(image: Array, w: Array | None) -> Array:
 def squared_residuals(mean: Array, axes: Array, block: Block) -> Sum:
     """Sum over rows of w |(I - U U')(x - mean)|^2."""
     total = 0.0
-    for rows in block.pieces():
-        rest = block.centred(rows, mean)
-        rest -= (rest @ axes) @ axes.T
-        rest -= (rest @ axes) @ axes.T  # once more: the first round leaves eps * |x| in the span
-        total += float(block.weight_of(rows) @ np.einsum("ij,ij->i", rest, rest))
+    with workspace() as work:
+        for rows in block.pieces():
+            rest = block.centred(rows, mean, work=work)
+            rest -= (rest @ axes) @ axes.T
+            rest -= (rest @ axes) @ axes.T  # once more: the first round leaves eps * |x| in the span
+            total += float(block.weight_of(rows) @ np.einsum("ij,ij->i", rest, rest))
     return Sum(np.asarray(total))
 
 
@@ -176,14 +178,14 @@ def is_wide(source: Source, k: int, settings: KrylovSettings) -> bool:
     """Whether rows are enough for k components, but so few that vectors with an entry per row are the short ones."""
     n = source.n_rows
     wide = settings.wide_single if source.single_precision else settings.wide
-    return n is not None and k + 1 < n and wide * n < source.n_features and not is_sparse(source)
+    return n is not None and k + 1 < n and wide * n < source.n_features and not source.is_sparse
 
 
 def _from_columns(work: _Work, rng: np.random.Generator) -> Found:
     """Eigenvectors of S, with an entry per feature; a piece of rows is read once for both its products."""
     source, mean, total_weight, goal, settings = work
     b = goal.k + settings.oversampling
-    narrow = settings.sparse_block if is_sparse(source) else settings.single_block if source.single_precision else b
+    narrow = settings.sparse_block if source.is_sparse else settings.single_block if source.single_precision else b
     width = min(b, narrow)
     sample = source.fold(partial(Sample.of, settings.sampled * width, int(rng.integers(2**63))))
     apply = partial(covariance_product, source, mean, weight=total_weight)
@@ -207,7 +209,7 @@ def _from_rows(work: _Work, rng: np.random.Generator) -> Found:
     apply = partial(gram_product, stack, mean, n_jobs=source.n_jobs)
     found, good = _iterate(work, apply, _start(_leading(columns.T, b), rng))
     coordinates = orthonormal(found.vectors[:, : goal.k].astype(np.float64))
-    dtype = own_precision(source) if good else np.float64
+    dtype = source.dtype if good else np.float64
     image = axes_of(stack, mean, coordinates, source.n_jobs, dtype)  # Xc'V: its singular values are those of the rows
     axes, singular, _ = np.linalg.svd(image, full_matrices=False)
     return Found(singular**2 / total_weight, axes, found.n_products, good or found.finished)
@@ -231,7 +233,7 @@ def _single_precision_pays(work: _Work) -> bool:
     source, total = work.source, work.goal.total
     large = source.n_stored is None or source.n_stored > work.settings.large
     near_zero = float(np.abs(work.mean).max()) < 1e3 * np.sqrt(total)
-    castable = source.single_precision or not is_sparse(source)
+    castable = source.single_precision or not source.is_sparse
     return large and near_zero and castable and within_single_range(total)
 
 

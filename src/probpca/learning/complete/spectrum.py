@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from probpca.linalg.rotations import fix_signs
 from probpca.models import LinearGaussian
 
 if TYPE_CHECKING:
-    from probpca.sources import Source
     from probpca.typing import Array
 
 EPS = float(np.finfo(np.float64).eps)
@@ -20,16 +19,6 @@ SINGLE_EPS = 6e-8
 """Rounding error of float32."""
 NOISE_FLOOR = 1e-12
 """Noise variance, as a share of the mean variance, of a model that explains the data completely."""
-
-
-def is_sparse(source: Source) -> bool:
-    """Whether some cells of the rows are zeros that are not stored."""
-    return source.n_rows is not None and source.n_stored != source.n_rows * source.n_features
-
-
-def own_precision(source: Source) -> type[np.floating[Any]]:
-    """Precision of products with the rows: float32 for float32 rows; sums of products are float64."""
-    return np.float32 if source.single_precision else np.float64
 
 
 @final

@@ -1,7 +1,7 @@
 """Learning linear dynamical systems by expectation-maximisation."""
 
 from probpca.learning.dynamics.fit import SeriesResult, fit_series
-from probpca.learning.dynamics.selection import Chosen, choose_states, n_parameters
-from probpca.learning.dynamics.structure import Structure
+from probpca.learning.dynamics.selection import Chosen, choose_states
+from probpca.learning.dynamics.structure import Structure, n_parameters
 
 __all__ = ["Chosen", "SeriesResult", "Structure", "choose_states", "fit_series", "n_parameters"]

@@ -15,32 +15,30 @@ from probpca.models import Gaussian, LinearGaussian, StateSpace
 
 if TYPE_CHECKING:
     from probpca.blocks import Sequences
-    from probpca.inference.time_series.kalman import StateBelief
+    from probpca.inference.time_series.banded_smoother import Trajectory
+    from probpca.inference.time_series.square_root_filter import FilteredTrajectory
     from probpca.learning.dynamics.structure import Structure
     from probpca.statistics import Regression
     from probpca.typing import Array
-
-LARGEST_RADIUS = 0.999
-"""Largest modulus of an eigenvalue where the system has to be stable."""
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class SeriesSums:
-    """What one pass over time leaves for the M-step."""
+    """Sums of one pass over time, which the M-step needs."""
 
     emission: Regression  # of cells on [x; 1]
     moves: Array  # sum over steps of E[v v'], v = [x_t; u_t; x_{t+1}]: (q + u + q, q + u + q)
     n_moves: int
     first: Array  # smoothed mean of the first state of each sequence: (k, q)
-    first_doubt: Array  # mean of its covariance: (q, q)
+    first_covariance: Array  # mean of its covariance: (q, q)
     log_likelihood: float
 
 
 def expect_series(model: StateSpace, rows: Sequences) -> SeriesSums:
     """The E-step: smooth, then sum."""
     belief = believe(model, rows)
-    x, P = belief.mean, belief.shared.diagonal
+    x, P = belief.mean, belief.covariances.diagonal
     i, j = row_order(model.n_components)
     emission, squares = regress_on(model.emission, rows.observed, np.ascontiguousarray(x.T), P[i, j], rows.squares)
     first = P[:, :, rows.starts[rows.starts < P.shape[2]]].mean(axis=2)
@@ -48,9 +46,9 @@ def expect_series(model: StateSpace, rows: Sequences) -> SeriesSums:
     return SeriesSums(emission, moves, n, x[rows.starts], first, belief.log_likelihood(squares))
 
 
-def _moves(belief: StateBelief, rows: Sequences) -> tuple[Array, int]:
+def _moves(belief: Trajectory | FilteredTrajectory, rows: Sequences) -> tuple[Array, int]:
     """Sum over steps of E[v v'], v = [x_t; u_t; x_{t+1}], and how many there are."""
-    x, (P, beside), copies = belief.mean, belief.shared, belief.copies
+    x, (P, beside), copies = belief.mean, belief.covariances, belief.copies
     q, linked = x.shape[1], rows.linked
     if rows.inputs is None:
         moves = _second_moments(x, rows)
@@ -90,7 +88,7 @@ class SeriesEM:
         return self.advance(model, sums), sums.log_likelihood + self.log_prior(model)
 
     def log_prior(self, model: StateSpace) -> float:
-        """What the ridge says about A: -ridge tr(A' Q^{-1} A) / 2."""
+        """Log prior of A given by the ridge, -ridge tr(A' Q^{-1} A) / 2."""
         if self.structure.ridge == 0:
             return 0.0
         return (
@@ -103,8 +101,8 @@ class SeriesEM:
         """The next model, given the sums at this one."""
         free = self.structure.says("initial_mean", "free")
         mean = sums.first.mean(axis=0) if free else model.initial.mean
-        spread = sums.first - mean
-        first = sums.first_doubt + spread.T @ spread / len(spread)  # E[(x_1 - p1)(x_1 - p1)'] on average
+        deviation = sums.first - mean
+        first = sums.first_covariance + deviation.T @ deviation / len(deviation)  # E[(x_1 - p1)(x_1 - p1)'] on average
         A, B, Q = self._dynamics(model, sums, first)
         P = first if self.learn_initial_covariance else model.initial.covariance
         initial = Gaussian(mean, P if self.ratio is None else self.ratio * Q)
@@ -123,7 +121,7 @@ class SeriesEM:
         elif structure.says("transition", "diagonal"):
             A = _diagonal_transition(model, known, cross)
         elif structure.says("transition", "stable"):
-            A = _stable(model.transition, A)
+            A = _stable(model.transition, A, structure.largest_radius)
         B = None
         if model.input_loadings is not None:
             B = _regress(known[q:, q:], cross[:, q:] - A @ known[:q, q:])
@@ -196,16 +194,19 @@ def _diagonal_transition(model: StateSpace, known: Array, cross: Array) -> Array
     return np.diag(np.linalg.solve(precision * known[:q, :q], np.diagonal(precision @ target)))
 
 
-def _stable(old: Array, new: Array) -> Array:
-    """As far from a stable matrix towards the best one as eigenvalues allow: what is maximised is concave."""
+def _stable(old: Array, new: Array, largest_radius: float) -> Array:
+    """The matrix between a stable one and the best one that is as near to the best as eigenvalues allow.
+
+    The objective is concave, so that it rises all the way.
+    """
 
     def radius(share: float) -> float:
         return float(np.abs(np.linalg.eigvals(old + share * (new - old))).max())
 
-    if radius(1.0) <= LARGEST_RADIUS:
+    if radius(1.0) <= largest_radius:
         return new
     low, high = 0.0, 1.0
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (middle, high) if radius(middle) <= LARGEST_RADIUS else (low, middle)
+        low, high = (middle, high) if radius(middle) <= largest_radius else (low, middle)
     return old + low * (new - old)

@@ -1,4 +1,4 @@
-"""Fit a dynamical system to sequences: start, iterate, tell the result."""
+"""Fit a dynamical system to sequences: start, iterate, report the result."""
 
 from __future__ import annotations
 
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
     from probpca.learning.settings import Settings
     from probpca.typing import Array, Index
 
-PROCESS_FLOOR = 1e-6
-"""Smallest variance of the process noise, as a share of the state's in the first guess."""
-SINGULAR = 1e-13
-MANY = 10
-"""Sequences for each component from which on the covariance of their first states is learned."""
-
 
 class SeriesResult(NamedTuple):
     """A fitted system and how it came about."""
@@ -50,7 +44,7 @@ def fit_series(
     """Learn a system with q states by EM, from the best of several starts.
 
     While EM runs the process noise is free, which is an expansion of the parameters; in the end, if no
-    parameter is constrained to coordinates of its own, the system is told in canonical form, with Q = I.
+    parameter is constrained to coordinates of its own, the system is returned in canonical form, with Q = I.
     """
     structure = structure or Structure()
     _require_series(rows, q, structure)
@@ -98,7 +92,7 @@ def _require_room(structure: Structure) -> None:
     if not Q.any() and structure.fixed("initial_covariance") is None:
         msg = "without process noise the state is where it starts: give initial_covariance as an array too."
         raise DataError(msg)
-    singular = np.linalg.eigvalsh(Q)[0] <= SINGULAR * np.abs(Q).max()
+    singular = np.linalg.eigvalsh(Q)[0] <= 1e-13 * np.abs(Q).max()
     if singular and (structure.says("transition", "diagonal") or structure.ridge > 0):
         msg = "a diagonal transition and a ridge need a process_noise that is not singular; the one given is."
         raise DataError(msg)
@@ -121,8 +115,7 @@ class _Problem:
     ) -> _Problem:
         variance = rows.squares / np.maximum(rows.counts, 1.0)
         floor = NOISE_FLOOR * np.where(variance > 0, variance, variance.mean())
-        many = len(rows.lengths) >= MANY * q
-        learn = structure.says("initial_covariance", "free") or (structure.says("initial_covariance", "auto") and many)
+        learn = structure.learns_initial_covariance(q, len(rows.lengths))
         fitting = partial(_impose, structure=structure, floor=floor, rows=rows)
         guesses = [fitting(guess) for guess in starts(rows, q, rng)]
         guesses.sort(key=lambda guess: -series_log_likelihood(guess, rows))
@@ -148,7 +141,7 @@ class _Problem:
     def em(self, start: StateSpace) -> SeriesEM:
         """EM from a start, whose size says what is negligible."""
         size = np.sqrt(np.diagonal(start.initial.covariance) + np.diagonal(start.process_noise))
-        root = np.diag(np.sqrt(PROCESS_FLOOR) * size)
+        root = np.diag(np.sqrt(self.structure.process_floor) * size)
         given = any(self.structure.fixed(name) is not None for name in ("process_noise", "initial_covariance"))
         tied = not self.learn_initial_covariance and not given
         ratio = _ratio(start.initial.covariance, start.process_noise) if tied else None

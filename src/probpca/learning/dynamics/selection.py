@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from probpca.blocks import Sequences
 from probpca.inference.likelihood import LOG_2PI
 from probpca.inference.time_series.prediction import impute_series
 from probpca.learning.dynamics.fit import fit_series
+from probpca.learning.dynamics.structure import n_parameters
 
 if TYPE_CHECKING:
     from probpca.learning.dynamics.fit import SeriesResult
@@ -17,10 +19,18 @@ if TYPE_CHECKING:
     from probpca.learning.settings import Settings
     from probpca.typing import Array
 
-LARGEST = 12
-PATIENCE = 2
-"""Numbers of states that may be worse than the best so far before the search ends."""
-HELD_OUT = 0.1
+
+@final
+@dataclass(frozen=True, slots=True)
+class StateSearch:
+    """How numbers of states are tried."""
+
+    largest: int = 12  # number of states
+    patience: int = 2  # numbers of states that may be worse than the best so far before the search ends
+    held_out: float = 0.1  # share of the cells that cross-validation holds out
+
+
+SEARCH = StateSearch()
 
 
 class Chosen(NamedTuple):
@@ -35,7 +45,7 @@ def choose_states(
     rows: Sequences, rule: str, settings: Settings, rng: np.random.Generator, structure: Structure
 ) -> Chosen:
     """Try 1, 2, 3, ... states until the criterion has not risen twice in a row."""
-    largest = min(max(rows.n_features, 3), LARGEST)
+    largest = min(max(rows.n_features, 3), SEARCH.largest)
     held, seeds = _held_out(rows, rng), rng.integers(2**63, size=largest)
     training = Sequences(np.where(held, np.nan, rows.values), rows.lengths, rows.inputs) if rule == "cv" else rows
     scores: dict[int, float] = {}
@@ -46,7 +56,7 @@ def choose_states(
             scores[q] = held_out_score(results[q], training, rows.values, held)
         else:
             scores[q] = -bic(results[q], rows, structure)
-        if q - max(scores, key=scores.__getitem__) >= PATIENCE:
+        if q - max(scores, key=scores.__getitem__) >= SEARCH.patience:
             break
     best = max(scores, key=scores.__getitem__)
     if rule != "cv":
@@ -59,52 +69,15 @@ def bic(result: SeriesResult, rows: Sequences, structure: Structure) -> float:
     """-2 log-likelihood + parameters times the logarithm of the number of steps with something observed."""
     steps = int((~np.isnan(rows.values)).any(axis=1).sum())
     model = result.model
-    count = n_parameters(structure, model.n_components, model.n_features, model.n_inputs)
+    count = n_parameters(structure, model.n_components, model.n_features, model.n_inputs, len(rows.lengths))
     return -2.0 * result.log_likelihood + count * np.log(steps)
-
-
-def n_parameters(structure: Structure, q: int, d: int, inputs: int = 0) -> int:
-    """Numbers that are free to move the distribution of the data; coordinates of the state are not."""
-    square, triangle = q * q, q * (q + 1) // 2
-    count = 0
-    if structure.fixed("transition") is None:
-        count += q if structure.says("transition", "diagonal") else square
-    if structure.says("process_noise", "free", "diagonal"):
-        count += q if structure.says("process_noise", "diagonal") else triangle
-    count += d * q if structure.fixed("loadings") is None else 0
-    count += d if structure.fixed("offset") is None else 0
-    if structure.fixed("noise") is None:
-        count += 1 if structure.says("noise", "isotropic") else d
-    count += q if structure.fixed("initial_mean") is None else 0
-    count += triangle if structure.says("initial_covariance", "free") else 0
-    count += q * inputs
-    return count - _coordinates(structure, q)
-
-
-def _coordinates(structure: Structure, q: int) -> int:
-    """Ways to tell the same system differently that the structure leaves open."""
-    if any(structure.fixed(name) is not None for name in ("loadings", "initial_mean", "initial_covariance")):
-        return 0
-    turns = q * (q - 1) // 2
-    loose = structure.says("transition", "free", "stable")
-    if not loose and not structure.says("transition", "diagonal"):
-        return 0
-    match structure.process_noise:
-        case "free":
-            return q * q if loose else q
-        case "diagonal":
-            return turns + q if loose else q
-        case "identity":
-            return turns if loose else 0
-        case _:
-            return 0
 
 
 def _held_out(rows: Sequences, rng: np.random.Generator) -> Any:
     """Which observed cells to hold out, one at least: (n, d)."""
     seen = ~np.isnan(rows.values)
     drawn = np.where(seen, rng.random(seen.shape), np.inf)
-    return seen & (drawn <= max(HELD_OUT, drawn.min()))
+    return seen & (drawn <= max(SEARCH.held_out, drawn.min()))
 
 
 def held_out_score(result: SeriesResult, training: Sequences, values: Array, held: Any) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 
@@ -16,20 +17,26 @@ if TYPE_CHECKING:
     from probpca.blocks import Sequences
     from probpca.typing import Array, Floats
 
-RADIUS = 0.995
-"""Largest modulus of an eigenvalue of a first guess."""
-LAGS = 5
-WIDTH = 3
-"""Principal axes to look for dynamics in, for each component."""
-LEAST_SHARE = 0.05
-"""Share of a feature's variance that a first guess leaves to its noise."""
-ROUGH = Settings(tol=1.0, max_iter=20)
+
+@final
+@dataclass(frozen=True, slots=True)
+class StartSettings:
+    """How first guesses are made."""
+
+    largest_radius: float = 0.995  # largest modulus of an eigenvalue of A
+    lags: tuple[int, ...] = (5, 10)  # numbers of lags of the block Hankel matrices that are tried
+    axes: int = 3  # principal axes to look for dynamics in, for each component
+    noise_share: float = 0.05  # least share of a feature's variance that is left to its noise
+    ppca: Settings = field(default_factory=lambda: Settings(tol=1.0, max_iter=20))  # of the fit without time
+
+
+START = StartSettings()
 
 
 def starts(rows: Sequences, q: int, rng: np.random.Generator) -> list[StateSpace]:
     """First guesses: by the covariances between times, and by regression of principal components in time."""
     filled = interpolated(rows)
-    guesses = [by_subspace(rows, filled, q, lags) for lags in (LAGS, 2 * LAGS)]
+    guesses = [by_subspace(rows, filled, q, lags) for lags in START.lags]
     if q < rows.n_features and rows.n_steps > q + 2:
         guesses.append(by_components(rows, q, rng))
     found = [guess for guess in guesses if guess is not None]
@@ -60,7 +67,7 @@ def by_subspace(rows: Sequences, filled: Array, q: int, lags: int) -> StateSpace
     None if sequences are too short.
     """
     centred = filled - filled.mean(axis=0)
-    r = min(WIDTH * q, rows.n_features)
+    r = min(START.axes * q, rows.n_features)
     _, _, axes = np.linalg.svd(centred if len(centred) < 4 * r else _square_root(centred), full_matrices=False)
     axes = axes[:r].T  # (d, r)
     scores = centred @ axes
@@ -81,10 +88,22 @@ def by_subspace(rows: Sequences, filled: Array, q: int, lags: int) -> StateSpace
 
 def by_components(rows: Sequences, q: int, rng: np.random.Generator) -> StateSpace:
     """PPCA, then each state regressed on the one before it."""
-    seen = ~np.isnan(rows.values).all(axis=1)
-    model = fit_ppca(open_source(rows.values[seen]), q, ROUGH, rng).model
+    if rows.missing is None:
+        model = _principal_components(rows, q)
+    else:
+        seen = ~rows.missing.all(axis=1)
+        model = fit_ppca(open_source(rows.values[seen]), q, START.ppca, rng).model
     states = posterior_mean(model, rows.values)
     return _from_states(None, states, rows, model)
+
+
+def _principal_components(rows: Sequences, q: int) -> LinearGaussian:
+    """PPCA of complete rows, by their singular values."""
+    centred = rows.values - rows.centre
+    _, singular, axes = np.linalg.svd(_square_root(centred), full_matrices=False)
+    values = np.square(singular) / rows.n_steps
+    noise = max(float(values[q:].sum()) / (rows.n_features - q), 1e-12 * float(values.mean()))
+    return LinearGaussian(rows.centre, axes[:q].T * np.sqrt(np.maximum(values[:q] - noise, 0.0)), np.asarray(noise))
 
 
 def _from_states(
@@ -107,7 +126,7 @@ def _from_states(
 
 
 def _padded(filled: Array, q: int, rng: np.random.Generator) -> Array:
-    """As many states as wanted, of centred features and small random ones."""
+    """States made of centred features and small random numbers, as many as wanted."""
     centred = filled - filled.mean(axis=0)
     scale = np.sqrt(np.square(centred).mean()) + 1e-12
     return np.hstack([centred, 0.1 * scale * rng.standard_normal((len(centred), q))])[:, :q]
@@ -119,7 +138,7 @@ def _with_covariance(rows: Sequences, centred: Array, C: Array, A: Array, own: A
     back = np.linalg.pinv(inner)
     P = _positive(back @ own @ back.T)
     explained = np.einsum("dq,qr,dr->d", C, P, C)
-    share = np.clip(explained / np.maximum(variance, 1e-300), None, 1 - LEAST_SHARE)
+    share = np.clip(explained / np.maximum(variance, 1e-300), None, 1 - START.noise_share)
     noise = np.maximum(variance * (1 - share), 1e-12 * variance.max() + 1e-300)
     Q = _positive(P - A @ P @ A.T)
     draft = StateSpace(Gaussian(np.zeros(len(A)), P), A, Q, LinearGaussian(rows.centre, C, noise))
@@ -140,9 +159,9 @@ def _square_root(centred: Array) -> Array:
 
 
 def _shrunk(A: Floats) -> Array:
-    """The same dynamics, made to decay."""
+    """A transition matrix scaled so that all its modes decay."""
     radius = float(np.abs(np.linalg.eigvals(A)).max())
-    return np.asarray(A * min(1.0, RADIUS / radius) if radius > 0 else A, dtype=np.float64)
+    return np.asarray(A * min(1.0, START.largest_radius / radius) if radius > 0 else A, dtype=np.float64)
 
 
 def _positive(covariance: Array) -> Array:

@@ -1,4 +1,4 @@
-"""What of a dynamical system is to be learned, and in what form."""
+"""Which parameters of a dynamical system are learned, and in which form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from probpca.errors import DataError, ShapeError, require_finite
-from probpca.learning.dynamics.em import LARGEST_RADIUS
 from probpca.models import Gaussian, LinearGaussian
 
 if TYPE_CHECKING:
@@ -34,7 +33,8 @@ class Structure:
 
     ``initial_covariance="auto"`` learns it where sequences are many. Where they are few it is a fixed multiple of the
     process noise, as "stationary" and "identity" (the multiple is 1) ask for it: with a single sequence its
-    maximum-likelihood value is zero, which is approached for ever, by way of the coordinates of the state if need be.
+    maximum-likelihood value is zero, which EM approaches without end, by way of the coordinates of the state if need
+    be.
     ``ridge`` adds as many transitions, from each unit vector to zero, to those seen: a prior that holds A back, in
     coordinates in which the process noise is the identity.
     """
@@ -47,6 +47,9 @@ class Structure:
     initial_mean: Any = "free"
     initial_covariance: Any = "auto"
     ridge: float = 0.0
+    largest_radius: float = 0.999  # largest modulus of an eigenvalue of a transition that is to be "stable"
+    process_floor: float = 1e-6  # smallest variance of the process noise, as a share of the state's in the first guess
+    many_sequences: int = 10  # sequences a state from which on "auto" learns the initial covariance
 
     def __post_init__(self) -> None:
         """Refuse words that do not exist; make arrays of the rest."""
@@ -71,7 +74,7 @@ class Structure:
 
     @property
     def any_basis(self) -> bool:
-        """May the state be told in other coordinates? Not if one of the parameters says what they are."""
+        """Whether the coordinates of the state may change: not if a parameter that is kept fixes them."""
         names = ("loadings", "initial_mean", "initial_covariance")
         given = any(self.fixed(name) is not None for name in names)
         return not given and self.says("transition", "free", "stable") and self.says("process_noise", "free")
@@ -80,6 +83,11 @@ class Structure:
         """Is a parameter described by one of these words?"""
         value = getattr(self, name)
         return isinstance(value, str) and value in words
+
+    def learns_initial_covariance(self, q: int, n_sequences: int) -> bool:
+        """Whether the covariance of the first state is learned; "auto" learns it from many sequences a state."""
+        many = n_sequences >= self.many_sequences * q
+        return self.says("initial_covariance", "free") or (self.says("initial_covariance", "auto") and many)
 
     def check(self, q: int, d: int) -> None:
         """Do the arrays have the shapes that q states and d features ask for?"""
@@ -100,7 +108,41 @@ class Structure:
                 raise ShapeError(msg)
 
 
-LARGEST_ENTRY = 1e8
+def n_parameters(structure: Structure, q: int, d: int, inputs: int = 0, n_sequences: int = 1) -> int:
+    """Number of parameters that change the distribution of the data: the coordinates of the state do not count."""
+    square, triangle = q * q, q * (q + 1) // 2
+    count = 0
+    if structure.fixed("transition") is None:
+        count += q if structure.says("transition", "diagonal") else square
+    if structure.says("process_noise", "free", "diagonal"):
+        count += q if structure.says("process_noise", "diagonal") else triangle
+    count += d * q if structure.fixed("loadings") is None else 0
+    count += d if structure.fixed("offset") is None else 0
+    if structure.fixed("noise") is None:
+        count += 1 if structure.says("noise", "isotropic") else d
+    count += q if structure.fixed("initial_mean") is None else 0
+    count += triangle if structure.learns_initial_covariance(q, n_sequences) else 0
+    count += q * inputs
+    return count - _coordinates(structure, q)
+
+
+def _coordinates(structure: Structure, q: int) -> int:
+    """Ways to tell the same system differently that the structure leaves open."""
+    if any(structure.fixed(name) is not None for name in ("loadings", "initial_mean", "initial_covariance")):
+        return 0
+    turns = q * (q - 1) // 2
+    loose = structure.says("transition", "free", "stable")
+    if not loose and not structure.says("transition", "diagonal"):
+        return 0
+    match structure.process_noise:
+        case "free":
+            return q * q if loose else q
+        case "diagonal":
+            return turns + q if loose else q
+        case "identity":
+            return turns if loose else 0
+        case _:
+            return 0
 
 
 @final
@@ -140,7 +182,7 @@ class SeriesCoordinates:
     def place(self, vector: Array) -> StateSpace | None:
         """Vector to model; None if there is no such model, or not one of the structure that is asked for."""
         like, q, d = self.like, self.like.n_components, self.like.n_features
-        if not np.abs(vector).max() < LARGEST_ENTRY:
+        if not np.abs(vector).max() < 1e8:  # far outside of anything that data in these units can mean
             return None
         rest = vector
 
@@ -166,7 +208,7 @@ class SeriesCoordinates:
         model = replace(
             like, initial=Gaussian(mean, P), transition=A, process_noise=Q, emission=emission, input_loadings=B
         )
-        wild = structure.says("transition", "stable") and model.spectral_radius > LARGEST_RADIUS
+        wild = structure.says("transition", "stable") and model.spectral_radius > structure.largest_radius
         return None if wild else model
 
 

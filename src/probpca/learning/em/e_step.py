@@ -8,102 +8,106 @@ import numpy as np
 
 from probpca.blocks import Observed, as_block
 from probpca.inference.likelihood import LOG_2PI
-from probpca.inference.masked_rows import Tables, latents
+from probpca.inference.masked_rows import Parameters, latents
 from probpca.inference.posteriors import encoder, posterior_covariance
 from probpca.linalg.packed import multiply, pack, packed_size, row_order, traces, unpack
+from probpca.scratch import workspace
 from probpca.statistics import Regression
 
 if TYPE_CHECKING:
     from probpca.blocks import Block
-    from probpca.blocks.masked.forms import Cells, Part
+    from probpca.blocks.cells import Cells, Group
     from probpca.inference.masked_rows import Latents
     from probpca.models import LinearGaussian, ParameterBelief
+    from probpca.scratch import Workspace
     from probpca.typing import Array, Index
 
 CLEAR = 1e-4
 """Share of noise in the variance from which on differences of sums of squares keep enough digits."""
 
 
-def expect_observed(model: LinearGaussian, block: Observed, spread: Array | None = None) -> Regression:
+def _expect_observed(parameters: Parameters, block: Observed) -> Regression:
     """Summarise a block with missing cells at the given parameters, with one noise variance.
 
-    Parameters may be known up to a ``spread``, the covariance of those of each feature; then what stands for
-    the log-likelihood of rows is its lower bound, the best that latents and parameters believed apart can reach.
+    If the parameters are known up to a covariance, the log-likelihood of the rows is replaced by its lower bound,
+    the best that independent beliefs about latents and parameters can reach.
 
-    Two matrix products per part of the block: the mask with outer products of loadings, and moments
+    Two matrix products per group of the block: the mask with outer products of loadings, and moments
     of latents with the mask. Where the noise is a fair share of the variance, squared residuals
     follow from the sums; where it is small they are summed residual by residual.
     """
-    tables = Tables.of(model, block.centre, spread)
-    clear = float(model.noise_variance) > CLEAR * np.square(model.loadings).sum(axis=1).max()
-    return _from_sums(tables, block.parts) if clear else _from_residuals(tables, block.parts)
+    clear = float(parameters.noise) > CLEAR * np.square(parameters.loadings[:-1]).sum(axis=0).max()
+    with workspace() as work:
+        return (_from_sums if clear else _from_residuals)(parameters, block.groups, work)
 
 
 class _Sums:
-    """What grows from part to part, whichever way residuals are summed."""
+    """Sums over the groups of a block, whichever way residuals are summed."""
 
-    def __init__(self, tables: Tables) -> None:
-        q, d = tables.q, tables.centre.size
-        self.noise = float(tables.noise) if tables.noise.ndim == 0 else np.nan
+    def __init__(self, parameters: Parameters) -> None:
+        q, d = parameters.q, parameters.centre.size
+        self.noise = float(parameters.noise) if parameters.noise.ndim == 0 else np.nan
         self.weight, self.cells, self.constant, self.distance = 0.0, 0.0, 0.0, 0.0
         self.latent = np.zeros(packed_size(q + 1))
         self.gram = np.zeros((packed_size(q + 1), d))
         self.right = np.zeros((q + 1, d))
         self.squares = np.zeros(d)
 
-    def count(self, part: Part, found: Latents) -> None:
+    def count(self, group: Group, found: Latents) -> None:
         """Rows, cells, and the part of the log-likelihood that no residual enters."""
-        w = part.weight
-        cells = float(w @ part.observed)
+        w = group.weight
+        cells = float(w @ group.observed)
         self.weight += float(w.sum())
         self.cells += cells
         self.constant += cells * (LOG_2PI + float(np.log(self.noise)))
-        self.constant += float(w @ (found.of_rows(found.logdet) - part.log_precision))
+        self.constant += float(w @ (found.of_rows(found.logdet) - group.log_precision))
 
     def regression(self, score: Array, squares: Array) -> Regression:
         value = -0.5 * (self.constant + self.distance)
         return Regression(self.weight, self.cells, value, self.latent, self.gram, score, squares)
 
 
-def _from_sums(tables: Tables, parts: tuple[Part, ...]) -> Regression:
+def _from_sums(parameters: Parameters, groups: tuple[Group, ...], work: Workspace) -> Regression:
     """Sums of y and of its squares, turned into those of residuals."""
-    sums = _Sums(tables)
-    for part in parts:
-        cells, w = part.cells.ready(), part.weight
-        found = latents(tables, cells, joint=True)
+    sums = _Sums(parameters)
+    for group in groups:
+        cells, w = group.cells.ready(work), group.weight
+        found = latents(parameters, cells, joint=True, work=work)
         moments, weighted = _moments(found, w)
         cells.mask.add_sums(moments, sums.gram)  # A: (p, d)
         cells.values.add_sums(weighted, sums.right)  # sum w omega y [m; 1]: (q + 1, d)
         sums.latent += moments.sum(axis=1)
-        sums.squares += part.squares
+        sums.squares += group.squares
         sums.distance -= float(w @ found.explained)
-        sums.count(part, found)
-    theta, mean = tables.loadings, tables.loadings[-1]
+        sums.count(group, found)
+    theta, mean = parameters.loadings, parameters.loadings[-1]
     fitted = multiply(sums.gram, theta)
     centred = sums.squares - mean * (2 * sums.right[-1] - mean * sums.gram[-1])  # of x - mu: (d,)
     sums.distance += float(centred.sum()) / sums.noise
-    if tables.spread is not None:
-        sums.distance += float((tables.spread[-1] * sums.gram[-1]).sum()) / sums.noise
+    if parameters.covariance is not None:
+        sums.distance += float((parameters.covariance[-1] * sums.gram[-1]).sum()) / sums.noise
     squares = sums.squares + np.einsum("kd,kd->d", theta, fitted - 2 * sums.right)
     return sums.regression(sums.right - fitted, squares)
 
 
-def _from_residuals(tables: Tables, parts: tuple[Part, ...]) -> Regression:
-    """Residuals at the posterior mean and the doubt about it, each summed by itself."""
-    sums = _Residuals(tables)
-    k = packed_size(tables.q)
-    for part in parts:
-        cells, w = part.cells.ready(), part.weight
-        found = latents(tables, cells)
-        doubt = found.covariance
-        doubt[k:] = 0.0
-        doubt *= w if found.pattern is None else np.bincount(found.pattern, w)
-        sums.add(part, cells, found.mean, doubt)
+def _from_residuals(parameters: Parameters, groups: tuple[Group, ...], work: Workspace) -> Regression:
+    """Sum residuals at the posterior mean and posterior covariances separately."""
+    sums = _Residuals(parameters)
+    k = packed_size(parameters.q)
+    for group in groups:
+        cells, w = group.cells.ready(work), group.weight
+        found = latents(parameters, cells, work=work)
+        latent_covariance = found.covariance
+        latent_covariance[k:] = 0.0
+        latent_covariance *= w if found.pattern is None else np.bincount(found.pattern, w)
+        sums.add(group, cells, found.mean, latent_covariance)
         sums.distance += float(w @ np.square(found.mean).sum(axis=0))
-        sums.count(part, found)
+        sums.count(group, found)
     sums.distance += float(sums.squares.sum()) / sums.noise
-    if tables.spread is not None:
-        sums.distance += float(traces(sums.gram, np.broadcast_to(tables.spread, sums.gram.shape)).sum()) / sums.noise
+    if parameters.covariance is not None:
+        sums.distance += (
+            float(traces(sums.gram, np.broadcast_to(parameters.covariance, sums.gram.shape)).sum()) / sums.noise
+        )
     return sums.shrunk()
 
 
@@ -112,54 +116,56 @@ def regress_on(
 ) -> tuple[Regression, Array]:
     """Summarise rows whose latents are known from elsewhere: means (q, n) and covariances, packed: (., n).
 
-    If every row has every cell, some rows' covariances may stand for all. The log-likelihood is not told: it depends on
+    If every row has every cell, some rows' covariances may stand for all. The log-likelihood is left out: it depends on
     where latents are known from. Beside the sums stand the squared
     residuals of each feature at the means: (d,).
     """
     counts = max(block.n_rows, 1)
     clear = bool((model.noise_variance > CLEAR * squares / counts).all())
-    kind = _Products if clear and all(_is_one_pattern(part.cells) for part in block.parts) else _Residuals
-    sums = kind(Tables.of(model, block.centre), squares)
+    kind = _Products if clear and all(_is_one_pattern(group.cells) for group in block.groups) else _Residuals
+    sums = kind(Parameters.of(model, block.centre), squares)
     k = packed_size(model.n_components)
-    for part in block.parts:
-        cells, w = part.cells.ready(), part.weight
+    for group in block.groups:
+        cells, w = group.cells.ready(), group.weight
         if _is_one_pattern(cells):  # its rows may share their covariances with others: on average they are the same
-            doubt = np.zeros((packed_size(model.n_components + 1), 1))
-            doubt[:k, 0] = covariance.mean(axis=1) * w.sum()
+            latent_covariance = np.zeros((packed_size(model.n_components + 1), 1))
+            latent_covariance[:k, 0] = covariance.mean(axis=1) * w.sum()
         else:
-            doubt = np.zeros((packed_size(model.n_components + 1), w.size))
-            doubt[:k] = covariance[:, part.place] * w
-            doubt = doubt if cells.pattern is None else _by_pattern(doubt, cells.pattern)
-        sums.add(part, cells, mean[:, part.place], doubt)
+            latent_covariance = np.zeros((packed_size(model.n_components + 1), w.size))
+            latent_covariance[:k] = covariance[:, group.place] * w
+            latent_covariance = (
+                latent_covariance if cells.pattern is None else _by_pattern(latent_covariance, cells.pattern)
+            )
+        sums.add(group, cells, mean[:, group.place], latent_covariance)
         sums.weight += float(w.sum())
-        sums.cells += float(w @ part.observed)
+        sums.cells += float(w @ group.observed)
     return sums.shrunk(), sums.squares
 
 
 class _Residuals(_Sums):
     """Sums of residuals at the mean of the latents, and of their covariances."""
 
-    def __init__(self, tables: Tables, total: Array | None = None) -> None:
-        super().__init__(tables)
-        self.theta, self.total = tables.loadings, total
-        self.uncertain = np.zeros(self.gram.shape)
+    def __init__(self, parameters: Parameters, total: Array | None = None) -> None:
+        super().__init__(parameters)
+        self.theta, self.total = parameters.loadings, total
+        self.latent_covariance = np.zeros(self.gram.shape)
 
-    def add(self, part: Part, cells: Cells, mean: Array, doubt: Array) -> None:
-        """One part: ``doubt`` is w P of each row, or of each pattern the sum."""
-        w = part.weight
+    def add(self, group: Group, cells: Cells, mean: Array, latent_covariance: Array) -> None:
+        """Add one group, given w P of each of its rows, or their sum over the rows of each pattern."""
+        w = group.weight
         m = np.vstack([mean, np.ones(mean.shape[1])])
         rest = cells.residual(self.theta, m)
         known = _outer(m, w, cells)  # w m m': (p, b), or sums of patterns
-        cells.mask.add_sums(doubt, self.uncertain)  # sum w omega P: (p, d)
+        cells.mask.add_sums(latent_covariance, self.latent_covariance)  # sum w omega P: (p, d)
         cells.mask.add_sums(known, self.gram)
         self.right += rest.sums(w * m)
-        self.latent += known.sum(axis=1) + doubt.sum(axis=1)
+        self.latent += known.sum(axis=1) + latent_covariance.sum(axis=1)
         self.squares += rest.column_squares(w)
 
     def shrunk(self) -> Regression:
-        """The doubt counted in."""
-        self.gram += self.uncertain
-        shrink = multiply(self.uncertain, self.theta)
+        """Sums of expected residuals: those at the means, and what the covariances add."""
+        self.gram += self.latent_covariance
+        shrink = multiply(self.latent_covariance, self.theta)
         squares = self.squares + np.einsum("kd,kd->d", self.theta, shrink)
         return self.regression(self.right - shrink, squares)
 
@@ -183,19 +189,19 @@ def _moments(found: Latents, w: Array) -> tuple[Array, Array]:
 
 
 class _Products(_Residuals):
-    """The same for complete rows in clear noise, where residuals follow from sums of products."""
+    """Sums of residuals of complete rows in clear noise, where they follow from sums of products."""
 
-    def add(self, part: Part, cells: Cells, mean: Array, doubt: Array) -> None:
-        """One part."""
+    def add(self, group: Group, cells: Cells, mean: Array, latent_covariance: Array) -> None:
+        """Add one group."""
         m = np.vstack([mean, np.ones(mean.shape[1])])
-        known = _outer(m, part.weight, cells)
-        cells.mask.add_sums(doubt, self.uncertain)
+        known = _outer(m, group.weight, cells)
+        cells.mask.add_sums(latent_covariance, self.latent_covariance)
         cells.mask.add_sums(known, self.gram)
-        cells.values.add_sums(part.weight * m, self.right)  # sum w y [m; 1]
-        self.latent += known.sum(axis=1) + doubt.sum(axis=1)
+        cells.values.add_sums(group.weight * m, self.right)  # sum w y [m; 1]
+        self.latent += known.sum(axis=1) + latent_covariance.sum(axis=1)
 
     def shrunk(self) -> Regression:
-        """Residuals, then the doubt counted in."""
+        """Sums of expected residuals; those at the means follow from sums of products."""
         fitted = multiply(self.gram, self.theta)
         self.squares = self.total + np.einsum("kd,kd->d", self.theta, fitted - 2 * self.right)
         self.right = self.right - fitted
@@ -227,18 +233,18 @@ def expect(model: LinearGaussian, block: Block | Observed) -> Regression:
     posterior mean m.
     """
     if isinstance(block, Observed):
-        return expect_observed(model, block)
+        return _expect_observed(Parameters.of(model, block.centre), block)
     constant = model.n_features * LOG_2PI + model.covariance.logdet()
     return _regress(model, block, _Latents(encoder(model), posterior_covariance(model), constant))
 
 
 def expect_believed(belief: ParameterBelief, block: Block | Observed) -> Regression:
-    """The same if parameters are known up to their spread; what stands for the log-likelihood is a lower bound."""
+    """Summarise rows at parameters known up to a covariance, with a lower bound in place of the log-likelihood."""
     model = belief.centre
     if isinstance(block, Observed):
-        return expect_observed(model, block, belief.spread)
+        return _expect_observed(Parameters.of_belief(belief, block.centre), block)
     d, q = model.loadings.shape
-    summed = d * unpack(belief.spread[:, 0]) / float(model.noise_variance)  # of all features: (q + 1, q + 1)
+    summed = d * unpack(belief.covariance[:, 0]) / float(model.noise_variance)  # of all features: (q + 1, q + 1)
     root = np.linalg.cholesky(np.eye(q) + model.loadings.T @ model.loadings / model.noise_variance + summed[:q, :q])
     inverse = np.linalg.solve(root, np.eye(q))
     P = inverse.T @ inverse
@@ -248,7 +254,7 @@ def expect_believed(belief: ParameterBelief, block: Block | Observed) -> Regress
 
 
 def expect_zero_noise(model: LinearGaussian, block: Block) -> Regression:
-    """The same in the limit of no noise: latents are the least-squares coordinates, without doubt.
+    """Summarise rows in the limit of no noise, where latents are the least-squares coordinates.
 
     The likelihood diverges there: what is reported of it means nothing, and the caller looks at squares.
     """
@@ -258,13 +264,15 @@ def expect_zero_noise(model: LinearGaussian, block: Block) -> Regression:
 
 
 class _Latents(NamedTuple):
-    """What complete rows say about their latents: N(G'(x - mu) + c, P)."""
+    """Posterior of the latents of complete rows, N(G'(x - mu) + c, P)."""
 
     gain: Array  # G: (d, q)
     covariance: Array  # P: (q, q)
     constant: float  # part of the log density that is the same for all rows, times -2
     offset: Array | float = 0.0  # c: (q,)
-    spread: Array | float = 0.0  # of the parameters of all features, in units of the noise: (q + 1, q + 1)
+    parameter_covariance: Array | float = (
+        0.0  # of the parameters of all features, in units of the noise: (q + 1, q + 1)
+    )
 
 
 def _regress(model: LinearGaussian, block: Block, latents: _Latents) -> Regression:
@@ -274,21 +282,24 @@ def _regress(model: LinearGaussian, block: Block, latents: _Latents) -> Regressi
     P = latents.covariance
     weight, tt = 0.0, np.zeros((q + 1, q + 1))
     residual, squares = np.zeros((q + 1, d)), np.zeros(d)
-    for rows in block.pieces():
-        w = block.weight_of(rows)
-        rest = block.centred(rows, model.mean)
-        t = np.ones((len(rest), q + 1))
-        t[:, :q] = rest @ latents.gain + latents.offset  # [m; 1]: (rows, q + 1)
-        rest -= t[:, :q] @ model.loadings.T  # r: (rows, d)
-        wt = w[:, None] * t
-        weight += float(w.sum())
-        tt += wt.T @ t
-        residual += wt.T @ rest
-        squares += w @ np.square(rest, out=rest)
-    distance = float((squares / model.noise_variance).sum() + np.trace(tt[:q, :q]) + (latents.spread * tt).sum())
-    doubt = weight * (P @ model.loadings.T)  # sum w P w_j: (q, d)
-    residual[:q] -= doubt
-    squares += np.einsum("qd,dq->d", doubt, model.loadings)
+    with workspace() as work:
+        for rows in block.pieces():
+            w = block.weight_of(rows)
+            rest = block.centred(rows, model.mean, work=work)
+            t = np.ones((len(rest), q + 1))
+            t[:, :q] = rest @ latents.gain + latents.offset  # [m; 1]: (rows, q + 1)
+            rest -= t[:, :q] @ model.loadings.T  # r: (rows, d)
+            wt = w[:, None] * t
+            weight += float(w.sum())
+            tt += wt.T @ t
+            residual += wt.T @ rest
+            squares += w @ np.square(rest, out=rest)
+    distance = float(
+        (squares / model.noise_variance).sum() + np.trace(tt[:q, :q]) + (latents.parameter_covariance * tt).sum()
+    )
+    latent_covariance = weight * (P @ model.loadings.T)  # sum w P w_j: (q, d)
+    residual[:q] -= latent_covariance
+    squares += np.einsum("qd,dq->d", latent_covariance, model.loadings)
     tt[:q, :q] += weight * P
     value = -0.5 * (weight * latents.constant + distance)
     packed = pack(tt)

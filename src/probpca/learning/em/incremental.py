@@ -156,7 +156,7 @@ def _pieces(rows: Source, piece_rows: int) -> Iterator[Any]:
     """Rows in the same pieces in every pass."""
     for block in rows.answers(_unchanged):
         if isinstance(block, Observed):
-            yield from (replace(block, parts=(part,)) for part in block.parts)
+            yield from (replace(block, groups=(group,)) for group in block.groups)
         else:
             yield from _cut(block, piece_rows)
 

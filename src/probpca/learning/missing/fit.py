@@ -20,8 +20,9 @@ from probpca.learning.em.incremental import Incremental
 from probpca.learning.em.m_step import EM
 from probpca.learning.loop import Iterated, Monitor, iterate, iterate_accelerated
 from probpca.learning.missing.start import Fitted, first_model, search
-from probpca.learning.result import FitResult, Status, turned_information
+from probpca.learning.result import FitResult, Status
 from probpca.learning.settings import ZERO_NOISE, Regime, Settings
+from probpca.linalg.packed import turn_bordered
 from probpca.models import LinearGaussian
 from probpca.sources.engines.local import one_blas_thread
 
@@ -48,7 +49,7 @@ def fit_missing(table: Description, wanted: Components, settings: Settings, rng:
         fitted = _resumed(problem, checkpoint) or _searched(problem, table.sample, wanted, checkpoint)
         state = fitted.ended.state
         model = state.principal()
-        information = turned_information(problem.steps.gram_at(state), state.principal_rotation)
+        information = turn_bordered(problem.steps.gram_at(state), state.principal_rotation)
     if checkpoint is not None:
         checkpoint.remove()
     collapsed = float(model.noise_variance) <= 2 * problem.floor
@@ -145,7 +146,7 @@ class Problem:
     def of(cls, table: Description, settings: Settings, rng: np.random.Generator) -> Problem:
         """Prepare the rows of a table."""
         source, summary = table.source, table.summary
-        centre = summary.mean.astype(np.float32 if source.single_precision else np.float64).astype(np.float64)
+        centre = summary.mean.astype(source.dtype).astype(np.float64)
         rows = source.keep(partial(observe, centre=centre))
         floor = noise_floor(summary)
         return cls(rows, summary, floor, settings, rng, Steps(EM(floor, settings.solver != "em"), rows))

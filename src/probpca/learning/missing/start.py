@@ -97,9 +97,9 @@ def _is_fair(values: Array, residuals: Array) -> bool:
 def _zero_filled_product(table: Array, block: Observed) -> Sum:
     """Sum over rows of w (V'y) y', y zero where nothing was observed: (k, d)."""
     total = np.zeros(table.shape)
-    for part in block.parts:
-        cells = part.cells.ready()
-        cells.values.add_sums(cells.values.products(table) * part.weight, total)
+    for group in block.groups:
+        cells = group.cells.ready()
+        cells.values.add_sums(cells.values.products(table) * group.weight, total)
     return Sum(total)
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from probpca.blocks.block import row_of_cell
-from probpca.blocks.masked.patterns import patterns
+from probpca.blocks.cells import patterns
 from probpca.errors import DataError
 from probpca.inference.likelihood import LOG_2PI
-from probpca.inference.masked_rows import Tables, latents
+from probpca.inference.masked_rows import Parameters, latents
 from probpca.learning.describe import NothingToLearnError, describe
 from probpca.learning.missing.fit import Problem
 from probpca.learning.missing.start import spectral_start
@@ -156,10 +156,10 @@ class Fold:
         out, first = np.zeros(self.held.shape[0]), 0
         empty = np.ones(out.size, bool)
         for observed in self.problem.rows.hold():
-            tables = Tables.of(model, observed.centre)
-            for part in observed.parts:
-                found, rows = latents(tables, part.cells.ready()), first + part.rows
-                covariance = found.of_rows(found.covariance[: packed_size(tables.q)])
+            parameters = Parameters.of(model, observed.centre)
+            for group in observed.groups:
+                found, rows = latents(parameters, group.cells.ready()), first + group.index
+                covariance = found.of_rows(found.covariance[: packed_size(parameters.q)])
                 out[rows] = _densities(model, self.held, rows, found.mean, covariance)
                 empty[rows] = False
             first += observed.n_rows

@@ -16,8 +16,9 @@ from probpca.learning.describe import can_learn, describe
 from probpca.learning.em.e_step import expect
 from probpca.learning.em.m_step import latent_moments, maximise, theta_of, whitening_basis
 from probpca.learning.missing.fit import fit_missing
-from probpca.learning.result import FitResult, Status, turned_information
+from probpca.learning.result import FitResult, Status
 from probpca.learning.streaming.exact import fade
+from probpca.linalg.packed import turn_bordered
 from probpca.models import LinearGaussian
 from probpca.sources import Source, open_source
 from probpca.statistics import ColumnSummary
@@ -193,7 +194,7 @@ class Online:
         model = self.model if self.half_life is not None else _unpacked(self.average.value, self.model)
         gram, seen = self.sums.gram, self.seen
         share = np.where(seen > 0, seen / np.maximum(gram[-1], TINY), 0.0)
-        information = turned_information(gram * share, model.principal_rotation)
+        information = turn_bordered(gram * share, model.principal_rotation)
         value, empty = self.sums.log_likelihood * self.rows, np.flatnonzero(seen == 0)
         cells = float(seen.sum())
         return FitResult(

@@ -84,7 +84,9 @@ class Estimate:
 
     .. math:: \hat\theta - b \pm t_\nu s, \qquad (\hat\theta - b) \exp(\pm t_\nu s / (\hat\theta - b))
 
-    are its intervals: the first of a number that may have any sign, the second of a variance.
+    are its intervals: the first of a number that may have any sign, the second of a variance. A bias of more than
+    half of a variance is taken off in part, so that :math:`\hat\theta - b` is :math:`\hat\theta^2 / 4 b` at least,
+    and both ends are positive.
 
     Examples
     --------
@@ -107,10 +109,13 @@ class Estimate:
         if not 0 < level < 1:
             msg = f"level must lie between 0 and 1; got {level}."
             raise DataError(msg)
-        centre = self.value - self.bias
         width = stdtrit(max(self.df, 1.0), 0.5 + level / 2) * self.standard_error
         if not self.positive:
+            centre = self.value - self.bias
             return centre - width, centre + width
+        value = self.value
+        large = np.maximum(self.bias, value / 2)  # the tangent of value - bias takes over from there
+        centre = np.where(self.bias < value / 2, value - self.bias, value * (value / (4 * large)))
         factor = np.exp(np.minimum(width / centre, LARGEST_EXPONENT))
         return centre / factor, centre * factor
 

@@ -35,18 +35,6 @@ if TYPE_CHECKING:
     from probpca.typing import Array
 
 
-def noise_inflation(cells: float, rows: float, d: int, q: int, least_free: float = 0.1) -> float:
-    """What the noise variance of maximum likelihood is to be multiplied with.
-
-    Residuals of complete rows have (n - q - 1)(d - q) degrees of freedom, not n (d - q): a loading and
-    a mean were fitted to each feature. With missing cells their number stands for n d. However many parameters there
-    are, a share ``least_free`` of the residual cells counts as free.
-    """
-    residual = max(cells - rows * q, least_free * cells)
-    free = max(residual - (q + 1) * (d - q), least_free * residual)
-    return residual / free
-
-
 def require_rows_in_memory(source: Source) -> None:
     """Raise ``SourceError`` unless parameters can be drawn from these rows."""
     if not source.in_memory:
@@ -98,8 +86,8 @@ def _resampled_fit(
 def _weight_of_rows(block: Observed) -> Array:
     """Weights of all rows of a block; those with nothing observed are out of the game."""
     weight = np.zeros(block.n_rows)
-    for part in block.parts:
-        weight[part.rows] = part.weight
+    for group in block.groups:
+        weight[group.index] = group.weight
     return weight
 
 

@@ -1,0 +1,72 @@
+"""Answers about rows with missing cells belong to whoever asked."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from oracles import random_model
+from probpca.blocks import Block, observe
+from probpca.inference.masked_rows import Parameters, group_posteriors, latents
+from probpca.linalg.packed import unpack
+
+
+@pytest.fixture
+def model(rng):
+    return random_model(rng, d=30, q=3)
+
+
+def rows(rng, n=3000, dtype=np.float64):
+    x = rng.standard_normal((n, 30))
+    x[rng.random(x.shape) < 0.3] = np.nan
+    x[: n // 3] = np.where(np.arange(30) < 24, x[: n // 3], np.nan)  # fewer cells: a group of their own
+    x[-n // 6 :] = rng.standard_normal((n // 6, 30))
+    return x.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_answers_about_all_groups_of_a_block_can_be_kept(model, rng, dtype):
+    x = np.vstack([rows(rng, dtype=dtype) for _ in range(4)])
+    kept = list(group_posteriors(model, Block(x)))
+    assert len(kept) > 2
+    covariances = [found.covariance for found in kept]
+    for found, covariance in zip(kept, covariances, strict=True):
+        for k in (0, -1):
+            there = ~np.isnan(x[found.index[k]])
+            W = model.loadings[there]
+            precision = np.eye(3) + W.T @ W / model.noise_variance
+            assert_allclose(unpack(covariance)[k], np.linalg.inv(precision), rtol=1e-6)
+            h = W.T @ (x[found.index[k]][there] - model.mean[there]) / model.noise_variance
+            assert_allclose(found.latents.mean[:, k], np.linalg.solve(precision, h), rtol=1e-4, atol=1e-5)
+
+
+def test_two_posteriors_share_no_memory(model, rng):
+    x = rows(rng)
+    first, second = (
+        latents(Parameters.of(model, model.mean), group.cells.ready())
+        for group in (observe(Block(half), model.mean, form="masked").groups[0] for half in (x[:500], x[500:1000]))
+    )
+    assert not np.shares_memory(first.covariance, second.covariance)
+
+
+def test_prepared_cells_share_no_memory(model, rng):
+    x = rows(rng, dtype=np.float32)
+    one, other = (observe(Block(half), model.mean, form="masked").groups[0].cells.ready() for half in (x[:9], x[9:18]))
+    assert not np.shares_memory(one.values.entries, other.values.entries)
+    assert not np.shares_memory(one.mask.entries, other.mask.entries)
+
+
+def test_centred_rows_belong_to_the_caller(rng):
+    block = Block(rng.standard_normal((20, 3)))
+    one, other = (block.centred(piece, np.zeros(3)) for piece in (slice(0, 10), slice(10, 20)))
+    assert_array_equal(np.vstack([one, other]), block.values)
+
+
+def test_a_pickled_model_carries_its_parameters_alone(model):
+    small = len(pickle.dumps(model))
+    assert model.cell_information.shape == (6, 30)
+    assert len(pickle.dumps(model)) == small
+    again = pickle.loads(pickle.dumps(model))  # noqa: S301
+    assert_array_equal(again.loadings, model.loadings)
+    assert not again.loadings.flags.writeable
