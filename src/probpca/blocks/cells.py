@@ -453,7 +453,7 @@ class Patterns:
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Group:
     """Some rows of a block in one form."""
 
@@ -462,12 +462,16 @@ class Group:
     weight: Array  # w: (b,)
     observed: Array  # number of observed cells: (b,)
     log_precision: Array | float  # sum of log omega over them: (b,)
-    squares: Array  # sum of w omega y^2: (d,)
 
     @classmethod
     def of(cls, cells: Cells, index: Index, weight: Array) -> Group:
         """Sum once what no iteration changes."""
-        return cls(cells, index, weight, cells.observed(), cells.log_precision(), cells.square_sums(weight))
+        return cls(cells, index, weight, cells.observed(), cells.log_precision())
+
+    @cached_property
+    def squares(self) -> Array:
+        """Sum over rows of w omega y^2: (d,)."""
+        return self.cells.square_sums(self.weight)
 
     @property
     def place(self) -> Index | slice:
@@ -476,7 +480,7 @@ class Group:
 
     def reweighted(self, weight: Array) -> Group:
         """Copy of the group with other row weights: (b,)."""
-        return replace(self, weight=weight, squares=self.cells.square_sums(weight))
+        return replace(self, weight=weight)
 
 
 @final

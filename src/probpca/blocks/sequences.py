@@ -135,7 +135,7 @@ def _prepare(values: Array) -> _Prepared:
         else:
             cells = Patterns.of(np.ones((d, 1)), turned[:, some], np.zeros(rows.size, np.intp))
             seen = np.full(rows.size, float(d))
-        groups.append(Group(cells, rows, np.ones(rows.size), seen, 0.0, np.zeros(d)))
+        groups.append(Group(cells, rows, np.ones(rows.size), seen, 0.0))
     return _Prepared(Observed(centre, tuple(groups), n), counts, absent if some_missing else None)
 
 

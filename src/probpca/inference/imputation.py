@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
-
-from probpca.errors import DataError
-from probpca.models import LinearGaussian
-
-if TYPE_CHECKING:
-    from probpca.typing import Array
-
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from scipy.special import stdtrit
 
 from probpca.blocks import as_block
 from probpca.blocks.block import dense_values
-from probpca.errors import ShapeError
+from probpca.errors import DataError, ShapeError
 from probpca.inference.masked_rows import group_posteriors
 from probpca.inference.sampling import explore
 from probpca.linalg.packed import doubled_sides, identity, inverse, outer_products, packed_size
+from probpca.models import LinearGaussian
 from probpca.models.gaussian import central_interval
 
 if TYPE_CHECKING:

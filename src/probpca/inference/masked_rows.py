@@ -16,9 +16,11 @@ from probpca.linalg.packed import (
     chunks,
     doubled_sides,
     factor,
+    identity,
     inner_products,
     outer_products,
     packed_size,
+    solve,
     unpack,
 )
 from probpca.scratch import workspace
@@ -184,6 +186,14 @@ class GroupPosterior:
     def latents(self) -> Latents:
         """The posterior of the latents."""
         return latents(self.parameters, self.cells)
+
+    def mean(self) -> Array:
+        """Posterior mean of each row, without its covariance: (q, b)."""
+        if self.cells.pattern is not None:
+            return self.latents.mean
+        q = self.parameters.q
+        precision = self.cells.mask.products(self.parameters.information)[by_rows(q)] + identity(q)
+        return solve(precision, self.parameters.score(self.cells))
 
     @property
     def covariance(self) -> Array:

@@ -58,7 +58,7 @@ def posterior_mean(model: LinearGaussian, x: Rows) -> Array:
     if not block.is_complete:
         means = np.empty((block.n_rows, model.n_components))
         for found in group_posteriors(model, block):
-            means[found.index] = found.latents.mean.T
+            means[found.index] = found.mean().T
         return means
     gain = encoder(model)  # (d, q)
     if block.is_sparse:

@@ -120,8 +120,8 @@ class Monitor:
         """What share of a gain the next one keeps, by the last two plain steps; infinite if gains grow."""
         if len(self.trace) < 3 or self.plain_steps < 2:
             return 0.0
-        before, last = np.diff(self.trace[-3:])
-        return float(last / before) if before > 0 else np.inf
+        earlier, before, now = self.trace[-3:]
+        return (now - before) / (before - earlier) if before > earlier else np.inf
 
 
 def iterate(step: Callable[[S], tuple[S, float]], state: S, monitor: Monitor) -> Iterated[S]:
@@ -227,35 +227,48 @@ def _is_slow(monitor: Monitor, share: float) -> bool:
     """Does the last gain promise many more like it, too large to be neglected?"""
     if len(monitor.trace) < 3:
         return False
-    before, last = np.diff(monitor.trace[-3:])
+    earlier, middle, now = monitor.trace[-3:]
+    before, last = middle - earlier, now - middle
     if monitor.plain_steps == 0:  # extrapolating: go on for as long as it pays
         return bool(last > monitor.tol)
     return bool(last > share * before and monitor.remaining() > monitor.tol)
 
 
 class _History:
-    """The last few points and where a plain step took them; vectors are made of them when they are needed."""
+    """The last few points and where a plain step took them; each is flattened once, when it is first needed."""
 
     def __init__(self, flatten: Callable[[Any], Array], how: Acceleration) -> None:
         self._flatten, self._farthest = flatten, how.farthest
-        self._steps: deque[tuple[Any, Any]] = deque(maxlen=how.memory + 1)
+        self._fresh: list[tuple[Any, Any]] = []
+        self._vectors: deque[tuple[Array, Array]] = deque(maxlen=how.memory + 1)
 
     def append(self, point: Any, image: Any) -> None:
-        self._steps.append((point, image))
+        self._fresh = [*self._fresh[1 - self._vectors.maxlen :], (point, image)]  # type: ignore[operator]
 
     def clear(self) -> None:
-        self._steps.clear()
+        self._fresh = []
+        self._vectors.clear()
 
     def extrapolated(self) -> Array | None:
         """The next point; None as long as there is but one step to go by."""
-        if len(self._steps) < 2:
+        if len(self._vectors) + len(self._fresh) < 2:
             return None
-        images = np.array([self._flatten(image) for _, image in self._steps])
-        changes = images - np.array([self._flatten(point) for point, _ in self._steps])
-        differences = np.diff(changes, axis=0)  # (m, N)
-        norms = np.linalg.norm(differences, axis=1, keepdims=True)
-        scaled = differences / np.where(norms > 0, norms, 1.0)
-        weights = np.linalg.lstsq(scaled @ scaled.T, scaled @ changes[-1], rcond=1e-10)[0]
-        jump = np.asarray(images[-1] - (weights / np.where(norms > 0, norms, 1.0)[:, 0]) @ np.diff(images, axis=0))
+        self._vectors.extend((self._flatten(point), self._flatten(image)) for point, image in self._fresh)
+        self._fresh = []
+        points, images = np.array(self._vectors).swapaxes(0, 1)
+        changes = images - points
+        differences = changes[1:] - changes[:-1]  # (m, N)
+        norms = np.sqrt(np.einsum("mn,mn->m", differences, differences))
+        norms[norms == 0] = 1.0
+        scaled = differences / norms[:, None]
+        weights = _least_squares(scaled @ scaled.T, scaled @ changes[-1]) / norms
+        jump = np.asarray(images[-1] - weights @ (images[1:] - images[:-1]))
         near = np.isfinite(jump).all() and abs(jump[-1] - images[-1][-1]) < self._farthest
         return jump if near else None
+
+
+def _least_squares(gram: Array, right: Array, rounding: float = 1e-10) -> Array:
+    """Shortest solution of normal equations; eigenvalues up to ``rounding`` of the largest count as zero."""
+    values, vectors = np.linalg.eigh(gram)
+    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > rounding * values[-1])
+    return np.asarray(vectors @ (inverse * (right @ vectors)))

@@ -46,6 +46,7 @@ class SampleSize:
 class DenseSettings:
     """When direct eigensolvers pay."""
 
+    tiny: int = 64  # matrices up to this size are decomposed completely: that costs less than to choose some pairs
     small: int = 400  # matrices below this size are decomposed directly, not by iteration
     block: int = 16  # most vectors of an iteration on a dense matrix
     svd_side: int = 3000  # shorter side of a table up to which its singular values are a reasonable last resort

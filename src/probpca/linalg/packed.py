@@ -10,17 +10,13 @@ Two orders are in use. *By rows*, (0,0), (1,0), (1,1), (2,0), ..., is the order 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
-
-if TYPE_CHECKING:
-    from probpca.typing import Array, Index
-
 from dataclasses import dataclass
 from functools import cache
 from math import isqrt
 from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from scipy.linalg.lapack import dposv
 
 from probpca.scratch import Workspace, workspace
 
@@ -35,6 +31,7 @@ class BatchSettings:
 
     chunk_cells: int = 2**19  # entries of the factors of one chunk, which stay in a cache
     small_cells: int = 2**12  # entries so few that fewer calls matter more than memory
+    few_rows: int = 8  # matrices, for each of their rows, that LAPACK factors sooner than steps along the batch
     pivot: float = 1e-14  # share of a diagonal entry below which what is left of it is rounding
     well_conditioned: float = 1e8  # size of entries, in units of what is added to the diagonal, without such pivots
 
@@ -166,6 +163,8 @@ class Factored:
 def solve(packed: Array, right: Array) -> Array:
     """M^{-1} h for each positive matrix, packed by rows, and its right-hand side: (q, b)."""
     q, b = right.shape
+    if b <= BATCH.few_rows and (few := _solve_few(packed, right)) is not None:
+        return few
     out = np.empty((q, b))
     with workspace() as work:
         for chunk in chunks(b, q):
@@ -175,6 +174,16 @@ def solve(packed: Array, right: Array) -> Array:
             for j in reversed(range(q)):  # L' x = L^{-1} h, from below
                 x[j] -= np.einsum("cb,cb->b", L[j + 1 : q, j], x[j + 1 :])
                 x[j] *= inverse_pivots[j]
+    return out
+
+
+def _solve_few(packed: Array, right: Array) -> Array | None:
+    """Solve for few matrices, one after the other, by LAPACK; None if a pivot is nothing but rounding."""
+    M, out = unpack(packed), np.empty(right.shape)
+    for j, matrix in enumerate(M):
+        L, out[:, j], failed = dposv(matrix, right[:, j], lower=1)
+        if failed or (np.square(L.diagonal()) <= BATCH.pivot * matrix.diagonal()).any():
+            return None
     return out
 
 
@@ -220,11 +229,33 @@ def chunks(b: int, q: int) -> list[slice]:
 
 def factor(matrices: Array, right: Array | None = None, add: float = 0.0, work: Workspace | None = None) -> Factored:
     """Cholesky factors of M + ``add`` I, packed by columns and overwritten; in a workspace if one is given."""
-    if matrices.size <= BATCH.small_cells and np.abs(matrices).max(initial=0.0) < BATCH.well_conditioned * add:
+    q, b = _size(matrices), matrices.shape[1]
+    if q == 2 and right is not None and matrices.size <= BATCH.small_cells:
+        return _factor_pairs(matrices, right, add)
+    few = b <= BATCH.few_rows * q
+    if few and np.abs(matrices).max(initial=0.0) < BATCH.well_conditioned * add:
         return _factor_few(matrices, right, add)
     L, inverse_pivots = _cholesky(matrices, right, add, work or Workspace())
     root = inverse_root(L, inverse_pivots, work)
     return Factored(root, L[-1], -2.0 * np.log(inverse_pivots).sum(axis=0))
+
+
+def _factor_pairs(matrices: Array, right: Array, add: float) -> Factored:
+    """Factors of some matrices of two rows, written out: two components are what people look at first."""
+    (a, b, c), (h, k) = matrices, right
+    a += add
+    c += add
+    inner = 1.0 / np.sqrt(a)
+    side = b * inner
+    outer = 1.0 / np.sqrt(np.maximum(c - side * side, BATCH.pivot * c))
+    root, half = np.empty((3, 2, b.size)), np.empty((2, b.size))
+    np.multiply(h, inner, out=half[0])
+    np.multiply(k - side * half[0], outer, out=half[1])
+    root[0, 0], root[0, 1], root[1, 1] = inner, 0.0, outer
+    np.multiply(side * inner, -outer, out=root[1, 0])
+    np.multiply(half[1], outer, out=root[2, 1])
+    np.multiply(half[0] - side * root[2, 1], inner, out=root[2, 0])
+    return Factored(root, half, -2.0 * (np.log(inner) + np.log(outer)))
 
 
 def _factor_few(matrices: Array, right: Array | None, add: float) -> Factored:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from scipy.special import ndtri
 
-from probpca.errors import DataError, ShapeError
+from probpca.errors import DataError, ShapeError, require_finite, require_positive, require_shape
 from probpca.linalg.low_rank import DiagPlusLowRank
-
-if TYPE_CHECKING:
-    from probpca.typing import Array, Index
-
-from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING
-
-from probpca.errors import require_finite, require_positive, require_shape
 from probpca.linalg.packed import scaled_outer_products
 from probpca.linalg.rotations import fix_signs
 
@@ -161,8 +153,8 @@ class LinearGaussian:
         With :math:`Q = L L^\top` the change of variables :math:`z = L z' + m` gives
         :math:`W' = W L` and :math:`\mu' = \mu + W m`.
         """
-        root = np.linalg.cholesky(latent.covariance)
-        return replace(self, loadings=self.loadings @ root, mean=self.mean + self.loadings @ latent.mean)
+        mean, loadings = whitened(self.mean, self.loadings, latent)
+        return replace(self, mean=mean, loadings=loadings)
 
     def principal(self) -> LinearGaussian:
         """Latent axes along the principal axes: W = U diag(sv), signs fixed, largest first."""
@@ -190,6 +182,11 @@ class LinearGaussian:
         factor = np.broadcast_to(np.asarray(scale, dtype=np.float64), (self.n_features,))
         noise = self.noise_variance * np.square(scale)
         return LinearGaussian(self.mean * factor, self.loadings * factor[:, None], noise)
+
+
+def whitened(mean: Array, loadings: Array, latent: Gaussian) -> tuple[Array, Array]:
+    """Mean and loadings for standard normal latents in place of latents with another distribution."""
+    return mean + loadings @ latent.mean, loadings @ np.linalg.cholesky(latent.covariance)
 
 
 def central_interval(mean: Array, std: Array, level: float) -> tuple[Array, Array]:

@@ -7,20 +7,12 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    from probpca.blocks import Block
-    from probpca.typing import Array
-
-from typing import TYPE_CHECKING
-
 from probpca.blocks import Block
 from probpca.blocks.block import dense_values, mixed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from probpca.typing import Array, Index

@@ -135,6 +135,9 @@ def top_of_matrix(
 ) -> tuple[Array, Array]:
     """The largest eigenpairs of a symmetric matrix, largest first; where iteration pays, up to ``goal``."""
     m, k = matrix.shape[0], goal.k
+    if m <= settings.tiny:  # numpy has less to do before it calls LAPACK
+        values, vectors = np.linalg.eigh(matrix)
+        return np.maximum(values[: -k - 1 : -1], 0.0), vectors[:, : -k - 1 : -1]
     if m < settings.small or k > m / 8:
         with one_blas_thread() if m < settings.small else nullcontext():  # waking threads would cost more
             values, vectors = eigh(matrix, subset_by_index=[m - k, m - 1], check_finite=False)

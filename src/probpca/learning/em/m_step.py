@@ -12,6 +12,7 @@ from probpca.inference.likelihood import LOG_2PI
 from probpca.learning.em.e_step import expect, expect_zero_noise
 from probpca.linalg.packed import unpack
 from probpca.models import Gaussian, LinearGaussian
+from probpca.models.gaussian import whitened
 
 if TYPE_CHECKING:
     from probpca.sources import Source
@@ -39,8 +40,7 @@ class EM:
 
     def advance(self, model: LinearGaussian, sums: Regression) -> LinearGaussian:
         """The next model, given the sums at this one."""
-        following = maximise(model, sums, self.floor, self.noise)
-        return following.whiten(latent_moments(sums)) if self.expand else following
+        return maximise(model, sums, self.floor, self.noise, latent_moments(sums) if self.expand else None)
 
 
 @final
@@ -62,11 +62,23 @@ class ZeroNoiseEM:
         return maximise(model, sums, self.floor), -0.5 * cells * (LOG_2PI + np.log(error) + 1)
 
 
-def maximise(model: LinearGaussian, sums: Regression, floor: float, noise: float | None = None) -> LinearGaussian:
-    """The M-step: regress cells on [z; 1], pool the residuals; or keep a ``noise`` variance that is known."""
+def maximise(
+    model: LinearGaussian,
+    sums: Regression,
+    floor: float,
+    noise: float | None = None,
+    latent: Gaussian | None = None,
+) -> LinearGaussian:
+    """The M-step: regress cells on [z; 1], pool the residuals; or keep a ``noise`` variance that is known.
+
+    ``latent`` is the distribution that latents had over the rows: they become standard normal ones.
+    """
     change = sums.change()  # of [W'; mu']: (q + 1, d)
     sigma2 = float(sums.squares_after(change).sum()) / sums.cells if noise is None else noise
-    return LinearGaussian(model.mean + change[-1], model.loadings + change[:-1].T, np.asarray(max(sigma2, floor)))
+    mean, loadings = model.mean + change[-1], model.loadings + change[:-1].T
+    if latent is not None:
+        mean, loadings = whitened(mean, loadings, latent)
+    return LinearGaussian(mean, loadings, np.asarray(max(sigma2, floor)))
 
 
 def theta_of(model: LinearGaussian) -> Array:

@@ -83,10 +83,13 @@ def spectral_start(
         image = rows.fold(partial(_zero_filled_product, scaled)).value.T / summary.total_weight
         return scale[:, None] * image - excess[:, None] * vectors
 
-    start = rng.standard_normal((d, min(k + oversampling, d)))
+    if k + oversampling >= d:  # one product with all axes is the matrix itself
+        values, vectors = np.linalg.eigh(apply(np.eye(d)))
+        return Start(summary, vectors[:, ::-1], values[::-1], share)
+    start = rng.standard_normal((d, k + oversampling))
     total = float(summary.variance.sum())
     # Eigenvalues may be negative here, and Krylov spaces do not mind.
-    found = block_krylov(apply, start, min(k, d), _is_fair, scale=total, max_products=max_products)
+    found = block_krylov(apply, start, k, _is_fair, scale=total, max_products=max_products)
     return Start(summary, found.vectors.astype(np.float64), found.values, share)
 
 

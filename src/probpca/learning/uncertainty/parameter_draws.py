@@ -10,7 +10,7 @@ import numpy as np
 
 from probpca.blocks import Block, observe
 from probpca.blocks.block import joined
-from probpca.errors import DataError
+from probpca.errors import DataError, SourceError
 from probpca.learning.em.m_step import EM
 from probpca.learning.loop import Monitor, iterate_accelerated
 from probpca.models import LinearGaussian
@@ -21,17 +21,8 @@ from probpca.statistics import ColumnSummary
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from probpca.learning.loop import Iterated
-    from probpca.typing import Array
-
-from typing import TYPE_CHECKING
-
-from probpca.errors import SourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from probpca.blocks import Observed
+    from probpca.learning.loop import Iterated
     from probpca.typing import Array
 
 

@@ -30,9 +30,9 @@ Item = TypeVar("Item")
 
 
 @cache
-def _controller() -> ThreadpoolController:
+def _blas() -> tuple[Any, ...]:
     # Looking for the BLAS libraries takes milliseconds, and they do not change.
-    return ThreadpoolController()
+    return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 @cache
@@ -65,8 +65,9 @@ def one_blas_thread() -> Iterator[None]:
     """
     with _limit.lock:
         if _limit.holders == 0:
-            _limit.threads = _blas_threads()
-            _limit.limiter = _controller().limit(limits=1, user_api="blas")
+            _limit.threads = tuple(library.num_threads for library in _blas())
+            for library in _blas():
+                library.set_num_threads(1)
         _limit.holders += 1
     try:
         yield
@@ -74,29 +75,26 @@ def one_blas_thread() -> Iterator[None]:
         with _limit.lock:
             _limit.holders -= 1
             if _limit.holders == 0:
-                _limit.limiter.restore_original_limits()
+                for library, threads in zip(_blas(), _limit.threads, strict=True):
+                    library.set_num_threads(threads)
 
 
 class _Limit:
-    """Number of callers that limit BLAS to one thread, and the number of threads before."""
+    """Number of callers that limit BLAS to one thread, and the number of threads of each library before."""
 
     lock = Lock()
     holders = 0
-    threads = 1
-    limiter: Any = None
+    threads: tuple[int, ...] = ()
 
 
 _limit = _Limit()
 
 
-def _blas_threads() -> int:
-    return max((lib["num_threads"] for lib in _controller().info() if lib["user_api"] == "blas"), default=1)
-
-
 def resolve_jobs(n_jobs: int | None) -> int:
     """Number of threads: None means as many as BLAS may use now, -1 all cores, -2 all cores but one."""
     if n_jobs is None:
-        return _limit.threads if _limit.holders else _blas_threads()
+        threads = _limit.threads if _limit.holders else (library.num_threads for library in _blas())
+        return max(threads, default=1)
     if n_jobs == 0:
         msg = "n_jobs must be None, a positive number of threads, or -1 for all cores; got 0."
         raise SourceError(msg)
@@ -181,6 +179,8 @@ class LocalEngine:
 
     def fold(self, summarise: Callable[[Any], M]) -> M | None:
         """Summarise parts in threads and merge the summaries in order; None if there are no rows."""
+        if self.held is not None and len(self.held) == len(self.parts) == 1:  # type: ignore[arg-type]
+            return quietly(summarise, self.held[0])
         found = self._work(partial(_summarised, summarise))
         return merged(summary for summary in found if summary is not None)
 
