@@ -142,7 +142,7 @@ def test_prepared_blocks_are_kept(source, tmp_path):
 
 def test_what_was_prepared_can_be_mapped(source):
     observed = source.keep(partial(observe, centre=np.zeros(D), keep_empty=True))
-    assert observed.incomplete  # it is not known otherwise
+    assert observed.starts_incomplete()  # it is not known otherwise
     counts = observed.map(lambda rows: np.concatenate([group.observed for group in rows.groups] or [np.zeros(0)]))
     assert_array_equal(counts.compute(), np.full(N, D))
 
@@ -181,7 +181,7 @@ def test_a_source_says_what_it_is(source, collection, request):
     assert source.n_features == D
     assert source.repeatable
     assert not source.in_memory
-    assert not source.incomplete
+    assert not source.starts_incomplete()
     assert source.single_precision == ("float32" in request.node.callspec.id)
     assert source.columns in (None, tuple(NAMES), tuple(map(str, range(D))))
 

@@ -103,7 +103,7 @@ def assert_same_model(found, wanted, tol):
 
 def test_a_fold_equals_the_summary_of_one_block(spark, kind):
     source, whole = open_spark(kind(spark, ROWS)), Moments.of(Block(ROWS))
-    assert not source.incomplete
+    assert not source.starts_incomplete()
     assert source.n_features == D
     assert source.columns == (None if kind in (arrays, vectors) else tuple(NAMES))
     moments = source.fold(Moments.of)
@@ -160,8 +160,8 @@ def test_a_source_says_what_it_is(spark, source):
     assert is_spark(columns(spark, ROWS))
     assert source.repeatable
     assert not source.in_memory
-    assert not source.incomplete
-    assert open_spark(columns(spark, HOLEY)).incomplete
+    assert not source.starts_incomplete()
+    assert open_spark(columns(spark, HOLEY)).starts_incomplete()
 
 
 def test_what_spark_does_not_hold_is_left_to_others():

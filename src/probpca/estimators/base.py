@@ -219,7 +219,7 @@ def open_training(estimator: Any, X: Any, sample_weight: Any, cell_weight: Any, 
         return open_source(checked_matrix(estimator, X, ensure_min_samples=2, ensure_min_features=2), **options)
     source = open_source(X, watch=watch, **options)
     estimator.n_features_in_ = source.n_features
-    names = getattr(source, "columns", None)
+    names = source.columns
     if names is not None:
         estimator.feature_names_in_ = np.array(names, dtype=object)
     elif hasattr(estimator, "feature_names_in_"):
@@ -247,7 +247,7 @@ def open_rows(estimator: Any, X: Any) -> Source:
     names = as_text(getattr(estimator, "feature_names_in_", None))
     chosen = names if names is not None and is_path(X) and has_names(X) else None
     source = open_source(X, columns=chosen, unstored_missing=estimator.missing == "unstored", n_jobs=estimator.n_jobs)
-    columns = getattr(source, "columns", None)
+    columns = source.columns
     if names is not None and columns is not None:
         order = order_of(columns, names)
         return source if order is None else source.arranged(order)

@@ -59,9 +59,8 @@ class Description:
     complete: bool
     sample: Source | None = None  # some of the rows, if cells are missing and the rows are not in memory
 
-    @property
-    def summary(self) -> ColumnSummary:
-        """Summary of each column; another pass where the first one summed something else."""
+    def summarise(self) -> ColumnSummary:
+        """Summary of each column; takes another pass where the first one summed something else."""
         return self.sums if isinstance(self.sums, ColumnSummary) else self.source.fold(ColumnSummary.of)
 
 
@@ -73,7 +72,7 @@ def describe(
     ``first_pass`` makes the sums that a solver of complete rows would begin with, and stops early where a cell is
     missing. None summarises the columns of any rows. Raises ``DataError`` unless two rows with finite values differ.
     """
-    starts_incomplete = not source.in_memory and source.incomplete
+    starts_incomplete = not source.in_memory and source.starts_incomplete()
     if not source.repeatable and (starts_incomplete or first_pass is None):
         source, starts_incomplete = source.keep(), False
     if first_pass is not None and not starts_incomplete:
@@ -199,6 +198,6 @@ def in_unit_variance(
     columns by the logarithm of the change of units.
     """
     table = describe(repeatable(source), rng, None, settings.sample)
-    units = Units.of(table.summary)
+    units = Units.of(table.summarise())
     result: R = fit(table.source.scaled(1 / units.scale), n_components, settings, rng)
     return result.in_units(units)

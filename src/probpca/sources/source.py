@@ -146,9 +146,8 @@ class Source:
         """Number of threads or workers that share the work."""
         return self.info.n_jobs
 
-    @property
-    def incomplete(self) -> bool:
-        """Whether the first rows have missing cells."""
+    def starts_incomplete(self) -> bool:
+        """Read the first rows to see whether cells are missing; true where nobody knows."""
         return self.glance()
 
     @classmethod
@@ -166,7 +165,7 @@ class Source:
             n_jobs=n_jobs,
         )
         engine = LocalEngine(_cut(block, stored, n_jobs), n_jobs=n_jobs, held=(block,))
-        return cls(info, engine, glance=partial(_has_missing, block))
+        return cls(info, engine)
 
     @classmethod
     def of_blocks(cls, blocks: Sequence[Any], n_features: int, n_jobs: int = 1, *, single: bool = False) -> Source:
@@ -242,10 +241,6 @@ def _arrange(order: list[int], block: Block) -> Block:
     """Rows whose columns have names are dense."""
     precision = None if block.precision is None else block.precision[:, order]
     return replace(block, values=block.values[:, order], precision=precision)
-
-
-def _has_missing(block: Block) -> bool:
-    return not block.take(slice(0, min(block.n_rows, 1000))).is_complete
 
 
 def _cut(block: Block, stored: int, n_jobs: int) -> tuple[Block, ...]:

@@ -43,8 +43,8 @@ def test_a_missing_cell_is_found_wherever_it_is(rng, solver, row):
     x[row, 3] = np.nan
     table = described(x, solver)
     assert not table.complete
-    assert_allclose(table.summary.mean, np.nanmean(x, axis=0))
-    assert_allclose(table.summary.variance, np.nanvar(x, axis=0))
+    assert_allclose(table.summarise().mean, np.nanmean(x, axis=0))
+    assert_allclose(table.summarise().variance, np.nanvar(x, axis=0))
     assert plan(table, Settings()) is fit_missing
 
 

@@ -88,8 +88,9 @@ def distances(model: LinearGaussian, rows: Observed, state: Array) -> Array:
 def _residuals(model: LinearGaussian, rows: Observed, state: Array) -> Iterator[tuple[Group, Residual]]:
     parameters = Parameters.of(model, rows.centre)
     known = np.vstack([state, np.ones(state.shape[1])])
-    for group in rows.groups:
-        yield group, group.cells.ready().residual(parameters.loadings, known[:, group.place])
+    with workspace() as work:
+        for group in rows.groups:
+            yield group, group.cells.ready(work).residual(parameters.loadings, known[:, group.place])
 
 
 def noise_constants(model: LinearGaussian, rows: Observed) -> Array:

@@ -157,14 +157,14 @@ def fit_variational(
         return in_unit_variance(fit_variational, source, n_components, settings, rng)
     with one_blas_thread():
         table = describe(source, rng, None, settings.sample)
-        require_counted(table.summary)
+        require_counted(table.summarise())
         q = _most(table, settings.search) if n_components is None else n_components
         start = _start_complete(table, q, rng) if table.complete else _start_missing(table, q, settings, rng)
         em = VariationalEM(start.floor)
         monitor = Monitor(settings.tol, settings.max_iter, settings.watch)
         belief = _first_belief(em, start.rows, start.model)
         ended = iterate(partial(_step, em, start.rows, monitor), belief, monitor)
-    return _result(ended, start.floor, table.summary, q)
+    return _result(ended, start.floor, table.summarise(), q)
 
 
 class _Start(NamedTuple):
@@ -178,7 +178,7 @@ class _Start(NamedTuple):
 def _start_complete(table: Description, q: int, rng: np.random.Generator) -> _Start:
     if is_worth_condensing(table.source):
         table = condensed(replace(table, sums=table.source.fold(Root.of)))
-    return _Start(table.source, _exact_start(table, q, rng), noise_floor(table.summary))
+    return _Start(table.source, _exact_start(table, q, rng), noise_floor(table.summarise()))
 
 
 def _start_missing(table: Description, q: int, settings: Settings, rng: np.random.Generator) -> _Start:
@@ -217,7 +217,7 @@ def _rule(belief: ParameterBelief, asked: int) -> str:
 def _most(table: Description, limits: SearchLimits) -> int:
     """Components to begin with if nobody says how many: the fit removes those that the rows do not support."""
     limit = limits.complete if table.complete else limits.missing
-    return int(max(min(table.source.n_features - 1, table.summary.total_weight - 2, limit), 1))
+    return int(max(min(table.source.n_features - 1, table.summarise().total_weight - 2, limit), 1))
 
 
 def _exact_start(table: Description, q: int, rng: np.random.Generator) -> LinearGaussian:

@@ -67,7 +67,7 @@ def fit_iteratively(table: Description, wanted: Components, settings: Settings, 
     if settings.checkpoint is not None:
         warn_of_no_checkpoint("where no cell is missing")
     table = condensed(table)
-    rows, summary = table.source, table.summary
+    rows, summary = table.source, table.summarise()
     q, rule = _count(table, wanted, settings, rng)
     floor = NOISE_FLOOR * summary.total_variance / rows.n_features
     ended = _run(rows, _start(rows, summary, q, rng), floor, settings)

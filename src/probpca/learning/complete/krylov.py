@@ -152,7 +152,7 @@ def by_krylov(table: Description, k: int, settings: Settings, rng: np.random.Gen
     then makes their variances right to double precision, unless the rows themselves are float32 and
     cannot feel it. Where float32 is not good enough, the iteration goes on in float64.
     """
-    source, summary = table.source, table.summary
+    source, summary = table.source, table.summarise()
     n, mean, total = summary.total_weight, summary.mean, summary.total_variance
     work = _Work(source, mean, n, Certificate(n, source.n_features, k, total, settings.tol), settings.krylov)
     with one_blas_thread():

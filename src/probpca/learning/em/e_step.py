@@ -100,7 +100,7 @@ def _from_residuals(parameters: Parameters, groups: tuple[Group, ...], work: Wor
         latent_covariance = found.covariance
         latent_covariance[k:] = 0.0
         latent_covariance *= w if found.pattern is None else np.bincount(found.pattern, w)
-        sums.add(group, cells, found.mean, latent_covariance)
+        sums.add(group, cells, found.mean, latent_covariance, work)
         sums.distance += float(w @ np.square(found.mean).sum(axis=0))
         sums.count(group, found)
     sums.distance += float(sums.squares.sum()) / sums.noise
@@ -124,21 +124,22 @@ def regress_on(
     clear = bool((model.noise_variance > CLEAR * squares / counts).all())
     kind = _Products if clear and all(_is_one_pattern(group.cells) for group in block.groups) else _Residuals
     sums = kind(Parameters.of(model, block.centre), squares)
-    k = packed_size(model.n_components)
-    for group in block.groups:
-        cells, w = group.cells.ready(), group.weight
-        if _is_one_pattern(cells):  # its rows may share their covariances with others: on average they are the same
-            latent_covariance = np.zeros((packed_size(model.n_components + 1), 1))
-            latent_covariance[:k, 0] = covariance.mean(axis=1) * w.sum()
-        else:
-            latent_covariance = np.zeros((packed_size(model.n_components + 1), w.size))
-            latent_covariance[:k] = covariance[:, group.place] * w
-            latent_covariance = (
-                latent_covariance if cells.pattern is None else _by_pattern(latent_covariance, cells.pattern)
-            )
-        sums.add(group, cells, mean[:, group.place], latent_covariance)
-        sums.weight += float(w.sum())
-        sums.cells += float(w @ group.observed)
+    k, size = packed_size(model.n_components), packed_size(model.n_components + 1)
+    with workspace() as work:
+        for group in block.groups:
+            cells, w = group.cells.ready(work), group.weight
+            if _is_one_pattern(cells):  # its rows may share their covariances with others: the same on average
+                latent_covariance = np.zeros((size, 1))
+                latent_covariance[:k, 0] = covariance.mean(axis=1) * w.sum()
+            else:
+                latent_covariance = work.array("weighted covariance", (size, w.size))
+                np.multiply(covariance[:, group.place], w, out=latent_covariance[:k])
+                latent_covariance[k:] = 0.0
+                if cells.pattern is not None:
+                    latent_covariance = _by_pattern(latent_covariance, cells.pattern)
+            sums.add(group, cells, mean[:, group.place], latent_covariance, work)
+            sums.weight += float(w.sum())
+            sums.cells += float(w @ group.observed)
     return sums.shrunk(), sums.squares
 
 
@@ -150,12 +151,12 @@ class _Residuals(_Sums):
         self.theta, self.total = parameters.loadings, total
         self.latent_covariance = np.zeros(self.gram.shape)
 
-    def add(self, group: Group, cells: Cells, mean: Array, latent_covariance: Array) -> None:
+    def add(self, group: Group, cells: Cells, mean: Array, latent_covariance: Array, work: Workspace) -> None:
         """Add one group, given w P of each of its rows, or their sum over the rows of each pattern."""
         w = group.weight
         m = np.vstack([mean, np.ones(mean.shape[1])])
         rest = cells.residual(self.theta, m)
-        known = _outer(m, w, cells)  # w m m': (p, b), or sums of patterns
+        known = _outer(m, w, cells, work)  # w m m': (p, b), or sums of patterns
         cells.mask.add_sums(latent_covariance, self.latent_covariance)  # sum w omega P: (p, d)
         cells.mask.add_sums(known, self.gram)
         self.right += rest.sums(w * m)
@@ -191,10 +192,10 @@ def _moments(found: Latents, w: Array) -> tuple[Array, Array]:
 class _Products(_Residuals):
     """Sums of residuals of complete rows in clear noise, where they follow from sums of products."""
 
-    def add(self, group: Group, cells: Cells, mean: Array, latent_covariance: Array) -> None:
+    def add(self, group: Group, cells: Cells, mean: Array, latent_covariance: Array, work: Workspace) -> None:
         """Add one group."""
         m = np.vstack([mean, np.ones(mean.shape[1])])
-        known = _outer(m, group.weight, cells)
+        known = _outer(m, group.weight, cells, work)
         cells.mask.add_sums(latent_covariance, self.latent_covariance)
         cells.mask.add_sums(known, self.gram)
         cells.values.add_sums(group.weight * m, self.right)  # sum w y [m; 1]
@@ -208,11 +209,14 @@ class _Products(_Residuals):
         return super().shrunk()
 
 
-def _outer(m: Array, w: Array, cells: Cells) -> Array:
+def _outer(m: Array, w: Array, cells: Cells, work: Workspace) -> Array:
+    """Entries of w m m' of each row, or their sums over the rows of each pattern; perhaps in the workspace."""
+    weighted = m * w
     if _is_one_pattern(cells):
-        return pack((m * w) @ m.T)[:, None]
-    rows, columns = row_order(len(m))
-    products = m[rows] * m[columns] * w
+        return pack(weighted @ m.T)[:, None]
+    products = work.array("outer products", (packed_size(len(m)), m.shape[1]))
+    for out, i, j in zip(products, *row_order(len(m)), strict=True):
+        np.multiply(weighted[i], m[j], out=out)
     return products if cells.pattern is None else _by_pattern(products, cells.pattern)
 
 

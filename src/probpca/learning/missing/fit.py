@@ -102,7 +102,7 @@ def _searched(problem: Problem, sample: Source | None, wanted: Components, check
         small = search(Problem.of(table, replace(problem.settings, watch=None), problem.rng), wanted)
         start, rule = small.ended.state, small.rule
         if not isinstance(wanted, Count):
-            rule = f"{rule}, in a sample of {table.summary.total_weight:,.0f} rows"
+            rule = f"{rule}, in a sample of {table.summarise().total_weight:,.0f} rows"
     return Fitted(problem.run(start, None if checkpoint is None else Saver(checkpoint, rule)), rule)
 
 
@@ -145,7 +145,7 @@ class Problem:
     @classmethod
     def of(cls, table: Description, settings: Settings, rng: np.random.Generator) -> Problem:
         """Prepare the rows of a table."""
-        source, summary = table.source, table.summary
+        source, summary = table.source, table.summarise()
         centre = summary.mean.astype(source.dtype).astype(np.float64)
         rows = source.keep(partial(observe, centre=centre))
         floor = noise_floor(summary)

@@ -52,7 +52,7 @@ class Table:
     def of(cls, source: Source, rng: np.random.Generator, **options: Any) -> Table:
         """Describe the rows; each criterion has a generator of its own."""
         described = describe(source, rng)
-        require_counted(described.summary)
+        require_counted(described.summarise())
         return cls(source, described, dict(zip(RULES, rng.spawn(len(RULES)), strict=True)), **options)
 
     @cached_property
@@ -192,7 +192,7 @@ def ask(
     _check_largest(largest)
     if standardize:
         source = repeatable(source)
-        source = source.scaled(1 / Units.of(describe(source, rng).summary).scale)
+        source = source.scaled(1 / Units.of(describe(source, rng).summarise()).scale)
     with StageBar(enabled=bool(verbose)) as bar:
         return select(source, names, rng, largest=largest, tell=bar)
 

@@ -140,8 +140,8 @@ class Fold:
         problem = Problem.of(table, settings, rng)
         held = cells.take(out)
         # Nothing is known about a column without training cells: what is said of it says nothing about q.
-        held = held.take(table.summary.observed[held.columns] > 0)
-        return cls(problem, spectral_start(problem.rows, table.summary, largest, rng), held)
+        held = held.take(table.summarise().observed[held.columns] > 0)
+        return cls(problem, spectral_start(problem.rows, table.summarise(), largest, rng), held)
 
     def grown(self, before: LinearGaussian | None) -> LinearGaussian:
         """A fit with one component more than the model ``before`` has; from None with one."""

@@ -125,6 +125,7 @@ class TextFile(PathLike[str]):
     stamp: Stamp
     dialect: Dialect
     schema: Any  # names of all columns, and Arrow types that the first rows suggest
+    lacking: frozenset[str] = frozenset()  # columns that have missing cells in the first rows
 
     @classmethod
     def look(cls, path: str | PathLike[str]) -> TextFile:
@@ -141,7 +142,10 @@ class TextFile(PathLike[str]):
             except UnicodeDecodeError as error:
                 msg = f"the names of the columns of {place} are not UTF-8.\nHint: save the file as 'CSV UTF-8'."
                 raise DataError(msg) from error
-            return cls(stamp, dialect, reader.schema)
+            first = next(iter(reader), None)  # which the reader has parsed to find the types
+            columns = () if first is None else zip(reader.schema.names, first.columns, strict=True)
+            lacking = frozenset(name for name, cells in columns if cells.null_count)
+            return cls(stamp, dialect, reader.schema, lacking)
 
     @property
     def place(self) -> Path:
@@ -212,7 +216,7 @@ def open_csv(
         types[name] = pa.bool_() if pa.types.is_boolean(file.schema.field(name).type) else pa.float64()
     engine = LocalEngine(_Batches(file, types, watch), partial(_blocks, layout), n_jobs)
     info = Info(n_features=len(names), columns=names, n_jobs=n_jobs)
-    return Source(info, engine, glance=lambda: replace(engine, parts=_Batches(file, types, None)).has_missing())
+    return Source(info, engine, glance=lambda: not file.lacking.isdisjoint(names))
 
 
 def _blocks(layout: Layout, batch: Any) -> tuple[Block, ...]:
