@@ -301,7 +301,7 @@ def test_other_columns_must_be_in_every_file_of_a_folder(tmp_path, x):
 
 
 def test_other_columns_are_those_of_a_file_with_names(tmp_path, x):
-    with pytest.raises(SourceError, match="columns can be chosen of a file only"):
+    with pytest.raises(SourceError, match="columns can be chosen only when rows are read from a file"):
         open_source(x, others=["a"])
     np.save(tmp_path / "x.npy", x)
     with pytest.raises(SourceError, match="whose columns have no names"):

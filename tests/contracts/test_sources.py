@@ -11,6 +11,7 @@ from pyarrow import csv, feather as pa_feather, parquet as pq
 from scipy import sparse
 
 from oracles import dense_log_likelihood, dense_posterior, random_model
+from probpca import PPCA
 from probpca.blocks import Block
 from probpca.blocks.block import dense_values
 from probpca.inference import outliers
@@ -221,3 +222,11 @@ def test_the_answer_does_not_depend_on_the_number_of_threads():
     one, *others = (open_source(ROWS, n_jobs=jobs).fold(Moments.of) for jobs in (1, 2, 3, 8))
     for other in others:
         assert_allclose(other.scatter, one.scatter, rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [sparse.csr_array, np.asarray], ids=["sparse", "dense"])
+def test_rows_are_sparse_by_how_they_are_stored_not_by_how_many_cells_they_store(rng, rows):
+    x = 1.0 + rng.random((400, 900))
+    source = open_source(rows(x))
+    assert source.is_sparse == sparse.issparse(rows(x))
+    assert_allclose(PPCA(2, solver="krylov").fit(rows(x)).explained_variance_, PPCA(2).fit(x).explained_variance_)

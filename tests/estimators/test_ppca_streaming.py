@@ -17,7 +17,7 @@ from oracles import closed_form_oracle, dense_covariance, dense_log_likelihood, 
 from probpca import PPCA, DataError
 from probpca.learning import Settings, Status
 from probpca.learning.settings import StreamLimits
-from probpca.learning.streaming.exact import Sketched, Summed, begin
+from probpca.learning.streaming.exact import Sketched, Summed
 from probpca.sources.engines.local import one_blas_thread
 
 N, D, Q = 200, 8, 2
@@ -483,8 +483,8 @@ def test_weights_age_rows_as_repeated_rows_would(x):
 
 @pytest.fixture
 def few_columns_are_many(monkeypatch):
-    few = partial(begin, settings=Settings(stream=StreamLimits(scatter=40)))
-    monkeypatch.setattr("probpca.estimators.ppca.begin", few)
+    few = partial(Settings, stream=StreamLimits(scatter=40))
+    monkeypatch.setattr("probpca.estimators.ppca.Settings", few)
 
 
 @pytest.mark.parametrize("batch", [1, 16, 60])
@@ -645,3 +645,12 @@ def test_a_fit_forgets_the_error_of_a_sketch_that_came_from_a_file(rng, x, tmp_p
     back = PPCA.from_file(tmp_path / "sketch.npz")
     assert back.sketch_error_ > 0
     assert back.fit(x).sketch_error_ == 0.0
+
+
+def test_a_constant_column_of_a_standardised_stream_stays_constant(rng):
+    x = spiked_rows(rng, 300, 5, 2)
+    x[:, 3] = 1e6 / 3
+    batches = np.array_split(x, 17)
+    found, wanted = read(PPCA(2, standardize=True), batches), PPCA(2, standardize=True).fit(x)
+    assert_allclose(found.explained_variance_ratio_, wanted.explained_variance_ratio_, rtol=1e-8)
+    assert_allclose(np.abs(found.loadings_), np.abs(wanted.loadings_), atol=1e-8)

@@ -352,5 +352,6 @@ def _sample(args: Any) -> None:
 def _draws(fitted: Fitted, n: int, seed: int) -> Iterator[Any]:
     """Draw 100,000 rows at a time, each piece with its own seed; the first piece is what the library would draw."""
     for k, start in enumerate(range(0, n, 100_000)):
-        rows = fitted.estimator.sample(min(100_000, n - start), random_state=(seed + k * 7919) % 2**32)
+        state = np.random.default_rng([seed, k]) if k else seed
+        rows = fitted.estimator.sample(min(100_000, n - start), random_state=state)
         yield batch_of(dict(zip(fitted.features, rows.T, strict=True)))

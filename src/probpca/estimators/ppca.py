@@ -28,9 +28,8 @@ from probpca.estimators.storage import read_story, story_record
 from probpca.estimators.summary import table_summary
 from probpca.inference.imputation import ParameterCovariance, noise_inflation
 from probpca.learning import Settings, fit_ppca
-from probpca.learning.components import check_count, given_count
 from probpca.learning.result import FitResult, complete_information
-from probpca.learning.streaming.exact import Sketched, Summed, begin, check_half_life, needed_rows
+from probpca.learning.streaming.exact import Sketched, Summed, begin_stream, check_half_life, needed_rows
 from probpca.learning.streaming.online_em import Gathered
 from probpca.learning.uncertainty.asymptotic import COMFORTABLE, asymptotic_uncertainty
 from probpca.learning.uncertainty.bootstrap import Bootstrap, bootstrap_uncertainty
@@ -188,7 +187,8 @@ class PPCA(TableEstimator):
     solver : str, default="auto"
         For complete rows "auto" and "closed_form" compute the exact maximum, with an eigensolver that
         suits the shape; "covariance", "gram", "krylov" and "svd" select the eigensolver. "em", "px_em"
-        (parameter expanded), "em_zero_noise" (Roweis) and "gradient" (L-BFGS) iterate to the same model.
+        (parameter expanded), "em_zero_noise" (Roweis), "gradient" (L-BFGS) and the incremental forms of EM,
+        "incremental" and "incremental_zero_noise", iterate to the same model.
         If cells are missing, "auto" and "px_em" are accelerated parameter-expanded EM; "em" and "gradient" reach
         the same maximum.
     missing : "nan" or "unstored", default="nan"
@@ -431,7 +431,7 @@ class PPCA(TableEstimator):
             )
             raise DataError(msg)
         if type(mine) is not type(theirs):
-            msg = "one stream has missing cells, or more of them, or many columns: their sums do not go together."
+            msg = "the streams keep different sums: one has missing cells, or too many columns for exact sums."
             raise DataError(msg)
         if self.n_features_in_ != other.n_features_in_:
             msg = f"both must have the same columns; got {self.n_features_in_} and {other.n_features_in_}."
@@ -452,14 +452,14 @@ class PPCA(TableEstimator):
 
     def _stream_settings(self) -> Settings:
         """A stream is fitted quickly and in memory: nobody watches, and there is no checkpoint."""
-        return Settings(self.solver, self.tol, self.max_iter, bias_correction=bool(self.bias_correction))
+        return replace(self._settings(), checkpoint=None)
 
     def _stream_for(self, block: Block) -> Stream:
         """The sums to add a batch to; the first missing cell changes their kind."""
         stream = self._stream
         if stream is None:
-            check_count(given_count(self.n_components) or 1, block.n_features)
-            stream = begin(block.n_features, self.n_components, standardize=self.standardize)
+            settings, standardize = self._stream_settings(), bool(self.standardize)
+            stream = begin_stream(block.n_features, self.n_components, settings, standardize=standardize)
         if block.is_complete or not isinstance(stream, Summed | Sketched):
             return stream
         if self.standardize or isinstance(stream, Sketched):

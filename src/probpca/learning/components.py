@@ -30,7 +30,7 @@ class Components:
 
     @staticmethod
     def parse(n_components: NComponents, n_features: int) -> Count | Share | Rule:
-        """Understand what a user wrote; this is the only place that does."""
+        """Understand what a user wrote; everything else works with the result."""
         check_count(1, n_features)
         match n_components.item() if isinstance(n_components, np.generic) else n_components:
             case None:

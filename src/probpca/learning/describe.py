@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, final
 
 import numpy as np
 
@@ -72,29 +72,33 @@ def describe(
     ``first_pass`` makes the sums that a solver of complete rows would begin with, and stops early where a cell is
     missing. None summarises the columns of any rows. Raises ``DataError`` unless two rows with finite values differ.
     """
-    starts_incomplete = not source.in_memory and source.starts_incomplete()
-    if not source.repeatable and (starts_incomplete or first_pass is None):
-        source, starts_incomplete = source.keep(), False
-    if first_pass is not None and not starts_incomplete:
+    if not source.repeatable and (first_pass is None or source.starts_incomplete()):
+        source = source.keep()
+    if first_pass is not None and (source.in_memory or not source.starts_incomplete()):
         sums = first_pass(source)
         if sums.complete and np.isfinite(sums.total_variance):
             require_variation(sums, complete=True)
             return Description(source, sums, complete=True)
         if not source.repeatable:
             raise _not_finite_once()
-    summary, sample = _summarise(source, rng, size)
+    if source.in_memory:
+        summary = summarise(source)
+        return Description(source, summary, summary.complete)
+    both = source.fold(partial(Both.of, ColumnSummary.of, draw_rows(source, rng, size)))
+    summary, drawn = _usable(both.first), both.second
+    sample = None if summary.complete else open_source(drawn.rows, weight=drawn.weight, n_jobs=source.n_jobs)
+    return Description(source, summary, summary.complete, sample)
+
+
+def summarise(source: Source) -> ColumnSummary:
+    """Summary of each column of rows that can be used: two of them differ, and all values are finite."""
+    return _usable(source.fold(ColumnSummary.of))
+
+
+def _usable(summary: ColumnSummary) -> ColumnSummary:
     _require_finite(summary)
     require_variation(summary, complete=summary.complete)
-    return Description(source, summary, summary.complete, None if summary.complete else sample)
-
-
-def _summarise(source: Source, rng: np.random.Generator, size: SampleSize) -> tuple[ColumnSummary, Source | None]:
-    """Summary of each column, and some of the rows if they are not in memory, in one pass."""
-    if source.in_memory:
-        return source.fold(ColumnSummary.of), None
-    both = source.fold(partial(Both.of, ColumnSummary.of, draw_rows(source, rng, size)))
-    drawn = both.second
-    return both.first, open_source(drawn.rows, weight=drawn.weight, n_jobs=source.n_jobs)
+    return summary
 
 
 def draw_rows(source: Source, rng: np.random.Generator, size: SampleSize) -> Callable[[Block], Distinct]:
@@ -113,7 +117,7 @@ def warn_of_no_checkpoint(when: str) -> None:
 
 
 def require_counted(summary: ColumnSummary) -> None:
-    """Raise ``DataError`` where weights do not count rows, for how many there are decides how sure one can be."""
+    """Raise ``DataError`` where weights do not count rows: the criterion depends on the number of rows."""
     if summary.total_weight < 2:
         msg = (
             f"sample_weight counts rows; these add up to {summary.total_weight:.3g}, and 2 or more are needed.\n"
@@ -175,12 +179,14 @@ class Units:
     scale: Array  # standard deviation of each column, 1 if it is constant: (d,)
     observed: Array  # total weight of the observed cells of each column: (d,)
 
+    # The mean of a long constant column is off by some hundred eps of its size: that is not variation.
+    rounding: ClassVar[float] = 1e-13
+
     @classmethod
-    def of(cls, summary: ColumnSummary, rounding: float = 1e-13) -> Units:
+    def of(cls, summary: ColumnSummary) -> Units:
         """Read the units off a summary of the columns."""
         deviation = np.sqrt(summary.variance)
-        # The mean of a long constant column is off by some hundred eps: that is not variation.
-        scale = np.where(deviation > rounding * np.abs(summary.mean), deviation, 1.0)
+        scale = np.where(deviation > cls.rounding * np.abs(summary.mean), deviation, 1.0)
         return cls(scale, summary.observed)
 
     @property
@@ -197,7 +203,7 @@ def in_unit_variance(
     A constant column keeps its unit. The log-likelihood is that of the data: it differs from that of the scaled
     columns by the logarithm of the change of units.
     """
-    table = describe(repeatable(source), rng, None, settings.sample)
-    units = Units.of(table.summarise())
-    result: R = fit(table.source.scaled(1 / units.scale), n_components, settings, rng)
+    source = repeatable(source)
+    units = Units.of(summarise(source))
+    result: R = fit(source.scaled(1 / units.scale), n_components, settings, rng)
     return result.in_units(units)

@@ -100,7 +100,7 @@ class Monitor:
         return self.stopped
 
     def forget(self) -> None:
-        """The method is about to jump: gains up to that say nothing about those to come."""
+        """Forget earlier gains before the method jumps: they do not predict the gains after it."""
         self._slowest, self._below = 0.0, 0
         self.plain_steps = -2  # neither the value before the jump nor the gain of the jump make a rate
 

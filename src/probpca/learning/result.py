@@ -1,4 +1,4 @@
-"""What a fit takes and returns: settings, status, model and the story of the fit."""
+"""What a fit returns: the model, its status and how it was found."""
 
 from __future__ import annotations
 

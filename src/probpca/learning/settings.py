@@ -25,7 +25,7 @@ class SearchLimits:
 
     complete: int = 50  # largest number of components, for complete rows
     missing: int = 20  # where cells are missing, and every number takes a fit
-    patience: int = 2  # numbers in a row that may be worse than the best one before a search of fits ends
+    patience: int = 2  # a search of fits ends after this many numbers in a row that are worse than the best
 
 
 @final
@@ -58,7 +58,7 @@ class DenseSettings:
 class KrylovSettings:
     """How products with the rows are made."""
 
-    large: int = 2**18  # stored cells from which on the precision of products is felt in time
+    large: int = 2**18  # tables with more stored cells than this are multiplied in float32 first
     oversampling: int = 4  # vectors of a block beyond the wanted components
     sampled: int = 8  # rows or columns per vector of the start: their own leading directions save a product
     # Sparse products with several vectors cost as much as one after the other: narrow blocks need fewer.
@@ -112,7 +112,7 @@ class Settings:
     n_init: int = 1
     checkpoint: Path | None = None  # file in which a long fit leaves what it has
     bias_correction: bool = False  # correct variances for the bias that many columns bring
-    incremental_rows: int = 1024  # rows whose sums incremental EM replaces at a time
+    incremental_rows: int = 1024  # complete rows whose sums incremental EM replaces at a time
     search: SearchLimits = SearchLimits()
     sample: SampleSize = SampleSize()
     dense: DenseSettings = DenseSettings()

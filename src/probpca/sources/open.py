@@ -63,7 +63,7 @@ def open_source(  # noqa: PLR0913
     if weight is not None or cell_weight is not None:
         _require_matrix(kind)
     if (columns is not None or others is not None) and kind != "file":
-        msg = "columns can be chosen of a file only.\nHint: pass only the columns that are wanted."
+        msg = "columns can be chosen only when rows are read from a file.\nHint: pass only the columns that are wanted."
         raise SourceError(msg)
     if unstored_missing:
         _require_unstored_missing(rows, kind)

@@ -50,6 +50,7 @@ class Info:
     single_precision: bool = False  # are the values float32?
     repeatable: bool = True  # can the rows be read more than once?
     in_memory: bool = False  # are all rows in the memory of this process?
+    sparse: bool = False  # are only some cells stored?
     unstored_zero: bool = False  # are the cells that sparse rows do not store zeros?
     n_jobs: int = 1  # threads or workers
 
@@ -129,7 +130,7 @@ class Source:
     @property
     def is_sparse(self) -> bool:
         """Whether some cells are zeros, or missing, that are not stored."""
-        return self.n_rows is not None and self.n_stored != self.n_rows * self.n_features
+        return self.info.sparse
 
     @property
     def repeatable(self) -> bool:
@@ -161,6 +162,7 @@ class Source:
             columns=columns,
             single_precision=bool(block.values.dtype == np.float32),
             in_memory=True,
+            sparse=block.is_sparse,
             unstored_zero=block.is_sparse and not block.unstored_missing,
             n_jobs=n_jobs,
         )

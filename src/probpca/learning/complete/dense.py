@@ -81,9 +81,10 @@ def by_covariance(table: Description, k: int, settings: Settings, rng: np.random
     def solve(moments: Moments) -> Spectrum:
         total = moments.total_variance
         goal = Certificate(moments.weight, table.source.n_features, k, total, settings.tol)
-        values, axes = top_of_matrix(moments.covariance, goal, rng, settings.dense)
+        values, axes, certified = top_of_matrix(moments.covariance, goal, rng, settings.dense)
         tail, resolution = total - float(values.sum()), resolution_of_squares(values)
-        return Spectrum(moments.weight, moments.count, moments.mean, values, axes, tail, resolution)
+        n, mean = moments.weight, moments.mean
+        return Spectrum(n, moments.count, mean, values, axes, tail, resolution, certified=certified)
 
     def double() -> Moments:
         return table.source.fold(Moments.of)
@@ -101,11 +102,11 @@ def by_gram(table: Description, k: int, settings: Settings, rng: np.random.Gener
     def solve(gram: Gram) -> Spectrum:
         n, total = gram.weight, gram.total_variance
         goal = Certificate(n, source.n_features, k, total, settings.tol)
-        values, coordinates = top_of_matrix(gram.products / n, goal, rng, settings.dense)
+        values, coordinates, certified = top_of_matrix(gram.products / n, goal, rng, settings.dense)
         with one_blas_thread():
             axes = orthonormal(axes_of(gram.stack, gram.mean, coordinates, source.n_jobs))
-        tail = total - float(values.sum())
-        return Spectrum(n, gram.count, gram.mean, values, axes, tail, resolution_of_squares(values))
+        tail, resolution = total - float(values.sum()), resolution_of_squares(values)
+        return Spectrum(n, gram.count, gram.mean, values, axes, tail, resolution, certified=certified)
 
     return _single_if_safe(table, Gram, solve, partial(Gram.of, source, np.float64), settings.tol)
 
@@ -132,19 +133,19 @@ def top_of_factor(factor: Array) -> tuple[Array, Array]:
 
 def top_of_matrix(
     matrix: Array, goal: Certificate, rng: np.random.Generator, settings: DenseSettings
-) -> tuple[Array, Array]:
-    """The largest eigenpairs of a symmetric matrix, largest first; where iteration pays, up to ``goal``."""
+) -> tuple[Array, Array, bool]:
+    """The largest eigenpairs of a symmetric matrix, largest first, and whether they reach ``goal``."""
     m, k = matrix.shape[0], goal.k
     if m <= settings.tiny:  # numpy has less to do before it calls LAPACK
         values, vectors = np.linalg.eigh(matrix)
-        return np.maximum(values[: -k - 1 : -1], 0.0), vectors[:, : -k - 1 : -1]
+        return np.maximum(values[: -k - 1 : -1], 0.0), vectors[:, : -k - 1 : -1], True
     if m < settings.small or k > m / 8:
         with one_blas_thread() if m < settings.small else nullcontext():  # waking threads would cost more
             values, vectors = eigh(matrix, subset_by_index=[m - k, m - 1], check_finite=False)
-        return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+        return np.maximum(values[::-1], 0.0), vectors[:, ::-1], True
     start = rng.standard_normal((m, min(k + 4, settings.block)))
     pairs = block_krylov(matrix.__matmul__, start, k, goal, scale=goal.total)
-    return pairs.values, pairs.vectors.astype(np.float64, copy=False)
+    return pairs.values, pairs.vectors.astype(np.float64, copy=False), pairs.finished
 
 
 class Centred(NamedTuple):

@@ -12,6 +12,7 @@ from probpca.inference.likelihood import LOG_2PI
 from probpca.learning.em.m_step import latent_moments, maximise, theta_of, whitening_basis
 from probpca.learning.loop import Iterated
 from probpca.learning.result import Status
+from probpca.sources.engines.local import itself
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +79,7 @@ class _Walk:
         self.entropy = 0.0
 
     def over(self, rows: Source, *, eager: bool = True) -> None:
-        """One pass; who goes on from a good model is not ``eager`` to step before all rows have been read."""
+        """Make one pass; with ``eager`` parameters change after each piece of the first pass already."""
         first = not self.known
         for number, piece in enumerate(_pieces(rows, self.method.piece_rows)):
             sums = self.method.expect(self.model, piece)
@@ -154,15 +155,11 @@ class _Walk:
 
 def _pieces(rows: Source, piece_rows: int) -> Iterator[Any]:
     """Rows in the same pieces in every pass."""
-    for block in rows.answers(_unchanged):
+    for block in rows.answers(itself):
         if isinstance(block, Observed):
             yield from (replace(block, groups=(group,)) for group in block.groups)
         else:
             yield from _cut(block, piece_rows)
-
-
-def _unchanged(block: Any) -> Any:
-    return block
 
 
 def _cut(block: Block, piece_rows: int) -> Iterator[Block]:

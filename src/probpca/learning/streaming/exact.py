@@ -14,6 +14,7 @@ from probpca.learning.complete.closed_form import choose_by_spectrum, exact_fit
 from probpca.learning.complete.dense import top_of_factor
 from probpca.learning.complete.spectrum import Spectrum, resolution_of_squares
 from probpca.learning.components import Components, Count, Rule, given_count
+from probpca.learning.describe import Units
 from probpca.learning.fit import fit_ppca
 from probpca.learning.result import Status
 from probpca.learning.settings import Settings, StreamLimits
@@ -116,11 +117,16 @@ class Summed:
         return replace(self, moments=self.moments.merge(other.moments))
 
     def rows(self, mean: Array) -> Block:
-        """A few rows with this scatter about a mean: complete data are worth no more than them to any solver."""
-        values, axes = np.linalg.eigh(self.moments.covariance)
+        """A few rows with the same covariance about a mean: to any solver of complete rows they are worth all rows.
+
+        What merging the means of batches leaves of a constant column is rounding, and is left out.
+        """
+        S, size = self.moments.covariance, np.abs(self.moments.mean)
+        varies = np.sqrt(S.diagonal()) > Units.rounding * size
+        values, axes = np.linalg.eigh(np.where(np.outer(varies, varies), S, 0.0))
         kept = values > 1e-15 * max(values[-1], 0.0)
-        spread = (np.sqrt(values[kept] * kept.sum()) * axes[:, kept]).T
-        rows = np.vstack([mean + spread, mean - spread]) if kept.any() else np.vstack([mean, mean])
+        deviations = np.where(varies, (np.sqrt(values[kept] * kept.sum()) * axes[:, kept]).T, 0.0)
+        rows = np.vstack([mean + deviations, mean - deviations]) if kept.any() else np.vstack([mean, mean])
         return Block(rows, np.full(len(rows), self.weight / len(rows)))
 
     def fit(self, n_components: NComponents, settings: Settings, rng: np.random.Generator) -> FitResult:
@@ -176,7 +182,7 @@ class Sketched:
         return result if sketch.lost == 0 else result._replace(status=Status.SKETCHED)
 
 
-def begin(d: int, n_components: Any, settings: Settings = Settings(), *, standardize: bool = False) -> Stream:
+def begin_stream(d: int, n_components: Any, settings: Settings = Settings(), *, standardize: bool = False) -> Stream:
     """The state before the first row."""
     limits = settings.stream
     wanted = Components.parse(n_components, d)

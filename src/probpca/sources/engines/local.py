@@ -42,10 +42,6 @@ def _pool(n_jobs: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_jobs, thread_name_prefix="probpca")
 
 
-if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
-
-
 class _Worker(local):
     """Whether the current thread belongs to a pool."""
 
@@ -88,6 +84,16 @@ class _Limit:
 
 
 _limit = _Limit()
+
+
+def _after_fork() -> None:
+    """Threads do not survive a fork, and nobody in the child holds the limit or its lock."""
+    _pool.cache_clear()
+    _limit.lock, _limit.holders = Lock(), 0
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def resolve_jobs(n_jobs: int | None) -> int:

@@ -83,6 +83,7 @@ def open_batches(batches: Iterable[Any], n_jobs: int, *, unstored_missing: bool 
         columns=as_text(names),
         single_precision=bool(block.values.dtype == np.float32),
         repeatable=repeatable,
+        sparse=block.is_sparse,
         unstored_zero=block.is_sparse and not block.unstored_missing,
         n_jobs=n_jobs,
     )
