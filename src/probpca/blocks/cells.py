@@ -469,6 +469,16 @@ class Group:
         return cls(cells, index, weight, cells.observed(), cells.log_precision())
 
     @cached_property
+    def total_weight(self) -> float:
+        """Sum of w over rows."""
+        return float(self.weight.sum())
+
+    @cached_property
+    def n_cells(self) -> float:
+        """Number of observed cells, each counted w times."""
+        return float(self.weight @ self.observed)
+
+    @cached_property
     def squares(self) -> Array:
         """Sum over rows of w omega y^2: (d,)."""
         return self.cells.square_sums(self.weight)

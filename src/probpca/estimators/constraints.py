@@ -51,7 +51,7 @@ def one_of(*names: str) -> Option:
 
 
 def nothing() -> Option:
-    """Allow None."""
+    """Constraint that allows None only."""
     return Option("None", (type(None),))
 
 

@@ -163,7 +163,7 @@ class SeriesForecast:
 
     @property
     def mean(self) -> Any:
-        """Expected rows."""
+        """Expected value of each cell of the next rows."""
         return self._table.frame(self._found.mean)
 
     @property

@@ -211,7 +211,7 @@ def _fraction(share: Array, degrees: Array) -> Array:
 
 
 def noise_inflation(cells: float, rows: float, d: int, q: int, least_free: float = 0.1) -> float:
-    """What the noise variance of maximum likelihood is to be multiplied with.
+    """Factor that corrects the maximum-likelihood noise variance for degrees of freedom.
 
     Residuals of complete rows have (n - q - 1)(d - q) degrees of freedom, not n (d - q): a loading and
     a mean were fitted to each feature. With missing cells their number stands for n d. However many parameters there

@@ -79,7 +79,7 @@ class Checkpoint:
     fingerprint: Array = field(default_factory=lambda: np.zeros(0))  # of the rows, too
 
     def read(self) -> Saved | None:
-        """What an earlier process left; None if there is nothing."""
+        """Read the state that an earlier process saved; None if there is no file."""
         if not self.path.parent.is_dir():
             msg = f"the checkpoint {self.path} has no folder to be written to.\nHint: make it first."
             raise DataError(msg)
@@ -150,7 +150,7 @@ class Saver:
             self._checkpoint.write(Saved(following, self._rule, self.trace))
 
     def saving(self, step: Step) -> Step:
-        """The same steps, each of them saved."""
+        """Wrap a step so that a checkpoint is written after it."""
 
         def saved(model: LinearGaussian) -> tuple[LinearGaussian, float]:
             following, value = step(model)

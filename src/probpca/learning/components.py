@@ -48,7 +48,7 @@ class Components:
 
     @property
     def asked(self) -> str:
-        """What a user would write for it."""
+        """Text that a user would write for this request."""
         match self:
             case Count(q):
                 return str(q)
@@ -71,7 +71,7 @@ class Count(Components):
 @final
 @dataclass(frozen=True, slots=True)
 class Share(Components):
-    """As few components as hold this share of the variance."""
+    """The smallest number of components that holds this share of the variance."""
 
     share: float
 

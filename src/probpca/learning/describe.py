@@ -1,4 +1,4 @@
-"""What a table holds: whether it is complete, how many rows there are, and the sums of its first pass."""
+"""Description of a table: whether it is complete, how many rows there are, and the sums of the first pass."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Sums(Protocol):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Description:
-    """What the first pass over a table found."""
+    """Result of the first pass over a table."""
 
     source: Source  # rows that can be read again if cells are missing
     sums: Any  # of complete rows those that the solver asked for; else a ``ColumnSummary``

@@ -40,7 +40,7 @@ class Acceleration:
 
 
 class Progress(NamedTuple):
-    """What somebody who watches is told after each step."""
+    """State of an iteration after a step, as passed to ``watch``."""
 
     iteration: int
     log_likelihood: float
@@ -117,7 +117,7 @@ class Monitor:
         return last * rate / (1 - rate) if rate < 1 else np.inf
 
     def _rate(self) -> float:
-        """What share of a gain the next one keeps, by the last two plain steps; infinite if gains grow."""
+        """Ratio of the last two gains of plain steps; infinite if gains grow."""
         if len(self.trace) < 3 or self.plain_steps < 2:
             return 0.0
         earlier, before, now = self.trace[-3:]
@@ -147,7 +147,8 @@ class Coordinates:
     @classmethod
     def around(cls, model: LinearGaussian) -> Self:
         """Units and origin from a model of the same data."""
-        unit = float(np.sqrt(model.covariance.trace() / model.n_features))
+        variance = np.square(model.loadings).sum() / model.n_features + model.noise_variance.mean()
+        unit = float(np.sqrt(variance))  # of a feature on average
         return cls(model.mean, unit, model.n_components)
 
     def flatten(self, model: LinearGaussian) -> Array:
@@ -224,7 +225,7 @@ def accelerate(
 
 
 def _is_slow(monitor: Monitor, share: float) -> bool:
-    """Does the last gain promise many more like it, too large to be neglected?"""
+    """Whether the gains shrink so slowly that extrapolation pays."""
     if len(monitor.trace) < 3:
         return False
     earlier, middle, now = monitor.trace[-3:]

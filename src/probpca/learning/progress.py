@@ -88,7 +88,7 @@ class ProgressBar:
         self._bar.update(progress.iteration - self._bar.n)
 
     def _time_left(self, bar: tqdm[Any], now: Progress) -> str:
-        """What is said of the time that is left; nothing at the first step, of a fit or of what is left of one."""
+        """Text about the time left; empty at the first step of a fit, where nothing is known yet."""
         if self._lately and now.iteration <= self._lately[-1][0].iteration:
             self._lately.clear()  # another fit begins
         self._lately.append((now, time.monotonic()))

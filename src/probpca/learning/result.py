@@ -68,7 +68,7 @@ class FitResult(NamedTuple):
     empty: Index | None = None  # features of which nothing was observed
 
     def in_units(self, units: Units) -> FitResult:
-        """The same fit of columns that were divided by ``units.scale``, in the units of the data."""
+        """Convert a fit of columns that were divided by ``units.scale`` to the units of the data."""
         model, shift = self.model.rescale(units.scale), -units.log_volume
         information = self.information
         if information is not None:

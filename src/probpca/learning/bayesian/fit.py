@@ -69,7 +69,7 @@ class VariationalEM:
         return without_dead(learnt.turned(best_basis(learnt, latent_moments(sums))))
 
     def learn(self, model: LinearGaussian, precision: Array, sums: Regression) -> ParameterBelief:
-        """What rows say about parameters, given the latents at a model."""
+        """Posterior of the parameters given the sums over rows at a model."""
         prior = np.append(precision, 0.0)  # flat for the mean
         tau = 1.0 / float(model.noise_variance)
         known = sums.gram[-1] > 0
@@ -115,7 +115,7 @@ def divergence(belief: ParameterBelief) -> float:
 
 
 class BeliefResult(NamedTuple):
-    """What is believed after the rows were seen, and how it came about."""
+    """Posterior of the parameters and how the fit that found it went."""
 
     belief: ParameterBelief
     model: LinearGaussian  # the distribution of a new row, doubt about parameters and all
@@ -129,7 +129,7 @@ class BeliefResult(NamedTuple):
     empty: Index  # features of which nothing was observed
 
     def in_units(self, units: Units) -> BeliefResult:
-        """The same fit of columns that were divided by ``units.scale``, in the units of the data."""
+        """Convert a fit of columns that were divided by ``units.scale`` to the units of the data."""
         observed = units.observed
         shift = -float((observed - (observed > 0)) @ np.log(units.scale))  # cells, and the density of the means
         belief, trace = self.belief.rescale(units.scale).principal(), tuple(value + shift for value in self.trace)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from probpca.sources import Source
     from probpca.typing import Array, Floats
 
-S = TypeVar("S", bound="Sums")
+AnySums = TypeVar("AnySums", bound="Sums")
 
 
 @final
@@ -213,9 +213,13 @@ def within_single_range(total: float) -> bool:
 
 
 def _single_if_safe(
-    table: Description, kind: type[S], solve: Callable[[S], Spectrum], double: Callable[[], S], tol: float
+    table: Description,
+    kind: type[AnySums],
+    solve: Callable[[AnySums], Spectrum],
+    double: Callable[[], AnySums],
+    tol: float,
 ) -> Spectrum:
-    """Solve by the sums of the first pass; if those are float32 products, keep it where they lose less than ``tol``."""
+    """Solve by the sums of the first pass, unless these are float32 products that lose more than ``tol`` nats."""
     if isinstance(table.sums, kind):
         spectrum = solve(table.sums)
         if not table.source.single_precision or _single_was_enough(spectrum, tol):

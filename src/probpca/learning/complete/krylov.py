@@ -97,7 +97,7 @@ def scatter_product(mean: Array, vectors: Any, block: Block) -> Sum:
 
 
 def _sparse_scatter_product(mean: Array, vectors: Any, block: Block) -> Sum:
-    """The same with implicit centring: the matrix stays sparse."""
+    """Scatter product of sparse rows with implicit centring: the matrix stays sparse."""
     image = block.values @ vectors  # (b, k)
     image -= (mean @ vectors).astype(image.dtype)
     if block.weight is not None:

@@ -43,7 +43,7 @@ class Spectrum:
 
     @property
     def total(self) -> float:
-        """Tr S."""
+        """Total variance, the trace of S."""
         return float(self.values.sum() + self.tail)
 
     def residual(self, q: int) -> float:
@@ -57,7 +57,7 @@ def resolution_of_squares(values: Array) -> float:
 
 
 def resolution_of_rows(total: float, mean: Array) -> float:
-    """The same for the rows themselves: their rounding, that of their mean and of rotations, squared."""
+    """Smallest eigenvalue that a decomposition of the rows themselves can tell from zero."""
     return (32 * EPS) ** 2 * (total + float(mean @ mean))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -36,7 +37,8 @@ def _expect_observed(parameters: Parameters, block: Observed) -> Regression:
     of latents with the mask. Where the noise is a fair share of the variance, squared residuals
     follow from the sums; where it is small they are summed residual by residual.
     """
-    clear = float(parameters.noise) > CLEAR * np.square(parameters.loadings[:-1]).sum(axis=0).max()
+    W = parameters.loadings[:-1]
+    clear = float(parameters.noise) > CLEAR * np.einsum("kd,kd->d", W, W).max()
     with workspace() as work:
         return (_from_sums if clear else _from_residuals)(parameters, block.groups, work)
 
@@ -55,12 +57,10 @@ class _Sums:
 
     def count(self, group: Group, found: Latents) -> None:
         """Rows, cells, and the part of the log-likelihood that no residual enters."""
-        w = group.weight
-        cells = float(w @ group.observed)
-        self.weight += float(w.sum())
-        self.cells += cells
-        self.constant += cells * (LOG_2PI + float(np.log(self.noise)))
-        self.constant += float(w @ (found.of_rows(found.logdet) - group.log_precision))
+        self.weight += group.total_weight
+        self.cells += group.n_cells
+        self.constant += group.n_cells * (LOG_2PI + log(self.noise))
+        self.constant += float(group.weight @ (found.of_rows(found.logdet) - group.log_precision))
 
     def regression(self, score: Array, squares: Array) -> Regression:
         value = -0.5 * (self.constant + self.distance)
@@ -138,8 +138,8 @@ def regress_on(
                 if cells.pattern is not None:
                     latent_covariance = _by_pattern(latent_covariance, cells.pattern)
             sums.add(group, cells, mean[:, group.place], latent_covariance, work)
-            sums.weight += float(w.sum())
-            sums.cells += float(w @ group.observed)
+            sums.weight += group.total_weight
+            sums.cells += group.n_cells
     return sums.shrunk(), sums.squares
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _Known(NamedTuple):
-    """What one piece of rows said when it was last read: at which parameters, with which latent axes."""
+    """Sums of one piece of rows when it was last read, with the parameters and latent axes of that moment."""
 
     sums: Regression
     entropy: float  # of its latents
@@ -176,5 +176,5 @@ def _energy(sums: Regression, noise: float) -> float:
 
 
 def _log_scale(basis: Array) -> float:
-    """What a change of axes adds to the entropy of one row."""
+    """Change of the entropy of one row under a change of latent axes."""
     return float(np.linalg.slogdet(basis)[1])

@@ -48,8 +48,9 @@ def fit_missing(table: Description, wanted: Components, settings: Settings, rng:
         checkpoint = None if settings.checkpoint is None else _checkpoint(problem, wanted, settings.checkpoint)
         fitted = _resumed(problem, checkpoint) or _searched(problem, table.sample, wanted, checkpoint)
         state = fitted.ended.state
-        model = state.principal()
-        information = turn_bordered(problem.steps.gram_at(state), state.principal_rotation)
+        rotation = state.principal_rotation
+        model = state.rotate(rotation)
+        information = turn_bordered(problem.steps.gram_at(state), rotation)
     if checkpoint is not None:
         checkpoint.remove()
     collapsed = float(model.noise_variance) <= 2 * problem.floor
@@ -154,8 +155,8 @@ class Problem:
     def best(self, model: LinearGaussian) -> Iterated[LinearGaussian]:
         """The best of ``n_init`` fits: the first from the given model, the others from around it."""
         best = self.run(model)
-        size = np.sqrt(np.square(model.loadings).mean())
         for _ in range(self.settings.n_init - 1):
+            size = np.sqrt(np.square(model.loadings).mean())
             moved = model.loadings + size * self.rng.standard_normal(model.loadings.shape)
             other = self.run(LinearGaussian(model.mean, moved, model.noise_variance))
             best = max(best, other, key=lambda ended: ended.trace[-1])
@@ -167,7 +168,8 @@ class Problem:
         steady, trace = settings.solver != "gradient", () if saver is None else saver.trace
         monitor = Monitor(settings.tol, settings.max_iter, settings.watch, steady=steady, trace=trace)
         steps = self.steps if saver is None else saver.saving(self.steps)
-        start = LinearGaussian(start.mean, start.loadings, np.maximum(start.noise_variance, self.floor))
+        if start.noise_variance < self.floor:
+            start = replace(start, noise_variance=np.asarray(self.floor))
         match settings.solver:
             case "em":
                 return iterate(steps, start, monitor)

@@ -43,7 +43,7 @@ class Listed(NamedTuple):
 
     @classmethod
     def of(cls, block: Block) -> Listed:
-        """Of a dense block, or of a sparse one whose unstored cells are missing."""
+        """List the observed cells of a dense block, or of a sparse one whose unstored cells are missing."""
         omega = block.precision
         stored = block.values.data if block.is_sparse else block.values
         seen = ~np.isnan(stored) if omega is None else ~np.isnan(stored) & (omega > 0)

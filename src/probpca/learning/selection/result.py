@@ -57,7 +57,7 @@ def _dissent(name: str, choice: int, common: int) -> str:
 
 
 def _advice(choices: dict[str, int]) -> str:
-    """What each choice is good for, as far as there are any."""
+    """Advice on which of the choices suits which purpose."""
     advice = []
     if "cv" in choices:
         advice.append(f"take {choices['cv']} (cv) to predict or to impute")
@@ -140,12 +140,12 @@ class Criterion:
 
     @property
     def rule(self) -> str:
-        """Its name in words."""
+        """Name of the criterion in words."""
         return RULES[self.name]
 
     @property
     def unit(self) -> str:
-        """What its scores are measured in."""
+        """Unit of the scores."""
         return UNITS[self.name]
 
     @property
@@ -162,7 +162,7 @@ class Criterion:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """What several criteria say about the number of components.
+    """Choices and curves of several criteria for the number of components.
 
     ``selection["bic"]`` is one of them, ``choices`` are their choices, ``agreement`` is a sentence about those,
     ``table()`` has all curves, and ``print(selection)`` shows everything.

@@ -1,4 +1,4 @@
-"""What rows that come in batches have said so far, and the model that follows."""
+"""Exact sums of rows that come in batches, and the model that follows from them."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class Sketched:
 
     @property
     def error(self) -> float:
-        """No variance along an axis is further below the true one than this."""
+        """Bound on how far a variance along an axis may lie below the exact one."""
         return self.sketch.lost / max(self.weight, 1e-300)
 
     def absorb(self, block: Block, half_life: float | None) -> Sketched:

@@ -121,7 +121,7 @@ def bootstrap_uncertainty(
 
 
 class _Drawn(NamedTuple):
-    """What one resample says."""
+    """Parameters of the fit to one resample, aligned with those of all rows."""
 
     explained_variance: Array
     noise_variance: Array
