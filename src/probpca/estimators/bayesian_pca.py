@@ -112,6 +112,7 @@ class BayesianPCA(TableEstimator):
     mean_, loadings_, components_
         Posterior means of the mean and of the loadings along their principal axes, and these axes.
     noise_variance_ : float, or ndarray (n_features,) when ``standardize=True``
+        Variance of the noise, without what uncertainty about the parameters adds.
     explained_variance_, explained_variance_ratio_ : ndarray (n_components,)
         Variance of a new row along each axis, which includes the uncertainty of the loadings.
     lower_bound_ : float

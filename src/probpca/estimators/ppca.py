@@ -227,16 +227,18 @@ class PPCA(TableEstimator):
 
     Attributes
     ----------
-    mean_ : ndarray (n_features,)
+    mean_, noise_variance_
+        Mean mu of the rows, (n_features,), and variance sigma2 of the noise: a number, or one for each feature when
+        ``standardize=True``.
     components_ : ndarray (n_components, n_features)
         Orthonormal principal axes; the entry largest in magnitude is positive.
     loadings_ : ndarray (n_features, n_components)
         W, along the principal axes.
-    noise_variance_ : float, or ndarray (n_features,) when ``standardize=True``
     explained_variance_, explained_variance_ratio_ : ndarray (n_components,)
     log_likelihood_ : float
         Total over the training rows.
     n_components_ : int
+        Number of components q that was used.
     n_observed_ : float
         Number of observed cells, rows weighted by ``sample_weight``.
     empty_features_ : ndarray

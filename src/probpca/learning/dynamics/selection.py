@@ -46,12 +46,12 @@ def choose_states(
 ) -> Chosen:
     """Try 1, 2, 3, ... states until the criterion has not risen twice in a row."""
     largest = min(max(rows.n_features, 3), SEARCH.largest)
-    held, seeds = _held_out(rows, rng), rng.integers(2**63, size=largest)
+    held, rngs = _held_out(rows, rng), rng.spawn(largest + 1)  # the last one is for the fit to all cells
     training = Sequences(np.where(held, np.nan, rows.values), rows.lengths, rows.inputs) if rule == "cv" else rows
     scores: dict[int, float] = {}
     results: dict[int, SeriesResult] = {}
     for q in range(1, largest + 1):
-        results[q] = fit_series(training, q, settings, np.random.default_rng(seeds[q - 1]), structure)
+        results[q] = fit_series(training, q, settings, rngs[q - 1], structure)
         if rule == "cv":
             scores[q] = held_out_score(results[q], training, rows.values, held)
         else:
@@ -61,7 +61,7 @@ def choose_states(
     best = max(scores, key=scores.__getitem__)
     if rule != "cv":
         return Chosen(results[best], f"BIC over 1 .. {q}", scores)
-    again = fit_series(rows, best, settings, np.random.default_rng(seeds[best - 1]), structure)
+    again = fit_series(rows, best, settings, rngs[-1], structure)
     return Chosen(again, f"held-out cells over 1 .. {q}", scores)
 
 
