@@ -136,12 +136,14 @@ def top_of_matrix(
 ) -> tuple[Array, Array, bool]:
     """The largest eigenpairs of a symmetric matrix, largest first, and whether they reach ``goal``."""
     m, k = matrix.shape[0], goal.k
-    if m <= settings.tiny:  # numpy has less to do before it calls LAPACK
-        values, vectors = np.linalg.eigh(matrix)
-        return np.maximum(values[: -k - 1 : -1], 0.0), vectors[:, : -k - 1 : -1], True
     if m < settings.small or k > m / 8:
-        with one_blas_thread() if m < settings.small else nullcontext():  # waking threads would cost more
-            values, vectors = eigh(matrix, subset_by_index=[m - k, m - 1], check_finite=False)
+        # Waking BLAS threads costs more than it brings, and then they spin; they sleep on for the smallest matrices.
+        with one_blas_thread() if 16 < m < settings.small else nullcontext():
+            if m <= settings.tiny:  # numpy has less to do before it calls LAPACK
+                values, vectors = np.linalg.eigh(matrix)
+                values, vectors = values[-k:], vectors[:, -k:]
+            else:
+                values, vectors = eigh(matrix, subset_by_index=[m - k, m - 1], check_finite=False)
         return np.maximum(values[::-1], 0.0), vectors[:, ::-1], True
     start = rng.standard_normal((m, min(k + 4, settings.block)))
     pairs = block_krylov(matrix.__matmul__, start, k, goal, scale=goal.total)
