@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -227,9 +228,9 @@ class TableEstimator(Estimator):
         rows = self._block(X)
         return np.stack([draw_missing(model, rows, rng=rng) for model in models])
 
+    @abstractmethod
     def _parameters(self, n_draws: int) -> list[LinearGaussian]:
         """Draws of the model, the same whenever they are made."""
-        raise NotImplementedError
 
     def _imputed(self, X: Any) -> Imputed:
         """Completed rows with the standard deviation of each cell, from one posterior."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final
 
@@ -47,16 +48,9 @@ class Components:
         raise _unknown(n_components)
 
     @property
+    @abstractmethod
     def asked(self) -> str:
         """Text that a user would write for this request."""
-        match self:
-            case Count(q):
-                return str(q)
-            case Share(share):
-                return repr(share)
-            case Rule(name):
-                return repr(name)
-        raise TypeError(self)
 
 
 @final
@@ -67,6 +61,11 @@ class Count(Components):
     q: int
     rule: str = "as given"
 
+    @property
+    def asked(self) -> str:
+        """The number as text."""
+        return str(self.q)
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -74,6 +73,11 @@ class Share(Components):
     """The smallest number of components that holds this share of the variance."""
 
     share: float
+
+    @property
+    def asked(self) -> str:
+        """The share as text."""
+        return repr(self.share)
 
     def rule(self, held: float, reason: str) -> str:
         """How the choice reads; where even the most components hold less than the share, ``reason`` says why."""
@@ -88,6 +92,11 @@ class Rule(Components):
     """A criterion that chooses the number of components."""
 
     name: str
+
+    @property
+    def asked(self) -> str:
+        """The name of the rule in quotes."""
+        return repr(self.name)
 
     @property
     def words(self) -> str:

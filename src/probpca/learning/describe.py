@@ -195,6 +195,13 @@ class Units:
         return float(self.observed @ np.log(self.scale))
 
 
+def standardised(source: Source) -> tuple[Source, Units]:
+    """Source of the same rows with columns of unit variance, and the units; a constant column keeps its own."""
+    source = repeatable(source)
+    units = Units.of(summarise(source))
+    return source.scaled(1 / units.scale), units
+
+
 def in_unit_variance(
     fit: Callable[..., R], source: Source, n_components: Any, settings: Settings, rng: np.random.Generator
 ) -> R:
@@ -203,7 +210,6 @@ def in_unit_variance(
     A constant column keeps its unit. The log-likelihood is that of the data: it differs from that of the scaled
     columns by the logarithm of the change of units.
     """
-    source = repeatable(source)
-    units = Units.of(summarise(source))
-    result: R = fit(source.scaled(1 / units.scale), n_components, settings, rng)
+    scaled, units = standardised(source)
+    result: R = fit(scaled, n_components, settings, rng)
     return result.in_units(units)

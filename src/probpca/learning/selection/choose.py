@@ -14,7 +14,7 @@ from probpca.errors import DataError, ShapeError
 from probpca.learning.bayesian.fit import fit_variational
 from probpca.learning.complete.closed_form import leading_spectrum, most_pairs
 from probpca.learning.components import RULES, Count, Rule, check_count
-from probpca.learning.describe import Units, describe, repeatable, require_counted, summarise
+from probpca.learning.describe import describe, require_counted, standardised
 from probpca.learning.missing.fit import Problem
 from probpca.learning.missing.start import by_bic
 from probpca.learning.progress import StageBar
@@ -191,8 +191,7 @@ def ask(
     names = _names(criteria)
     _check_largest(largest)
     if standardize:
-        source = repeatable(source)
-        source = source.scaled(1 / Units.of(summarise(source)).scale)
+        source, _ = standardised(source)
     with StageBar(enabled=bool(verbose)) as bar:
         return select(source, names, rng, largest=largest, tell=bar)
 
