@@ -98,9 +98,15 @@ def test_a_fit_to_a_file_is_the_fit_to_its_rows(tmp_path, rng, x, suffix, missin
 
 
 def test_the_number_of_components_is_chosen_in_a_sample(tmp_path, holed):
-    found = PPCA(random_state=0).fit(save(tmp_path / "x.parquet", holed))
+    found = PPCA("bic", random_state=0).fit(save(tmp_path / "x.parquet", holed))
     assert found.n_components_ == 2
     assert "in a sample of 4,000 rows" in found.summary()
+
+
+def test_parallel_analysis_reads_all_rows_of_a_file(tmp_path, x, holed):
+    for rows in (x, holed):
+        found, wanted = PPCA(random_state=0).fit(save(tmp_path / "x.parquet", rows)), PPCA(random_state=0).fit(rows)
+        assert (found.n_components_, found.rule_) == (wanted.n_components_, "parallel analysis")
 
 
 def test_names_of_columns_are_those_of_the_features(tmp_path, x):

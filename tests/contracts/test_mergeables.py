@@ -15,7 +15,7 @@ from probpca.blocks import Block
 from probpca.learning.complete.krylov import scatter_product, squared_residuals
 from probpca.learning.em.e_step import expect, expect_zero_noise
 from probpca.models import LinearGaussian
-from probpca.statistics import ColumnSummary, Moments, Root, Stack
+from probpca.statistics import ColumnSummary, Moments, Pairs, Root, Stack
 
 N, D, Q = 40, 5, 2
 FAR = 1e4  # from zero: raw second moments would have lost half of their digits there
@@ -92,6 +92,11 @@ def products(x, w):
     return {"value": AXES.T @ (centred.T * w) @ centred}
 
 
+def pairs(x, w):
+    centred = x - MODEL.mean
+    return {"counts": np.full((D, D), w.sum()), "products": (centred.T * w) @ centred}
+
+
 def residuals(x, w):
     outside = (x - MODEL.mean) @ (np.eye(D) - AXES @ AXES.T)
     return {"value": w @ (outside**2).sum(axis=1)}
@@ -113,6 +118,7 @@ KINDS = {
         lambda s: {"weight": s.weight, "mean": s.mean, "scatter": s.factor.T @ s.factor, "count": s.count},
         mean_and_scatter,
     ),
+    "Pairs": Kind(partial(Pairs.of, MODEL.mean), lambda s: {"counts": s.counts, "products": s.products}, pairs),
     "Stack": Kind(Stack.of, seen_stack, mean_and_scatter),
     "Regression": Kind(partial(expect, MODEL), seen_regression, posterior_regression),
     "Regression without noise": Kind(partial(expect_zero_noise, MODEL), seen_squares, least_squares_regression),
@@ -216,3 +222,12 @@ def test_flawed_cells_are_counted_whatever_the_cut(cut):
     assert_array_equal(found.infinite, np.bincount([2, 3], minlength=x.shape[1]))
     assert not found.complete
     assert not found.is_finite
+
+
+@pytest.mark.parametrize("kind", [Moments, Root, ColumnSummary])
+def test_sums_of_rescaled_rows_are_rescaled_sums(kind):
+    scale = np.geomspace(1e-3, 1e3, D)
+    rescaled, wanted = kind.of(Block(ROWS)).rescaled(scale), kind.of(Block(ROWS * scale))
+    assert_allclose(rescaled.mean, wanted.mean, rtol=1e-12)
+    assert_allclose(rescaled.variance, wanted.variance, rtol=1e-8)
+    assert_allclose(rescaled.variance, (ROWS * scale).var(axis=0), rtol=1e-8)

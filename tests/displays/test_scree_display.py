@@ -116,7 +116,7 @@ def test_an_exact_fit_has_its_bic_as_if_that_had_been_asked(x, standardize):
 
 def test_a_choice_at_the_end_is_claimed_only_by_who_looked_further():
     rows = spiked_rows(np.random.default_rng(2), 60, 9, 4)
-    by_bic, given, few = PPCA().fit(rows), PPCA(n_components=4).fit(rows), PPCA(n_components=3).fit(rows)
+    by_bic, given, few = PPCA("bic").fit(rows), PPCA(n_components=4).fit(rows), PPCA(n_components=3).fit(rows)
     assert ScreeDisplay.from_estimator(by_bic).choices == {"bic": 4}
     assert ScreeDisplay.from_estimator(given).choices == ScreeDisplay.from_estimator(few).choices == {}
 

@@ -6,11 +6,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import multivariate_normal
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from oracles import closed_form_oracle, dense_condition, dense_joint, dense_posterior, spiked_rows
-from probpca import PPCA
+from probpca import PPCA, BayesianPCA
 from probpca.models import Gaussian
 from probpca.sources import open_source
 
@@ -166,7 +167,8 @@ def test_columns_without_names_are_numbered_in_the_summary(x):
 
 
 def test_a_rule_is_named_in_the_summary(x):
-    assert "(BIC)" in PPCA().fit(x).summary()
+    assert "(parallel analysis)" in PPCA().fit(x).summary()
+    assert "(BIC)" in PPCA("bic").fit(x).summary()
     assert "0.9 of the variance" in PPCA(0.9).fit(x).summary()
 
 
@@ -191,3 +193,37 @@ def test_every_solver_ends_at_the_same_model(x, solver):
 def test_before_a_fit_nothing_can_be_asked(x, ask):
     with pytest.raises(NotFittedError):
         getattr(PPCA(), ask)(x)
+
+
+# Units
+
+
+USARRESTS_STD = (4.355510, 83.33766, 14.47476, 9.366385)  # Murder, Assault, UrbanPop, Rape
+
+
+@pytest.mark.parametrize("estimator", [PPCA(1), BayesianPCA(1, random_state=0)])
+@pytest.mark.parametrize("holes", [False, True])
+def test_columns_of_very_different_scale_get_a_note(rng, estimator, holes):
+    x = (rng.standard_normal((50, 1)) + rng.standard_normal((50, 4))) * USARRESTS_STD
+    x[rng.random(x.shape) < 0.05 * holes] = np.nan
+    frame = pd.DataFrame(x, columns=["Murder", "Assault", "UrbanPop", "Rape"])
+    said = clone(estimator).fit(frame).summary()
+    assert "-fold (Assault " in said
+    assert "standardize=True gives all the same weight" in said
+    assert "-fold (" not in clone(estimator).set_params(standardize=True).fit(frame).summary()
+    assert "-fold (" not in clone(estimator).fit(x / USARRESTS_STD).summary()
+
+
+def test_constant_columns_do_not_count_as_columns_of_another_scale(rng):
+    x = rng.standard_normal((40, 4))
+    x[:, 2] = 1e6
+    assert "-fold (" not in PPCA(1).fit(x).summary()
+
+
+def test_the_note_on_units_is_that_of_a_stream_and_of_a_file_too(rng, tmp_path):
+    x = rng.standard_normal((40, 4)) * [1.0, 1, 1, 50]
+    streamed = PPCA(1).partial_fit(x[:20]).partial_fit(x[20:])
+    streamed.to_file(tmp_path / "model.npz")
+    for fitted in (PPCA(1).fit(x), streamed, PPCA.from_file(tmp_path / "model.npz")):
+        assert_allclose(fitted.column_std_, x.std(axis=0), rtol=1e-9)
+        assert "-fold (x3 " in fitted.summary()

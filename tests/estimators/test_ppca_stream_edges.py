@@ -213,7 +213,7 @@ def test_the_error_of_a_sketch_survives_a_file(rng, tmp_path):
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"solver": "gradient"}, {"n_init": 2}, {"n_components": None, "max_iter": 30, "tol": 1.0}],
+    [{"solver": "gradient"}, {"n_init": 2}, {"n_components": "bic", "max_iter": 30, "tol": 1.0}],
     ids=["gradient", "starts", "rule"],
 )
 def test_a_checkpoint_that_is_not_written_is_said(rng, tmp_path, parameters):

@@ -180,6 +180,26 @@ def with_units(values: Any, scale: Array) -> Any:
     return with_data(values, values.data * factor[values.indices])
 
 
+def observed_cells(block: Block) -> Any:
+    """Whether each cell is observed: (b, d), or of the cells that sparse rows store."""
+    stored = block.values.data if block.is_sparse else block.values
+    seen = ~np.isnan(stored)
+    return seen if block.precision is None else seen & (block.precision > 0)
+
+
+def deviations_or_zero(centre: Array, block: Block) -> Block:
+    """Complete rows of deviations from ``centre`` (d,), 0 where nothing was observed.
+
+    Rows whose cells are missing unless they are stored stay sparse.
+    """
+    if not (block.is_sparse and block.unstored_missing):
+        deviation = dense_values(block) - centre
+        return Block(np.where(np.isnan(deviation), 0.0, deviation), block.weight)
+    values = block.values
+    deviation = np.where(observed_cells(block), values.data - centre[values.indices], 0.0)
+    return Block(with_data(values, deviation), block.weight)
+
+
 def transposed(values: Any) -> Any:
     """The transpose of a CSR matrix without a copy."""
     turned = sparse.csc_array(values.shape[::-1], dtype=values.dtype)

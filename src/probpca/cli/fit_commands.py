@@ -6,17 +6,17 @@ import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from probpca.cli.run import place_for, print_json, shown_progress
 from probpca.cli.table import Survey, Surveyed, Table, is_code, open_table, require_columns, survey
 from probpca.cli.text import clip, is_terminal, note, screen_width, several, wrap
 from probpca.errors import SourceError
 from probpca.estimators import PPCA, BayesianPCA, select_n_components
+from probpca.learning.describe import about_units
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from probpca.learning import Status
     from probpca.learning.selection.result import Selection
 
 
@@ -39,14 +39,14 @@ def _fit(args: Any) -> None:
     table, found, rows = _surveyed(args)
     estimator.fit(rows)
     estimator.set_params(verbose=False, n_jobs=None).to_file(out)  # these belong to the terminal, not to the model
-    for text in [*_remarks(table, found), *_about_units(estimator, table)]:
+    for text in _remarks(table, found):
         note(text)
     if args.json:
         print_json({"command": "fit", **_facts(table, found), **_model_facts(estimator, table), "out": out})
         return
     print(_about_table(table, found))
     print()
-    print(summary_on_screen(estimator, table.numbers))
+    print(on_screen(_summary(estimator, table), estimator.status_))
     print()
     print(_next_steps(args, table, found, out))
 
@@ -79,6 +79,7 @@ def _model_facts(estimator: Any, table: Table) -> dict[str, Any]:
     return {
         "model": type(estimator).__name__,
         "rule": estimator.rule_,
+        "notes": [*estimator.notes_, *about_units(estimator.column_std_, table.numbers, "--standardize")],
         "n_components": estimator.n_components_,
         "explained_variance": estimator.explained_variance_,
         "explained_variance_ratio": estimator.explained_variance_ratio_,
@@ -105,15 +106,12 @@ def _remarks(table: Table, found: Survey) -> list[str]:
     return remarks
 
 
-def _about_units(estimator: Any, table: Table) -> list[str]:
-    """A remark if one column varies far more than the others, and so determines the components."""
-    scale = np.sqrt(estimator.model_.covariance.diag())
-    most = int(scale.argmax())
-    times = scale[most] / np.median(scale)
-    if estimator.standardize or not times > 100:
-        return []
-    about = f"{table.numbers[most]} varies {times:,.0f} times as much as most columns, and dominates the components"
-    return [f"{about}; --standardize gives all columns the same weight."]
+def _summary(estimator: Any, table: Table) -> str:
+    """Summary of the fit; its note on units names the option instead of the parameter."""
+    text, std, names = estimator.summary(table.numbers), estimator.column_std_, table.numbers
+    for said in about_units(std, names, "standardize=True"):
+        text = text.replace(said, *about_units(std, names, "--standardize"))
+    return text
 
 
 def _about_table(table: Table, found: Survey) -> str:
@@ -138,17 +136,17 @@ def _missing(table: Table, found: Survey) -> str:
     return text + (f"; {several(found.n_empty, 'row')} without any number" if found.n_empty else "")
 
 
-def summary_on_screen(estimator: Any, names: tuple[str, ...]) -> str:
+def on_screen(summary: str, ended: Status) -> str:
     """Summary of a fit in lines of the screen: tables are cut off at its edge, sentences are broken.
 
     The status speaks of options instead of parameters; the rest may hold names of columns and is left alone.
     """
-    status = estimator.status_.value
+    status = ended.value
     told = status.replace("max_iter", "--max-iter").replace(" or loosen tol", "").replace("fix it, or take", "take")
     told = told.replace("; for complete rows use solver='closed_form'", "")
     width = screen_width()
     lines = []
-    for line in estimator.summary(names).replace(status, told).splitlines():
+    for line in summary.replace(status, told).splitlines():
         if line[:1] == " ":
             lines.append(line if len(line) <= width else f"{line[: width - 3]}...")
         else:
@@ -202,9 +200,9 @@ def _select(args: Any) -> None:
 
 
 def _best(choices: dict[str, int]) -> int | None:
-    """Number to try first: the choice of cross-validation, of parallel analysis, or of most criteria."""
+    """Number to try first: the choice of parallel analysis, of cross-validation, or of most criteria."""
     if "cv" in choices or "parallel" in choices:
-        return choices.get("cv", choices.get("parallel"))
+        return choices.get("parallel", choices.get("cv"))
     return Counter(choices.values()).most_common(1)[0][0] if choices else None
 
 

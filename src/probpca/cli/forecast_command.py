@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.cli.fit_commands import summary_on_screen
+from probpca.cli.fit_commands import on_screen
 from probpca.cli.run import finish, fresh, place_for_table, written
 from probpca.cli.table import Table, open_table, require_column, survey
 from probpca.cli.text import TextColumn, clip, is_terminal, note, numbers, several, table, words
@@ -55,7 +55,7 @@ def run(args: Any) -> None:
     head = finish(args, place, _batches(found), lambda: facts)
     if head is None:
         return
-    print(summary_on_screen(system, rows.numbers))
+    print(on_screen(system.summary(rows.numbers), system.status_))
     print(f"\nThe next {several(args.steps, 'step')}, with {100 * args.level:g} % intervals")
     print(_text(found))
     if place:

@@ -12,7 +12,7 @@ from probpca import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SELECTION_RULES = ("bic", "evidence", "cv", "ard", "parallel", "gavish_donoho")
+SELECTION_RULES = ("parallel", "bic", "evidence", "cv", "ard", "gavish_donoho")
 
 PROGRAM = """\
 Probabilistic PCA of tables in files: principal components, imputation of missing cells,
@@ -150,7 +150,7 @@ def _usage(command: Program) -> str:
 
 def _fit(command: Program) -> None:
     _table(command)
-    about = f"a number, a share of variance such as 0.95, or one of {', '.join(SELECTION_RULES)} (default: bic)"
+    about = f"a number, a share of variance such as 0.95, or one of {', '.join(SELECTION_RULES)} (default: parallel)"
     command.add_argument("--components", type=_as_components, metavar="N|SHARE|RULE", help=about)
     command.add_argument("--bayesian", action="store_true", help="Bayesian PCA, for many columns or many missing cells")
     command.add_argument("--standardize", action="store_true", help="scale columns to unit variance first")

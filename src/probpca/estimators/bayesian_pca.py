@@ -11,7 +11,7 @@ import numpy as np
 from probpca.estimators.base import Fit, check_parameters, generator, open_training, progress_bar
 from probpca.estimators.constraints import nothing, table_constraints, whole
 from probpca.estimators.queries import TableEstimator
-from probpca.estimators.storage import read_story, story_record
+from probpca.estimators.storage import choice_record, read_choice, read_story, story_record
 from probpca.estimators.summary import table_summary
 from probpca.inference.imputation import ParameterCovariance
 from probpca.inference.sampling import sample_parameters
@@ -43,11 +43,12 @@ class BeliefFit(Fit):
     def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the numbers and arrays that go into a file."""
         numbers, arrays = story_record(self.result)
-        numbers |= {
+        chosen, std = choice_record(self.result)
+        arrays |= std
+        numbers |= chosen | {
             "lower_bound_": self.result.lower_bound,
             "n_samples_": self.result.weight,
             "n_observed_": self.result.cells,
-            "rule_": self.result.rule,
             "draw_seed_": self.draw_seed,
         }
         return numbers, {**belief_arrays(self.result.belief), **arrays, "empty_features_": self.result.empty}
@@ -62,9 +63,9 @@ class BeliefFit(Fit):
             lower_bound=numbers["lower_bound_"],
             weight=numbers["n_samples_"],
             cells=numbers["n_observed_"],
-            rule=numbers["rule_"],
             empty=arrays["empty_features_"],
             **read_story(numbers, arrays),
+            **read_choice(numbers, arrays),
         )
         return cls(result, numbers["draw_seed_"])
 

@@ -32,20 +32,22 @@ def select_n_components(
     criteria : str, list of str or None, default=None
         Any of
 
+        - "parallel": eigenvalues of the correlations above the 95 % quantile of those of independent columns;
         - "bic": Schwarz's criterion, :math:`\mathcal L - \tfrac12 p \log n`;
         - "evidence": Minka's approximation of the probability of the rows given q;
         - "cv": log density of held-out cells, in five folds; the smallest number of components within one standard
           error of the best, where the standard error is that of the difference between rows;
         - "ard": the components that remain in a Bayesian fit that starts with many;
-        - "parallel": eigenvalues above the 95 % quantile of those of columns shuffled one by one;
         - "gavish_donoho": singular values above the optimal hard threshold.
 
-        "evidence", "parallel" and "gavish_donoho" need complete rows. None: all criteria; the result gives the
-        reason why some do not apply.
+        "parallel" is for structure, components to be interpreted; "cv" and "ard" are for prediction; "bic",
+        "evidence" and "gavish_donoho" suit tables whose columns have the same noise variance. "evidence" and
+        "gavish_donoho" need complete rows. A complete table without noise has its rank by every criterion.
+        None: all criteria; the result gives the reason why some do not apply.
     max_components : int or None, default=None
         Largest number of components to try. None: 50 for "bic" and "parallel", 20 for criteria that need fits.
     sample_weight : array-like or None, default=None
-        Frequencies: a row of weight 2 counts twice, one of weight 0 not at all. "parallel" needs whole numbers.
+        Frequencies: a row of weight 2 counts twice, one of weight 0 not at all.
     missing : "nan" or "unstored", default="nan"
         As for ``PPCA``.
     standardize : bool, default=False
@@ -55,7 +57,7 @@ def select_n_components(
     verbose : bool, default=False
         Show a progress bar.
     random_state : int, RandomState, Generator or None, default=None
-        Determines which cells are held out together, and how columns are shuffled.
+        Determines which cells are held out together, and where iterative fits begin.
 
     Returns
     -------
@@ -66,9 +68,9 @@ def select_n_components(
     --------
     >>> from sklearn.datasets import load_iris
     >>> from probpca import select_n_components
-    >>> found = select_n_components(load_iris().data, ["bic", "cv", "parallel"], random_state=0)
+    >>> found = select_n_components(load_iris().data, ["parallel", "bic", "cv"], random_state=0)
     >>> found.choices
-    {'bic': 3, 'cv': 3, 'parallel': 1}
+    {'parallel': 1, 'bic': 3, 'cv': 3}
     """
     source = open_rows(X, sample_weight, missing, n_jobs)
     rng = generator(random_state)

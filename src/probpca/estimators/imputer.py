@@ -71,7 +71,8 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     ----------
     n_components : int, float, "bic" or None, default=None
         Number of components, less than the number of columns; or the share of the variance that they must
-        explain; None and "bic" choose by BIC.
+        explain. None and "bic" choose by BIC, which suits prediction; ``PPCA`` itself chooses by parallel analysis,
+        which suits interpretation and imputes with a larger error.
     standardize : bool, default=True
         Learn from columns scaled to unit variance, so that the result does not depend on the units of the columns.
         False gives columns weights by their variance, which is right for columns that share a unit.
@@ -178,7 +179,10 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         self._require_columns(len(kept), empty)
         indicator = _indicator().fit(rows) if self.add_indicator else None
         source = open_source(_columns(rows, kept), weight=weight, n_jobs=self.n_jobs)
-        ppca = PPCA(**{name: getattr(self, name) for name in PASSED_ON}).fit(source)
+        passed = {name: getattr(self, name) for name in PASSED_ON}
+        if self.n_components is None:
+            passed["n_components"] = "bic"  # chosen to predict: parallel analysis leaves out what helps to
+        ppca = PPCA(**passed).fit(source)
         self._fitted = ImputerFit(self._named(ppca, kept), kept, empty, limits, indicator)
         return self
 

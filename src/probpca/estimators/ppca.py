@@ -24,7 +24,7 @@ from probpca.estimators.base import (
 )
 from probpca.estimators.constraints import ppca_constraints
 from probpca.estimators.queries import TableEstimator
-from probpca.estimators.storage import read_story, story_record
+from probpca.estimators.storage import choice_record, read_choice, read_story, story_record
 from probpca.estimators.summary import table_summary
 from probpca.inference.imputation import ParameterCovariance, noise_inflation
 from probpca.learning import Settings, fit_ppca
@@ -93,11 +93,12 @@ class PPCAFit(Fit):
     def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the numbers and arrays that go into a file."""
         numbers, arrays = story_record(self.result)
-        numbers |= {
+        chosen, std = choice_record(self.result)
+        arrays |= std
+        numbers |= chosen | {
             "log_likelihood_": self.result.log_likelihood,
             "n_samples_": self.result.weight,
             "n_observed_": self.result.cells,
-            "rule_": self.result.rule,
             "draw_seed_": self.draw_seed,
             "sketch_error_": self.sketch_error,
         }
@@ -113,12 +114,12 @@ class PPCAFit(Fit):
         result = FitResult(
             log_likelihood=numbers["log_likelihood_"],
             weight=numbers["n_samples_"],
-            rule=numbers["rule_"],
             cells=numbers["n_observed_"],
             information=arrays["information_"],
             empty=arrays["empty_features_"],
             model=model_from_arrays(path, arrays),
             **read_story(numbers, arrays),
+            **read_choice(numbers, arrays),
         )
         stacks = [arrays[f"draws_{name}"] for name in MODEL_FIELDS if f"draws_{name}" in arrays]
         drawn = [dict(zip(MODEL_FIELDS, parts, strict=True)) for parts in zip(*stacks, strict=True)]
@@ -181,9 +182,9 @@ class PPCA(TableEstimator):
     ----------
     n_components : int, float, str or None, default=None
         Number of components q < d; or the share of the variance that they must explain; or the criterion
-        that chooses them: "bic", "cv" and "ard", and for complete rows "evidence", "parallel" and
-        "gavish_donoho"; see ``select_n_components``. None chooses by BIC from 1 .. min(d - 1, n - 2, 50); if cells
-        are missing from 1 .. min(d - 1, n - 2, 20), and stops when BIC has decreased twice.
+        that chooses them: "parallel", "bic", "cv" and "ard", and for complete rows "evidence" and "gavish_donoho";
+        see ``select_n_components``. None is "parallel": the leading eigenvalues of the correlation matrix that
+        exceed those of independent columns, at most min(50, d - 1, n - 2). A complete table without noise has its rank.
     solver : str, default="auto"
         For complete rows "auto" and "closed_form" compute the exact maximum, with an eigensolver that
         suits the shape; "covariance", "gram", "krylov" and "svd" select the eigensolver. "em", "px_em"
@@ -239,6 +240,10 @@ class PPCA(TableEstimator):
         Total over the training rows.
     n_components_ : int
         Number of components q that was used.
+    rule_, notes_ : str and tuple of str
+        How the number of components was chosen, and sentences about that choice.
+    column_std_ : ndarray (n_features,) or None
+        Standard deviations of the columns, 0 if constant; None if they were standardised.
     n_observed_ : float
         Number of observed cells, rows weighted by ``sample_weight``.
     empty_features_ : ndarray

@@ -45,6 +45,16 @@ class TableEstimator(Estimator):
         return self._state.result.rule
 
     @property
+    def notes_(self) -> tuple[str, ...]:
+        """Sentences about the choice of the number of components."""
+        return self._state.result.notes
+
+    @property
+    def column_std_(self) -> Array | None:
+        """Standard deviation of each column, 0 if constant: (n_features,); None if columns were standardised."""
+        return self._state.result.column_std
+
+    @property
     def n_observed_(self) -> float:
         """Number of observed cells in the training data, rows weighted by ``sample_weight``."""
         return self._state.result.cells

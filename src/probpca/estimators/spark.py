@@ -59,7 +59,7 @@ class PPCA(Estimator, _Columns, HasTol, HasMaxIter, HasSolver, HasSeed, DefaultP
     nComponents: Any = Param(  # noqa: N815
         Params._dummy(),  # noqa: SLF001
         "nComponents",
-        "number of components, share of variance that they must hold, 'bic' or 'evidence'",
+        "number of components, share of variance that they must hold, or a rule: 'parallel', 'bic', 'evidence'",
     )
     standardize: Any = Param(
         Params._dummy(),  # noqa: SLF001
@@ -83,14 +83,14 @@ class PPCA(Estimator, _Columns, HasTol, HasMaxIter, HasSolver, HasSeed, DefaultP
     ) -> None:
         """Store the parameters; ``fit`` checks them."""
         super().__init__()
-        self._setDefault(nComponents="bic", tol=1e-3, maxIter=1000, solver="auto", standardize=False, seed=0)
+        self._setDefault(nComponents="parallel", tol=1e-3, maxIter=1000, solver="auto", standardize=False, seed=0)
         given = {"nComponents": nComponents, "featuresCol": featuresCol, "inputCols": inputCols}
         given |= {"outputCol": outputCol, "tol": tol, "maxIter": maxIter, "solver": solver}
         given |= {"standardize": standardize, "seed": seed}
         self._set(**{name: value for name, value in given.items() if value is not None})
 
     def setNComponents(self, value: float | str) -> Self:  # noqa: N802
-        """Number of components, the share of variance that they must hold, "bic" or "evidence"."""
+        """Number of components, the share of variance that they must hold, or the name of a rule."""
         return self._set(nComponents=value)
 
     def setTol(self, value: float) -> Self:  # noqa: N802

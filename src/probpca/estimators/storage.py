@@ -90,6 +90,21 @@ def story_record(result: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"n_iter_": result.n_iter, "status": result.status.name}, {"trace_": np.array(result.trace)}
 
 
+def choice_record(result: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return how the number of components of a table was chosen, and the scales of its columns."""
+    std = {} if result.column_std is None else {"column_std_": result.column_std}
+    return {"rule_": result.rule, "notes_": list(result.notes)}, std
+
+
+def read_choice(numbers: Any, arrays: Any) -> dict[str, Any]:
+    """Return the same as fields of a result."""
+    return {
+        "rule": numbers["rule_"],
+        "notes": tuple(numbers["notes_"]),
+        "column_std": arrays.get("column_std_"),
+    }
+
+
 def read_story(numbers: Any, arrays: Any) -> dict[str, Any]:
     """Return the same as fields of a result."""
     return {

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probpca.errors import ShapeError
+from probpca.learning.describe import about_units
 
 if TYPE_CHECKING:
     from probpca.typing import Array
@@ -25,7 +26,8 @@ def table_summary(estimator: Any, objective: tuple[str, float], feature_names: A
         "",
         *_ending(estimator, objective, "one per feature (standardize=True)", estimator.n_samples_, "row"),
     ]
-    return "\n".join(lines)
+    notes = [*estimator.notes_, *about_units(estimator.column_std_, names, "standardize=True")]
+    return "\n".join([*lines, *(f"{'note':<18}{text}" for text in notes)])
 
 
 def dynamics_summary(estimator: Any, objective: tuple[str, float], feature_names: Any = None) -> str:

@@ -12,17 +12,19 @@ from probpca.errors import DataError, ShapeError
 
 NComponents: TypeAlias = (
     "int | float | np.integer[Any] | np.floating[Any] "
-    "| Literal['bic', 'evidence', 'cv', 'ard', 'parallel', 'gavish_donoho'] | None"
+    "| Literal['parallel', 'bic', 'evidence', 'cv', 'ard', 'gavish_donoho'] | None"
 )
 RULES = {
+    "parallel": "parallel analysis",
     "bic": "BIC",
     "evidence": "Minka's evidence",
     "cv": "cross-validation of cells",
     "ard": "automatic relevance determination",
-    "parallel": "parallel analysis",
     "gavish_donoho": "the threshold of Gavish and Donoho",
 }
 """Rules that choose the number of components, and how a fit names them."""
+EXACT_RANK = "exact rank of the table"
+"""How a fit names the choice of a table without noise, which every rule leaves to its rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Components:
         check_count(1, n_features)
         match n_components.item() if isinstance(n_components, np.generic) else n_components:
             case None:
-                return Rule("bic")
+                return Rule("parallel")
             case bool():
                 raise _unknown(n_components)
             case int(q):
@@ -60,6 +62,7 @@ class Count(Components):
 
     q: int
     rule: str = "as given"
+    notes: tuple[str, ...] = ()  # sentences about the choice
 
     @property
     def asked(self) -> str:
@@ -106,18 +109,18 @@ class Rule(Components):
     @property
     def by_rows(self) -> bool:
         """Whether the criterion looks at rows, not only at sums over them."""
-        return self.name in ("cv", "ard", "parallel")
+        return self.name in ("cv", "ard")
 
     @property
     def complete_only(self) -> bool:
         """Whether the criterion is defined for complete rows only."""
-        return self.name in ("evidence", "parallel", "gavish_donoho")
+        return self.name in ("evidence", "gavish_donoho")
 
     def require_complete(self, *, complete: bool) -> None:
         """Raise ``DataError`` where cells are missing and the criterion needs all of them."""
         if self.complete_only and not complete:
             name = self.words[0].upper() + self.words[1:]
-            msg = f"{name} needs complete rows; cells are missing here.\nHint: n_components='bic' or 'cv'."
+            msg = f"{name} needs complete rows; cells are missing here.\nHint: n_components='parallel', 'bic' or 'cv'."
             raise DataError(msg)
 
 

@@ -15,7 +15,7 @@ from probpca.sources import open_source
 from probpca.statistics import Both, ColumnSummary, Distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from probpca.blocks import Block
     from probpca.learning.settings import Settings
@@ -48,6 +48,16 @@ class Sums(Protocol):
         """Whether every cell was observed, with one precision; if not, the sums may mean nothing."""
         ...
 
+    @property
+    def mean(self) -> Array:
+        """Mean of each feature: (d,)."""
+        ...
+
+    @property
+    def variance(self) -> Array:
+        """Variance of each feature: (d,)."""
+        ...
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +68,11 @@ class Description:
     sums: Any  # of complete rows those that the solver asked for; else a ``ColumnSummary``
     complete: bool
     sample: Source | None = None  # some of the rows, if cells are missing and the rows are not in memory
+
+    @property
+    def total_weight(self) -> float:
+        """Number of rows, as their weights count them."""
+        return self.sums.total_weight if isinstance(self.sums, ColumnSummary) else self.sums.weight
 
     def summarise(self) -> ColumnSummary:
         """Summary of each column; takes another pass where the first one summed something else."""
@@ -99,6 +114,28 @@ def _usable(summary: ColumnSummary) -> ColumnSummary:
     _require_finite(summary)
     require_variation(summary, complete=summary.complete)
     return summary
+
+
+def column_std(sums: Sums) -> Array:
+    """Standard deviation of each column, 0 if the column is constant up to rounding: (d,)."""
+    deviation = np.sqrt(sums.variance)
+    return np.where(deviation > Units.rounding * np.abs(sums.mean), deviation, 0.0)
+
+
+def about_units(std: Array | None, names: Sequence[str], option: str, least_ratio: float = 10.0) -> list[str]:
+    """A sentence on columns whose standard deviations differ more than tenfold, and the option that standardises them.
+
+    There is none if they differ less, or are not known. Constant columns do not count.
+    """
+    if std is None or not (std > 0).any():
+        return []
+    low, high = int(np.where(std > 0, std, np.inf).argmin()), int(std.argmax())
+    ratio = std[high] / std[low]
+    if not ratio > least_ratio:
+        return []
+    ends = f"{names[high]} {std[high]:.3g}, {names[low]} {std[low]:.3g}"
+    differ = f"The standard deviations of the columns differ {ratio:,.0f}-fold ({ends})"
+    return [f"{differ}, and those of large numbers dominate the components; {option} gives all the same weight."]
 
 
 def draw_rows(source: Source, rng: np.random.Generator, size: SampleSize) -> Callable[[Block], Distinct]:
@@ -185,9 +222,8 @@ class Units:
     @classmethod
     def of(cls, summary: ColumnSummary) -> Units:
         """Read the units off a summary of the columns."""
-        deviation = np.sqrt(summary.variance)
-        scale = np.where(deviation > cls.rounding * np.abs(summary.mean), deviation, 1.0)
-        return cls(scale, summary.observed)
+        deviation = column_std(summary)
+        return cls(np.where(deviation > 0, deviation, 1.0), summary.observed)
 
     @property
     def log_volume(self) -> float:

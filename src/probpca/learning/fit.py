@@ -10,7 +10,7 @@ import numpy as np
 from probpca.learning.complete.closed_form import first_pass, fit_closed_form
 from probpca.learning.complete.iterative import condense, fit_iteratively
 from probpca.learning.components import Components, Rule
-from probpca.learning.describe import describe, in_unit_variance
+from probpca.learning.describe import column_std, describe, in_unit_variance
 from probpca.learning.missing.fit import fit_missing
 from probpca.learning.selection.choose import choose_by_rows
 from probpca.learning.settings import Iterative, Settings
@@ -52,7 +52,7 @@ def fit_ppca(
     if isinstance(wanted, Rule) and wanted.by_rows:
         source, wanted = choose_by_rows(source, wanted, settings, rng)
     table = describe(source, rng, partial(begin, wanted, settings), settings.sample)
-    return plan(table, settings)(table, wanted, settings, rng)
+    return plan(table, settings)(table, wanted, settings, rng)._replace(column_std=column_std(table.sums))
 
 
 def begin(wanted: Components, settings: Settings, source: Source) -> Sums:

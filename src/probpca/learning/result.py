@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from probpca.learning.components import EXACT_RANK
 from probpca.linalg.packed import pack, turn_bordered
 
 if TYPE_CHECKING:
@@ -47,10 +48,20 @@ class Status(Enum):
         "value above zero and was set to 1e-12 of the mean variance. Use fewer components or more rows."
     )
 
+    LOW_RANK = (
+        "The columns are exact combinations of these components: no noise is left, and its variance was set to 1e-12 "
+        "of the mean variance."
+    )
+
     @property
     def converged(self) -> bool:
         """Is the model the optimum that was asked for?"""
-        return self in (Status.EXACT, Status.CONVERGED, Status.BOUND_CONVERGED, Status.SKETCHED, Status.ONLINE)
+        return self not in (Status.MAX_ITER, Status.SERIES_MAX_ITER, Status.BOUND_MAX_ITER, Status.NOISE_COLLAPSED)
+
+
+def collapsed_status(rule: str) -> Status:
+    """How a fit ended that leaves no noise: as it should if its components were chosen by the rank of the table."""
+    return Status.LOW_RANK if rule == EXACT_RANK else Status.NOISE_COLLAPSED
 
 
 class FitResult(NamedTuple):
@@ -66,6 +77,8 @@ class FitResult(NamedTuple):
     cells: float | None = None  # number of observed cells, where some are missing
     information: Array | None = None  # sum of E[t t'] over rows that saw a feature, t = [z; 1], packed: (., d)
     empty: Index | None = None  # features of which nothing was observed
+    notes: tuple[str, ...] = ()  # sentences about the choice of the number of components
+    column_std: Array | None = None  # of each column, 0 if constant; None if standardised, or not known: (d,)
 
     def in_units(self, units: Units) -> FitResult:
         """Convert a fit of columns that were divided by ``units.scale`` to the units of the data."""
@@ -75,7 +88,11 @@ class FitResult(NamedTuple):
             information = turn_bordered(information, model.principal_rotation)
         trace = tuple(value + shift for value in self.trace)
         return self._replace(
-            model=model.principal(), information=information, log_likelihood=self.log_likelihood + shift, trace=trace
+            model=model.principal(),
+            information=information,
+            log_likelihood=self.log_likelihood + shift,
+            trace=trace,
+            column_std=None,
         )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from probpca.displays.inputs import noise_along, table_of, taken
+from probpca.learning.describe import about_units
 from probpca.learning.result import Status
 from probpca.pages.page import (
     PageLimits,
@@ -88,7 +89,7 @@ def facts_in_short(estimator: Any, table: Table, rows: RowFacts) -> Iterator[tup
 def summary_sentences(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
     """Sentences about the model, its fit, and the rows that stand out."""
     n, d = table.cells.shape
-    yield _components(estimator, d)
+    yield " ".join([_components(estimator, d), *estimator.notes_])
     missing = int(np.isnan(table.cells).sum())
     if missing:
         yield (
@@ -132,12 +133,7 @@ def _findings(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
         )
     elif rows.n_unusual:
         yield "Choose rows from the table of unusual rows, and see which cells make them so."
-    scale = table.scale[reach > 0]
-    if scale.size and scale.max() > 10 * scale.min() and np.ndim(estimator.noise_variance_) == 0:
-        yield (
-            "Columns differ more than tenfold in spread, so that those of large numbers decide the components. If "
-            "units are arbitrary, fit with standardize=True."
-        )
+    yield from about_units(estimator.column_std_, table.features, "fitting with standardize=True (--standardize)")
     same = int((reach == 0).sum()) if n > 1 else 0
     if same:
         yield f"{counted(same, 'column')} {'has' if same == 1 else 'have'} one value only, which tells no rows apart."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, final
 import numpy as np
 
 from probpca.blocks import Block
-from probpca.blocks.block import MAX_PIECE_ROWS, PIECE_BYTES, with_units
+from probpca.blocks.block import MAX_PIECE_ROWS, PIECE_BYTES, deviations_or_zero, with_units
 from probpca.errors import DataError
 from probpca.sources.engines.local import LocalEngine, itself
 
@@ -218,6 +218,12 @@ class Source:
     def scaled(self, scale: Array) -> Source:
         """Source of the same rows with each column multiplied by a constant: (d,)."""
         return replace(self, prepare=in_turn(self.prepare, partial(_scale, scale)))
+
+    def centred_and_filled(self, centre: Array) -> Source:
+        """Source of complete rows: deviations of the same rows from ``centre`` (d,), 0 where a cell is missing."""
+        sparse = self.info.sparse and not self.info.unstored_zero
+        info = replace(self.info, sparse=sparse, unstored_zero=sparse, single_precision=False)
+        return replace(self, info=info, prepare=in_turn(self.prepare, partial(deviations_or_zero, centre)))
 
     def arranged(self, order: Sequence[int]) -> Source:
         """Source of the same rows with their columns in another order."""

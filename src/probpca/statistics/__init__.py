@@ -1,6 +1,7 @@
 """Mergeable sums: small, and the same whatever the order and the cuts."""
 
 from probpca.statistics.moments import ColumnSummary, Moments
+from probpca.statistics.pairs import Pairs
 from probpca.statistics.regression import Regression
 from probpca.statistics.sample import Both, Distinct, Sample
 from probpca.statistics.sketch import Root, Sketch
@@ -11,6 +12,7 @@ __all__ = [
     "ColumnSummary",
     "Distinct",
     "Moments",
+    "Pairs",
     "Regression",
     "Root",
     "Sample",

@@ -83,6 +83,15 @@ class Moments:
         return float(np.trace(self.scatter)) / self.weight if self.weight else 0.0
 
     @property
+    def variance(self) -> Array:
+        """Variance of each feature: (d,)."""
+        return np.diagonal(self.scatter) / max(self.weight, TINY)
+
+    def rescaled(self, scale: Array) -> Moments:
+        """Moments of the same rows with each feature multiplied by a constant: (d,)."""
+        return replace(self, mean=self.mean * scale, scatter=self.scatter * np.outer(scale, scale))
+
+    @property
     def covariance(self) -> Array:
         """Covariance of the rows, scatter / weight: (d, d)."""
         # Divide by n, not n - 1: the closed form maximises the likelihood only with the biased covariance.
@@ -169,6 +178,10 @@ class ColumnSummary:
     def total_variance(self) -> float:
         """Sum of the variances of all features; for complete rows the trace of their covariance."""
         return float(self.variance.sum())
+
+    def rescaled(self, scale: Array) -> Self:
+        """Summary of the same rows with each feature multiplied by a constant: (d,)."""
+        return replace(self, mean=self.mean * scale, squares=self.squares * np.square(scale))
 
     @property
     def is_finite(self) -> bool:

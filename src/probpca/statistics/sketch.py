@@ -72,6 +72,15 @@ class Root:
         """Sum of the variances of all features; 0 without rows."""
         return self.energy / self.weight if self.weight else 0.0
 
+    @property
+    def variance(self) -> Array:
+        """Variance of each feature: (d,)."""
+        return np.einsum("ij,ij->j", self.factor, self.factor) / self.weight
+
+    def rescaled(self, scale: Array) -> Root:
+        """Root of the scatter of the same rows with each feature multiplied by a constant: (d,)."""
+        return replace(self, mean=self.mean * scale, factor=self.factor * scale)
+
     def as_rows(self) -> tuple[Array, Array]:
         """Rows (2r, d) and weights (2r,) with this weight, mean and scatter.
 
@@ -128,7 +137,7 @@ class Sketch:
     .. math:: B^\top B \preceq A^\top A \preceq B^\top B + \delta I
 
     where :math:`\delta`, ``lost``, adds up the largest squared singular value of each time, and the energy
-    of all that was dropped, ``dropped``, is known exactly: so is the trace of the scatter.
+    of all that was dropped, ``dropped``, is known exactly: so are the trace of the scatter and its diagonal.
     """
 
     size: int
@@ -138,11 +147,17 @@ class Sketch:
     dropped: float  # tr A'A - tr B'B
     lost: float  # no eigenvalue of A'A is further above that of B'B
     count: int  # rows with a positive weight
+    squares: Array  # diagonal of A'A: (d,)
+
+    @classmethod
+    def empty(cls, size: int, d: int) -> Sketch:
+        """Sketch of no rows of ``d`` features."""
+        return cls(size, 0.0, np.zeros(d), np.empty((0, d)), 0.0, 0.0, 0, np.zeros(d))
 
     @classmethod
     def of(cls, size: int, block: Block) -> Sketch:
         """Summarise a block, piece by piece."""
-        total = cls(size, 0.0, np.zeros(block.n_features), np.empty((0, block.n_features)), 0.0, 0.0, 0)
+        total = cls.empty(size, block.n_features)
         for start in range(0, block.n_rows, size):
             rows = slice(start, min(start + size, block.n_rows))
             w = block.weight_of(rows)
@@ -156,7 +171,7 @@ class Sketch:
         mean = (w @ x) / weight
         x -= mean
         x *= np.sqrt(w)[:, None]
-        return cls(size, weight, mean, x, 0.0, 0.0, int(np.count_nonzero(w)))
+        return cls(size, weight, mean, x, 0.0, 0.0, int(np.count_nonzero(w)), np.einsum("ij,ij->j", x, x))
 
     def merge(self, other: Sketch) -> Sketch:
         """Put both factors and the row that joins their means on top of each other, and drop what is too much."""
@@ -164,6 +179,7 @@ class Sketch:
             return self
         weight, mean, rows = stacked(self, other)
         factor, squares = _leading(rows, self.size)
+        between = np.square(other.mean - self.mean) * (self.weight * other.weight / weight)
         return Sketch(
             self.size,
             weight,
@@ -172,6 +188,7 @@ class Sketch:
             self.dropped + other.dropped + float(squares.sum()),
             self.lost + other.lost + float(squares.max(initial=0.0)),
             self.count + other.count,
+            self.squares + other.squares + between,
         )
 
     def faded(self, share: float) -> Sketch:
@@ -182,6 +199,7 @@ class Sketch:
             factor=np.sqrt(share) * self.factor,
             dropped=share * self.dropped,
             lost=share * self.lost,
+            squares=share * self.squares,
         )
 
 

@@ -216,7 +216,7 @@ def test_more_threads_may_go_on(x, path, jobs, monkeypatch):
 
 
 def test_a_fit_to_a_file_goes_on_without_its_sample(x, path, tmp_path, monkeypatch):
-    few = {"q": None, "sample": SampleSize(cells=0, rows=30)}
+    few = {"q": "bic", "sample": SampleSize(cells=0, rows=30)}
     np.save(tmp_path / "rows.npy", x)
     wanted = fit(tmp_path / "rows.npy", **few)
     interrupted(tmp_path / "rows.npy", path, 4, **few)

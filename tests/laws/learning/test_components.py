@@ -17,7 +17,7 @@ from probpca.learning.components import RULES, Components, Count, Rule, Share
         (np.int32(3), Count(3)),
         (0.9, Share(0.9)),
         (np.float64(0.9), Share(0.9)),
-        (None, Rule("bic")),
+        (None, Rule("parallel")),
         *((name, Rule(name)) for name in RULES),
     ],
 )

@@ -25,7 +25,7 @@ def one_thread():
 
 
 def empty(size=SIZE, d=D):
-    return Sketch(size, 0.0, np.zeros(d), np.empty((0, d)), 0.0, 0.0, 0)
+    return Sketch.empty(size, d)
 
 
 def streamed(batches, size=SIZE):
@@ -47,6 +47,7 @@ def assert_certified(sketch, wanted):
     assert errors[0] >= -rounding
     assert errors[-1] <= sketch.lost + rounding
     assert_allclose(np.square(sketch.factor).sum() + sketch.dropped, np.trace(wanted), rtol=1e-10)
+    assert_allclose(sketch.squares, np.diag(wanted), rtol=1e-9)
     assert len(sketch.factor) <= sketch.size
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from probpca.inference.likelihood import LOG_2PI
-from probpca.learning.complete.closed_form import leading_spectrum
 from probpca.learning.complete.iterative import condensed, is_worth_condensing
+from probpca.learning.complete.leading_spectrum import leading_spectrum
 from probpca.learning.complete.spectrum import model_of, noise_of
 from probpca.learning.components import check_count
-from probpca.learning.describe import describe, in_unit_variance, require_counted
+from probpca.learning.describe import column_std, describe, in_unit_variance, require_counted
 from probpca.learning.em.e_step import expect, expect_believed
 from probpca.learning.em.m_step import EM, latent_moments, theta_of
 from probpca.learning.loop import Monitor, iterate
@@ -127,13 +127,16 @@ class BeliefResult(NamedTuple):
     cells: float  # number of observed cells
     rule: str  # how the number of components was found
     empty: Index  # features of which nothing was observed
+    notes: tuple[str, ...] = ()  # sentences about the choice of the number of components
+    column_std: Array | None = None  # of each column, 0 if constant; None if standardised: (d,)
 
     def in_units(self, units: Units) -> BeliefResult:
         """Convert a fit of columns that were divided by ``units.scale`` to the units of the data."""
         observed = units.observed
         shift = -float((observed - (observed > 0)) @ np.log(units.scale))  # cells, and the density of the means
         belief, trace = self.belief.rescale(units.scale).principal(), tuple(value + shift for value in self.trace)
-        return self._replace(belief=belief, model=belief.predictive(), lower_bound=trace[-1], trace=trace)
+        model, bound = belief.predictive(), trace[-1]
+        return self._replace(belief=belief, model=model, lower_bound=bound, trace=trace, column_std=None)
 
 
 def fit_variational(
@@ -194,9 +197,8 @@ def _result(ended: Iterated[ParameterBelief], floor: float, summary: ColumnSumma
         status = Status.NOISE_COLLAPSED
     rule = _rule(belief, asked)
     cells, empty = float(summary.observed.sum()), np.flatnonzero(summary.observed == 0)
-    return BeliefResult(
-        belief, belief.predictive(), status, trace[-1], trace, len(trace) - 1, summary.total_weight, cells, rule, empty
-    )
+    model, n_iter, n, std = belief.predictive(), len(trace) - 1, summary.total_weight, column_std(summary)
+    return BeliefResult(belief, model, status, trace[-1], trace, n_iter, n, cells, rule, empty, column_std=std)
 
 
 def _step(em: VariationalEM, rows: Source, monitor: Monitor, belief: ParameterBelief) -> tuple[ParameterBelief, float]:

@@ -45,6 +45,7 @@ class Gram:
     stack: Stack
     mean: Array  # (d,)
     products: Array  # (n, n)
+    variance: Array  # of each feature: (d,)
 
     @classmethod
     def of(cls, source: Source, dtype: type[np.floating[Any]] | None = None) -> Gram:
@@ -151,25 +152,26 @@ def top_of_matrix(
 
 
 class Centred(NamedTuple):
-    """Inner products of the rows of one panel of columns, and the mean of those columns."""
+    """Inner products of the rows of one panel of columns, and the mean and variance of those columns."""
 
     mean: Array
     products: Floats
+    variance: Array
 
 
-def gram_matrix(stack: Stack, dtype: type[np.floating[Any]], n_jobs: int) -> tuple[Array, Array]:
-    """Column means, and the inner products of centred rows times the roots of their weights: (n, n)."""
+def gram_matrix(stack: Stack, dtype: type[np.floating[Any]], n_jobs: int) -> tuple[Array, Array, Array]:
+    """Column means, inner products (n, n) of centred rows times the roots of their weights, and column variances."""
     w = stack.weight
-    mean = np.empty(stack.n_features)
+    mean, variance = np.full(stack.n_features, np.nan), np.full(stack.n_features, np.nan)
     gram = np.zeros((stack.n_rows, stack.n_rows))
     panels = list(stack.panels())
     work = partial(_panel_products, stack, w, dtype)
     for columns, part in zip(panels, map_blocks(work, panels, n_jobs), strict=False):
-        mean[columns] = part.mean
+        mean[columns], variance[columns] = part.mean, part.variance
         gram += part.products
         if not np.isfinite(part.mean).all():  # a cell is missing: the other panels need not be read
-            return np.full(stack.n_features, np.nan), gram
-    return mean, gram
+            break
+    return mean, gram, variance
 
 
 def _panel_products(stack: Stack, w: Array, dtype: type[np.floating[Any]], columns: slice) -> Centred:
@@ -183,7 +185,8 @@ def _panel_products(stack: Stack, w: Array, dtype: type[np.floating[Any]], colum
             mean += centre
         if stack.is_weighted:
             panel *= np.sqrt(w).astype(dtype)[:, None]
-        return Centred(mean, panel @ panel.T)
+        variance = np.einsum("ij,ij->j", panel, panel, dtype=np.float64) / w.sum()
+        return Centred(mean, panel @ panel.T, variance)
 
 
 def axes_of(
@@ -272,7 +275,7 @@ def principal_coordinates(x: Array, n_components: int, *, alpha: float = 1.0) ->
     if not 1 <= q < n:
         msg = f"n_components must lie between 1 and n - 1 = {n - 1} in the dual view; got {q}."
         raise ShapeError(msg)
-    _, gram = gram_matrix(Stack.of(block), np.float64, n_jobs=1)
+    _, gram, _ = gram_matrix(Stack.of(block), np.float64, n_jobs=1)
     require_finite("the inner products of x", gram)
     values, vectors = np.linalg.eigh(gram / block.n_features)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]

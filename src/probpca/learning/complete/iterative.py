@@ -25,7 +25,7 @@ from probpca.learning.em.gradient import ascend
 from probpca.learning.em.incremental import Incremental
 from probpca.learning.em.m_step import EM, ZeroNoiseEM
 from probpca.learning.loop import Monitor, iterate
-from probpca.learning.result import FitResult, Status
+from probpca.learning.result import FitResult, collapsed_status
 from probpca.learning.settings import ZERO_NOISE
 from probpca.linalg.rotations import orthonormal
 from probpca.models import LinearGaussian
@@ -68,7 +68,8 @@ def fit_iteratively(table: Description, wanted: Components, settings: Settings, 
         warn_of_no_checkpoint("where no cell is missing")
     table = condensed(table)
     rows, summary = table.source, table.summarise()
-    q, rule = _count(table, wanted, settings, rng)
+    count = _count(table, wanted, settings, rng)
+    q, rule = count.q, count.rule
     floor = NOISE_FLOOR * summary.total_variance / rows.n_features
     ended = _run(rows, _start(rows, summary, q, rng), floor, settings)
     model, value, status = ended.state.principal(), ended.trace[-1], ended.status
@@ -76,17 +77,18 @@ def fit_iteratively(table: Description, wanted: Components, settings: Settings, 
         spectrum = rayleigh_ritz(rows, summary, model.loadings)
         model, value = model_of(spectrum, q), log_likelihood_of(spectrum, q)
     if float(model.noise_variance) <= 2 * floor:
-        status = Status.NOISE_COLLAPSED
-    result = FitResult(model, status, value, ended.trace, len(ended.trace) - 1, summary.total_weight, rule)
+        status = collapsed_status(rule)
+    n_iter, n = len(ended.trace) - 1, summary.total_weight
+    result = FitResult(model, status, value, ended.trace, n_iter, n, rule, notes=count.notes)
     return without_bias(result) if settings.bias_correction else result
 
 
-def _count(table: Description, wanted: Components, settings: Settings, rng: np.random.Generator) -> tuple[int, str]:
+def _count(table: Description, wanted: Components, settings: Settings, rng: np.random.Generator) -> Count:
     """The number of components and how it was chosen: by the spectrum, unless it was given."""
     if isinstance(wanted, Count):
-        return wanted.q, wanted.rule
+        return wanted
     chosen = choose_components(table, wanted, settings, rng)
-    return chosen.n_components, chosen.rule
+    return Count(chosen.n_components, chosen.rule, chosen.notes)
 
 
 def _run(rows: Source, start: LinearGaussian, floor: float, settings: Settings) -> Iterated[LinearGaussian]:

@@ -12,7 +12,7 @@ from probpca.blocks import observe
 from probpca.errors import DataError
 from probpca.learning.checkpoint import Checkpoint, Saver, fingerprint
 from probpca.learning.complete.spectrum import NOISE_FLOOR
-from probpca.learning.components import Count
+from probpca.learning.components import Count, Rule
 from probpca.learning.describe import describe, warn_of_no_checkpoint
 from probpca.learning.em.e_step import expect
 from probpca.learning.em.gradient import ascend
@@ -20,7 +20,8 @@ from probpca.learning.em.incremental import Incremental
 from probpca.learning.em.m_step import EM
 from probpca.learning.loop import Iterated, Monitor, iterate, iterate_accelerated
 from probpca.learning.missing.start import Fitted, first_model, search
-from probpca.learning.result import FitResult, Status
+from probpca.learning.result import FitResult, collapsed_status
+from probpca.learning.selection.correlations import correlations_of, count_by_parallel
 from probpca.learning.settings import ZERO_NOISE, Regime, Settings
 from probpca.linalg.packed import turn_bordered
 from probpca.models import LinearGaussian
@@ -43,6 +44,9 @@ def fit_missing(table: Description, wanted: Components, settings: Settings, rng:
     they are then read once an iteration.
     """
     _require_applicable(settings)
+    if wanted == Rule("parallel"):
+        parallel = count_by_parallel(correlations_of(table, settings, rng), settings.search.complete)
+        wanted = Count(parallel.n_components, Rule("parallel").words, parallel.notes)
     with one_blas_thread():
         problem = Problem.of(table, settings, rng)
         checkpoint = None if settings.checkpoint is None else _checkpoint(problem, wanted, settings.checkpoint)
@@ -54,11 +58,12 @@ def fit_missing(table: Description, wanted: Components, settings: Settings, rng:
     if checkpoint is not None:
         checkpoint.remove()
     collapsed = float(model.noise_variance) <= 2 * problem.floor
-    status = Status.NOISE_COLLAPSED if collapsed else fitted.ended.status
+    status = collapsed_status(fitted.rule) if collapsed else fitted.ended.status
     trace, summary = fitted.ended.trace, problem.summary
     cells, empty = float(summary.observed.sum()), np.flatnonzero(summary.observed == 0)
     n_iter, n = len(trace) - 1, summary.total_weight
-    return FitResult(model, status, trace[-1], trace, n_iter, n, fitted.rule, cells, information, empty)
+    notes = wanted.notes if isinstance(wanted, Count) else fitted.notes
+    return FitResult(model, status, trace[-1], trace, n_iter, n, fitted.rule, cells, information, empty, notes)
 
 
 def _require_applicable(settings: Settings) -> None:
@@ -97,14 +102,14 @@ def _searched(problem: Problem, sample: Source | None, wanted: Components, check
             if checkpoint is not None:
                 warn_of_no_checkpoint("while the number of components is searched for, or the best of several starts")
             return search(problem, wanted)
-        start, rule = first_model(problem, wanted.q), wanted.rule
+        start, rule, notes = first_model(problem, wanted.q), wanted.rule, wanted.notes
     else:
         table = describe(sample, problem.rng, None, problem.settings.sample)
         small = search(Problem.of(table, replace(problem.settings, watch=None), problem.rng), wanted)
-        start, rule = small.ended.state, small.rule
+        start, rule, notes = small.ended.state, small.rule, small.notes
         if not isinstance(wanted, Count):
             rule = f"{rule}, in a sample of {table.summarise().total_weight:,.0f} rows"
-    return Fitted(problem.run(start, None if checkpoint is None else Saver(checkpoint, rule)), rule)
+    return Fitted(problem.run(start, None if checkpoint is None else Saver(checkpoint, rule)), rule, notes)
 
 
 @final

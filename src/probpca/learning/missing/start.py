@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from probpca.inference.projection import explained_variance_ratio
-from probpca.learning.components import Count, Rule, Share
-from probpca.learning.selection.criteria import Curve, n_parameters
+from probpca.learning.components import EXACT_RANK, Count, Rule, Share
+from probpca.learning.describe import column_std
+from probpca.learning.selection.criteria import Curve, about_rank, n_parameters
 from probpca.linalg.block_krylov import block_krylov
 from probpca.models import LinearGaussian
 from probpca.statistics import Sum
@@ -111,7 +112,8 @@ class Fitted(NamedTuple):
 
     ended: Iterated[LinearGaussian]
     rule: str
-    curve: Curve | None = None
+    notes: tuple[str, ...] = ()
+    curve: Curve = Curve(np.empty(0, np.intp), np.empty(0))
 
 
 def search(problem: Problem, wanted: Components) -> Fitted:
@@ -119,8 +121,8 @@ def search(problem: Problem, wanted: Components) -> Fitted:
     limits = problem.settings.search
     most = max(min(problem.rows.n_features - 1, problem.summary.count - 2), 1)
     match wanted:
-        case Count(q, rule):
-            return Fitted(problem.best(first_model(problem, q)), rule)
+        case Count(q, rule, notes):
+            return Fitted(problem.best(first_model(problem, q)), rule, notes)
         case Share():
             return _by_share(problem, wanted, most)
         case Rule():
@@ -134,14 +136,20 @@ def first_model(problem: Problem, q: int) -> LinearGaussian:
 
 
 def by_bic(problem: Problem, most: int) -> Fitted:
-    """Ever more components, each fit started from the one before, until BIC has fallen a few times."""
+    """Ever more components, each fit started from the one before, until BIC has fallen a few times.
+
+    A fit that leaves no noise has found the rank of the table, if it had fewer parameters than there are cells.
+    """
     d = problem.rows.n_features
     # A row with half of its cells observed counts for half a row.
     penalty = 0.5 * np.log(max(problem.summary.observed.sum() / d, 2.0))
-    best, scores = None, []
+    best: Iterated[LinearGaussian] | None = None
+    scores: list[float] = []
     for ended in _path(problem, most):
         q = ended.state.n_components
         collapsed = float(ended.state.noise_variance) <= 2 * problem.floor
+        if collapsed and _is_exact_rank(problem, q):
+            return Fitted(ended, EXACT_RANK, (about_rank(q),), _numbered(scores))
         if collapsed and best is not None:
             break
         scores.append(ended.trace[-1] - penalty * n_parameters(d, q))
@@ -149,8 +157,23 @@ def by_bic(problem: Problem, most: int) -> Fitted:
             best = ended
         if collapsed or q - best.state.n_components == problem.settings.search.patience:
             break
-    curve = Curve(np.arange(1, len(scores) + 1), np.array(scores))
-    return Fitted(best, Rule("bic").words, curve)  # type: ignore[arg-type]
+    return Fitted(best, Rule("bic").words, curve=_numbered(scores))  # type: ignore[arg-type]
+
+
+def _numbered(scores: list[float]) -> Curve:
+    return Curve(np.arange(1, len(scores) + 1), np.array(scores))
+
+
+def _is_exact_rank(problem: Problem, q: int, least_free: float = 0.1) -> bool:
+    """Whether a fit without noise tells the rank of the table.
+
+    It does if at least a share ``least_free`` of the cells is left when each parameter and each latent variable has
+    taken one, and the rank is below that of columns which add up to a constant.
+    """
+    summary = problem.summary
+    varying, cells = int((column_std(summary) > 0).sum()), float(summary.observed.sum())
+    taken = q * summary.total_weight + (q + 1) * (varying - q)
+    return q < min(varying - 1, summary.total_weight - 1) and cells - taken >= least_free * cells
 
 
 def _by_share(problem: Problem, wanted: Share, most: int) -> Fitted:

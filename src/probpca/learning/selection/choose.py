@@ -12,15 +12,15 @@ import numpy as np
 from probpca.blocks.block import joined
 from probpca.errors import DataError, ShapeError
 from probpca.learning.bayesian.fit import fit_variational
-from probpca.learning.complete.closed_form import leading_spectrum, most_pairs
-from probpca.learning.components import RULES, Count, Rule, check_count
+from probpca.learning.complete.leading_spectrum import leading_spectrum, most_pairs
+from probpca.learning.components import EXACT_RANK, RULES, Count, Rule, check_count
 from probpca.learning.describe import describe, require_counted, standardised
 from probpca.learning.missing.fit import Problem
 from probpca.learning.missing.start import by_bic
 from probpca.learning.progress import StageBar
-from probpca.learning.selection.criteria import Curve, bic, evidence, gavish_donoho, n_above
+from probpca.learning.selection.correlations import correlations_of, count_by_parallel
+from probpca.learning.selection.criteria import Curve, about_rank, bic, evidence, exact_rank, gavish_donoho, n_above
 from probpca.learning.selection.cross_validation import cross_validate
-from probpca.learning.selection.parallel_analysis import parallel_analysis
 from probpca.learning.selection.result import Criterion, Selection
 from probpca.learning.selection.tables import at_hand
 from probpca.learning.settings import Settings
@@ -66,6 +66,11 @@ class Table:
         limit = self.source.n_features - 1 if self.all_values else max(self.settings.search.complete, self.largest or 0)
         return leading_spectrum(self.described, most_pairs(self.source, limit), self.settings, self.rng["bic"])
 
+    @cached_property
+    def rank(self) -> int | None:
+        """Rank of complete rows without noise, which is then the choice of every criterion."""
+        return exact_rank(self.spectrum) if self.described.complete else None
+
     def most(self, limit: int) -> int:
         """Largest number of components to try, at least one."""
         d, rows = self.source.n_features, self.block.total_weight
@@ -77,6 +82,8 @@ def judge(table: Table, name: str) -> Criterion:
     Rule(name).require_complete(complete=table.described.complete)
     if table.tell is not None:
         table.tell(RULES[name])
+    if table.rank is not None:
+        return Criterion(name, table.rank, note=EXACT_RANK)
     return JUDGES[name](table)
 
 
@@ -85,8 +92,9 @@ def _by_bic(table: Table) -> Criterion:
         curve = bic(table.spectrum, min(table.most(table.settings.search.complete), table.spectrum.values.size))
         return Criterion("bic", curve.best, *curve)
     problem = Problem.of(table.described, table.settings, table.rng["bic"])
-    found: Any = by_bic(problem, table.most(table.settings.search.missing)).curve
-    return Criterion("bic", found.best, *found)
+    found = by_bic(problem, table.most(table.settings.search.missing))
+    note = EXACT_RANK if found.rule == EXACT_RANK else ""
+    return Criterion("bic", found.ended.state.n_components, *found.curve, note=note)
 
 
 def _by_evidence(table: Table) -> Criterion:
@@ -105,12 +113,9 @@ def _by_cv(table: Table) -> Criterion:
 
 
 def _by_parallel(table: Table) -> Criterion:
-    jobs = table.source.n_jobs
-    curve = parallel_analysis(
-        table.block, table.most(table.settings.search.complete), table.rng["parallel"], n_jobs=jobs
-    )
-    note = "" if curve.score[0] > 1 else "no eigenvalue exceeds what shuffled columns give; one is the least there is"
-    return Criterion("parallel", n_above(curve), *curve, note=note)
+    limit = table.settings.search.complete if table.largest is None else table.largest
+    found = count_by_parallel(correlations_of(table.described, table.settings, table.rng["parallel"]), limit)
+    return Criterion("parallel", found.n_components, *found.curve, note=" ".join(found.notes))
 
 
 def _by_threshold(table: Table) -> Criterion:
@@ -172,8 +177,11 @@ def choose_by_rows(source: Source, wanted: Rule, settings: Settings, rng: np.ran
     """
     rows = at_hand(source, rng, settings.sample)
     table = Table.of(rows.source, rng, settings=Settings(search=settings.search))
-    found: Any = judge(table, wanted.name).choice
-    return rows.source if not source.repeatable else source, Count(int(found), rows.told(wanted.words))
+    found = judge(table, wanted.name)
+    count = Count(found.choice, rows.told(wanted.words))  # type: ignore[arg-type]
+    if found.note == EXACT_RANK:
+        count = Count(count.q, EXACT_RANK, (about_rank(count.q),))
+    return rows.source if not source.repeatable else source, count
 
 
 def open_rows(X: Any, sample_weight: Any, missing: str, n_jobs: int | None) -> Source:

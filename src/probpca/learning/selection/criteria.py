@@ -32,6 +32,28 @@ class Curve(NamedTuple):
         return int(self.n_components[self.score.argmax()])
 
 
+def exact_rank(spectrum: Spectrum) -> int | None:
+    """Number of dimensions that the rows span exactly, to rounding; None if there is noise beside them.
+
+    A table has an exact rank if its spectrum ends in rounding before its rows or columns do. Constant columns do not
+    count. Neither does a rank of one less than the number of columns, as that of parts that add up to a whole: most
+    tables of this kind have noise in all other directions.
+    """
+    most = min(spectrum.n_features - 1, spectrum.values.size)
+    rank = next((q for q in range(1, most + 1) if noise_of(spectrum, q).collapsed), None)
+    if rank is None:
+        return None
+    variance = np.square(spectrum.axes[:, :rank]) @ spectrum.values[:rank]
+    varying = int((variance > spectrum.resolution).sum())
+    return rank if rank < min(varying - 1, spectrum.weight - 1) else None
+
+
+def about_rank(rank: int) -> str:
+    """A sentence about a table of exactly low rank."""
+    components = "one component" if rank == 1 else f"{rank} components"
+    return f"The columns are exact combinations of {components}, to rounding: no noise is left to estimate."
+
+
 def n_parameters(d: int, q: int) -> int:
     """Free parameters of PPCA: loadings up to rotation, noise variance, mean."""
     return d * q - q * (q - 1) // 2 + 1 + d

@@ -1,85 +1,119 @@
-"""Parallel analysis: eigenvalues beside those of shuffled columns."""
+"""Parallel analysis: eigenvalues of the correlations beside those of independent columns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
-from scipy.linalg import eigvalsh
+from scipy.linalg import eigh_tridiagonal
 
-from probpca.errors import DataError
 from probpca.learning.selection.criteria import Curve
-from probpca.learning.selection.tables import table_of
-from probpca.sources.engines.local import map_blocks, one_blas_thread
+from probpca.sources.engines.local import one_blas_thread
 
 if TYPE_CHECKING:
-    from probpca.blocks import Block
+    from collections.abc import Callable
+
     from probpca.typing import Array
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class ParallelSettings:
-    """How columns are shuffled and compared."""
+    """How eigenvalues of independent columns are drawn and compared."""
 
-    permutations: int = 50
-    quantile: float = 0.95  # of the eigenvalues of shuffled columns, which those of the rows must exceed
-    most_rows: int = 2**22  # to which weighted rows may be repeated
-    rounding: float = 1e-9  # relative excess that does not count: uncorrelated columns keep their eigenvalues
+    draws: int = 100
+    quantile: float = 0.95  # of the drawn eigenvalues, which those of the table must exceed
+    seed: int = 0  # the draws are the same in every call: they depend on the size of the table alone
+    first: int = 16  # eigenvalues that are compared at first; twice as many whenever all of them are above
+    exact: int = 200  # features up to which correlation matrices are drawn; beyond, white Wishart matrices
+    corner: float = 8.0  # size of the corner of a tridiagonal matrix that has its leading eigenvalues
+    rounding: float = 1e-9  # relative excess that does not count
+    most_pairs: int = 2000  # features up to which missing cells are allowed for pair by pair
+
+
+class Correlations(NamedTuple):
+    """The leading eigenvalues of a correlation matrix, and the size of the table that they are compared with."""
+
+    n_rows: float  # complete rows whose correlations would be as uncertain as these
+    n_features: int  # features that vary
+    leading: Callable[[int], Array]  # the k largest eigenvalues, largest first: (k,)
+    notes: tuple[str, ...] = ()  # sentences about what may mislead
 
 
 def parallel_analysis(
-    block: Block,
-    largest: int,
-    rng: np.random.Generator,
-    *,
-    n_jobs: int = 1,
-    settings: ParallelSettings = ParallelSettings(),
-) -> Curve:
-    """Each eigenvalue over the 95 % quantile that it has when the columns are shuffled, each by itself (Horn 1965).
+    correlations: Correlations, most: int, settings: ParallelSettings = ParallelSettings()
+) -> tuple[Curve, Array]:
+    r"""Each eigenvalue of the correlations in units of what chance alone gives, and the eigenvalues: (k,), (k,).
 
-    Shuffled columns keep their variances, so that noise that differs between columns is not taken for components.
-    Components are kept up to the first one whose ratio is not above 1.
+    Chance is the 95 % quantile that the k-th largest eigenvalue has in tables of independent normal columns with
+    as many rows and columns (Horn 1965). It depends on the size of the table alone: no rows are shuffled, none are
+    read again, and the answer is the same in every call. Components are kept up to the first ratio that is not above
+    1, so that at most one beyond the last component need be looked at: ``most`` bounds their number.
     """
-    table = _repeated(block, settings.most_rows)
-    table -= table.mean(axis=0)
-    counts = np.arange(1, min(largest, *table.shape) + 1)
+    n, d, leading, _ = correlations
+    k = min(settings.first, most)
+    while True:
+        values, null = leading(k), null_eigenvalues(n, d, k, settings)
+        score = np.divide(values, (1 + settings.rounding) * null, out=np.zeros(k), where=null > 0)
+        if k == most or (score <= 1).any():
+            return Curve(np.arange(1, k + 1), score), values
+        k = min(2 * k, most)
+
+
+def null_eigenvalues(n: float, d: int, k: int, settings: ParallelSettings = ParallelSettings()) -> Array:
+    """Quantiles of the k largest eigenvalues of the correlations of n rows of d independent normal columns: (k,)."""
+    rng = np.random.default_rng(settings.seed)
     with one_blas_thread():
-        shuffled = map_blocks(partial(_shuffled_values, table, counts.size), rng.spawn(settings.permutations), n_jobs)
-        null = np.quantile(np.array(list(shuffled)), settings.quantile, axis=0)
-    found = leading_values(table, counts.size)
-    clear = null > settings.rounding * max(float(found[0]), 1e-300)
-    return Curve(counts, np.divide(found, (1 + settings.rounding) * null, out=np.zeros(counts.size), where=clear))
+        if d > settings.exact:
+            drawn = _wishart_eigenvalues(n, d, k, settings, rng)
+        else:
+            drawn = _correlation_eigenvalues(n, d, settings.draws, rng)[:, :k]
+    return np.asarray(np.quantile(drawn, settings.quantile, axis=0))
 
 
-def leading_values(table: Array, k: int) -> Array:
-    """The k largest eigenvalues of the covariance of centred rows, by the smaller of the two matrices: (k,)."""
-    n, d = table.shape
-    matrix = table @ table.T if n < d else table.T @ table
-    m = len(matrix)
-    values = eigvalsh(matrix, subset_by_index=[m - k, m - 1], overwrite_a=True, check_finite=False)
-    return np.asarray(np.maximum(values[::-1], 0.0) / n)
+def _correlation_eigenvalues(n: float, d: int, draws: int, rng: np.random.Generator) -> Array:
+    """All eigenvalues of correlation matrices, largest first: (draws, min(d, n))."""
+    if n > d:
+        # Bartlett's triangular factor of a scatter matrix: no rows need be drawn.
+        sides = np.tril(rng.standard_normal((draws, d, d)), -1)
+        place = np.arange(d)
+        sides[:, place, place] = np.sqrt(rng.chisquare(n - 1 - place, (draws, d)))
+        sides /= np.linalg.norm(sides, axis=2, keepdims=True)
+    else:
+        rows = rng.standard_normal((draws, max(round(n), 2), d))
+        rows -= rows.mean(axis=1, keepdims=True)
+        sides = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(np.linalg.eigvalsh(sides @ sides.transpose(0, 2, 1))[:, ::-1], np.float64)
 
 
-def _shuffled_values(table: Array, k: int, rng: np.random.Generator) -> Array:
-    return leading_values(rng.permuted(table, axis=0), k)
+def _wishart_eigenvalues(n: float, d: int, k: int, settings: ParallelSettings, rng: np.random.Generator) -> Array:
+    r"""The k largest eigenvalues of white Wishart matrices, scaled to trace d: (draws, k).
 
-
-def _repeated(block: Block, most_rows: int) -> Array:
-    """The complete rows, each as often as it counts: (n, d)."""
-    table = table_of(block)
-    if block.weight is None:
-        return table
-    times = np.rint(block.weight)
-    if not np.array_equal(times, block.weight):
-        msg = (
-            "parallel analysis shuffles rows, so that their weights must be whole numbers; "
-            f"the smallest given is {block.weight.min():g}.\nHint: n_components='bic' takes any weights."
+    A Wishart matrix has the eigenvalues of a tridiagonal one of chi-square variates (Dumitriu & Edelman 2002), and
+    its leading ones are those of the leading corner of about :math:`m^{1/3} k^{2/3}` rows, to nine digits. They lie
+    above those of correlations by 0.3 to 1.5 % at 200 columns, and by less beyond.
+    """
+    m, most = min(n - 1, d), max(n - 1, d)
+    m = max(int(m), 1)
+    c = min(m, max(int(settings.corner * m ** (1 / 3) * (k / 4) ** (2 / 3)), k + 1))
+    place, draws = np.arange(c), settings.draws
+    upper = rng.chisquare(most - place, (draws, c))
+    lower = rng.chisquare(m - 1 - place[:-1], (draws, c - 1))
+    diagonal = upper.copy()
+    diagonal[:, 1:] += lower
+    beside = np.sqrt(upper[:, :-1] * lower)
+    outside = m * most - float((most - place).sum() + (m - 1 - place[:-1]).sum())  # degrees of freedom elsewhere
+    trace = diagonal.sum(axis=1) + (rng.chisquare(outside, draws) if c < m else 0.0)
+    out = np.zeros((draws, k))
+    for i in range(draws):
+        top = eigh_tridiagonal(
+            diagonal[i],
+            beside[i],
+            eigvals_only=True,
+            select="i",
+            select_range=(max(c - k, 0), c - 1),
+            check_finite=False,
         )
-        raise DataError(msg)
-    if times.sum() > max(most_rows, 4 * times.size):
-        msg = f"parallel analysis would repeat {times.size:,} rows to {times.sum():,.0f}.\nHint: n_components='bic'."
-        raise DataError(msg)
-    return np.repeat(table, times.astype(np.intp), axis=0)
+        out[i, : top.size] = top[::-1]
+    return out * (d / trace)[:, None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
@@ -11,62 +10,51 @@ import numpy as np
 from probpca.learning.components import RULES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from probpca.typing import Array, Index
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
 SHOWN = 12
 """Numbers of components that are always shown; beyond, only those around a choice."""
-MORE = {
-    "bic": "it takes noise that is not isotropic for components",
-    "evidence": "it takes noise that is not isotropic for components",
-    "cv": "weak directions help to predict cells before they can be told from noise one by one",
-    "ard": "it keeps every direction that a little evidence speaks for",
-    "parallel": "noise varies between columns, which it alone allows for",
-    "gavish_donoho": "it takes noise that is not isotropic for components",
+PURPOSES = {
+    "parallel": "structure: components that stand out from chance, to be interpreted one by one",
+    "bic": "structure, if all columns have the same noise variance",
+    "evidence": "structure, if all columns have the same noise variance",
+    "cv": "prediction: cells that were held out",
+    "ard": "prediction, by a Bayesian fit with as many components",
+    "gavish_donoho": "reconstruction, if all columns have the same noise variance",
 }
-FEWER = {
-    "bic": "its penalty leaves out weak components when rows are few",
-    "evidence": "it leaves out weak components when rows are few",
-    "cv": "more of them do not predict held-out cells clearly better",
-    "ard": "weak components shrink to nothing when rows are few",
-    "parallel": "strong components hide weak ones from it",
-    "gavish_donoho": "it leaves out components that a reconstruction is better without",
-}
+"""What each criterion is for."""
+EQUAL_NOISE = ("bic", "evidence", "gavish_donoho")
+"""Criteria that take noise that differs between columns for components."""
 
 
 def agreement_of(choices: dict[str, int]) -> str:
-    """One sentence about what the criteria choose, and what to make of it."""
+    """What the criteria choose, and which of their choices suits which purpose."""
     if not choices:
         return "No criterion applies."
     if len(choices) == 1:
         name, choice = next(iter(choices.items()))
         return f"{name} chooses {choice}; other criteria were not asked."
-    (common, votes), *_ = Counter(choices.values()).most_common()
-    if votes == len(choices):
-        both = "Both" if votes == 2 else f"All {NUMBERS[votes]}"
-        return f"{both} criteria choose {common}."
-    if 2 * votes > len(choices):
-        others = [_dissent(name, choice, common) for name, choice in choices.items() if choice != common]
-        return f"Most choose {common}; {'; '.join(others)}."
-    return f"They disagree, from {min(choices.values())} to {max(choices.values())}: {_advice(choices)}."
+    least, most = min(choices.values()), max(choices.values())
+    if least == most:
+        both = "Both" if len(choices) == 2 else f"All {NUMBERS[len(choices)]}"
+        return f"{both} criteria choose {most}."
+    return " ".join([f"They choose from {least} to {most}.", *_advice(choices)])
 
 
-def _dissent(name: str, choice: int, common: int) -> str:
-    why = MORE if choice > common else FEWER
-    return f"{name} chooses {choice}: {why[name]}"
-
-
-def _advice(choices: dict[str, int]) -> str:
-    """Advice on which of the choices suits which purpose."""
-    advice = []
-    if "cv" in choices:
-        advice.append(f"take {choices['cv']} (cv) to predict or to impute")
+def _advice(choices: dict[str, int]) -> Iterator[str]:
+    """Sentences on which of the choices suits which purpose."""
     if "parallel" in choices:
-        advice.append(f"take {choices['parallel']} (parallel) to interpret components one by one")
-    largest = max(choices, key=lambda name: choices[name])
-    if largest not in ("cv", "parallel"):
-        advice.append(f"{largest} wants most: {MORE[largest]}")
-    return "; ".join(advice) or "look at the curves"
+        yield f"To interpret components take {choices['parallel']} (parallel)."
+    if "cv" in choices:
+        yield f"To predict or impute cells take {choices['cv']} (cv)."
+    careful = max((choices[name] for name in ("parallel", "cv") if name in choices), default=None)
+    more = [name for name in EQUAL_NOISE if careful is not None and choices.get(name, 0) > careful]
+    if more:
+        names = " and ".join(filter(None, (", ".join(more[:-1]), more[-1])))
+        yield f"{names} {'counts' if len(more) == 1 else 'count'} noise that differs between columns as components."
 
 
 def printed(selection: Selection) -> str:
@@ -78,8 +66,9 @@ def printed(selection: Selection) -> str:
     rows = f"{selection.n_samples:,.12g} rows x {selection.n_features:,} features{selection.note}"
     padded = ([cell.rjust(width) for cell in column] for column, width in zip(columns, widths, strict=True))
     body = ["   ".join(cells).rstrip() for cells in zip(*padded, strict=True)]
-    endings = [_ending(c) for c in selection.criteria if c.note or not c.score.size]
-    return "\n".join([f"Number of components: {rows}", "", *body, "", *endings, selection.agreement])
+    widest = max(len(c.name) for c in selection.criteria)
+    endings = [_ending(c, widest) for c in selection.criteria]
+    return "\n".join([f"Number of components: {rows}", "", *body, "", *endings, "", selection.agreement])
 
 
 def _lines(selection: Selection) -> list[int]:
@@ -106,17 +95,20 @@ def _column(criterion: Criterion, lines: list[int]) -> list[str]:
     return [f"{criterion.name} ", f"{criterion.unit} ", *cells]
 
 
-def _ending(criterion: Criterion) -> str:
-    chosen = "" if criterion.choice is None else f"chooses {criterion.choice}"
-    return f"{criterion.name}: {'; '.join(filter(None, (chosen, criterion.note)))}"
+def _ending(criterion: Criterion, width: int) -> str:
+    """What one criterion chooses, what it is for, and what else there is to know."""
+    if criterion.choice is None:
+        return f"{criterion.name:<{width}}   -  {criterion.note}"
+    note = f" ({criterion.note.rstrip('.')})" if criterion.note else ""
+    return f"{criterion.name:<{width}} {criterion.choice:>3}  {criterion.purpose}{note}"
 
 
 UNITS = {
+    "parallel": "of chance",
     "bic": "nats",
     "evidence": "nats",
     "cv": "nats a cell",
     "ard": "",
-    "parallel": "of its quantile",
     "gavish_donoho": "of the threshold",
 }
 
@@ -142,6 +134,11 @@ class Criterion:
     def rule(self) -> str:
         """Name of the criterion in words."""
         return RULES[self.name]
+
+    @property
+    def purpose(self) -> str:
+        """What the criterion is for."""
+        return PURPOSES[self.name]
 
     @property
     def unit(self) -> str:

@@ -10,13 +10,15 @@ import numpy as np
 from probpca.blocks import Block
 from probpca.errors import DataError
 from probpca.learning.complete.bias_correction import without_bias
-from probpca.learning.complete.closed_form import choose_by_spectrum, exact_fit
+from probpca.learning.complete.closed_form import choose_by_parallel, choose_by_spectrum, exact_fit
 from probpca.learning.complete.dense import top_of_factor
 from probpca.learning.complete.spectrum import Spectrum, resolution_of_squares
 from probpca.learning.components import Components, Count, Rule, given_count
 from probpca.learning.describe import Units
 from probpca.learning.fit import fit_ppca
 from probpca.learning.result import Status
+from probpca.learning.selection.correlations import count_by_parallel
+from probpca.learning.selection.parallel_analysis import Correlations
 from probpca.learning.settings import Settings, StreamLimits
 from probpca.sources import open_source
 from probpca.statistics import Moments, Sketch
@@ -177,9 +179,21 @@ class Sketched:
         resolution = resolution_of_squares(values)
         spectrum = Spectrum(n, sketch.count, sketch.mean, values, axes, sketch.dropped / n, resolution)
         wanted, most = Components.parse(n_components, spectrum.n_features), min(values.size, settings.search.complete)
-        result = exact_fit(choose_by_spectrum(spectrum, wanted, most, "the sketch has no more"))
+        std = np.sqrt(sketch.squares / n)
+        if wanted == Rule("parallel"):
+            chosen = choose_by_parallel(spectrum, count_by_parallel(self._correlations(std), most), most)
+        else:
+            chosen = choose_by_spectrum(spectrum, wanted, most, "the sketch has no more")
+        result = exact_fit(chosen)
         result = without_bias(result) if settings.bias_correction else result
-        return result if sketch.lost == 0 else result._replace(status=Status.SKETCHED)
+        status = result.status if sketch.lost == 0 else Status.SKETCHED
+        return result._replace(status=status, column_std=std)
+
+    def _correlations(self, std: Array) -> Correlations:
+        """Correlations of what the sketch has kept, so that their eigenvalues are at most too small."""
+        scale = np.divide(1.0, std, out=np.zeros(std.size), where=std > 0)
+        values, _ = top_of_factor(self.sketch.factor * scale)
+        return Correlations(self.weight, int((std > 0).sum()), lambda k: values[:k] / self.weight)
 
 
 def begin_stream(d: int, n_components: Any, settings: Settings = Settings(), *, standardize: bool = False) -> Stream:
@@ -201,4 +215,4 @@ def begin_stream(d: int, n_components: Any, settings: Settings = Settings(), *, 
         msg = f"n_components={wanted.asked} takes batches of up to {limits.scatter} columns; got {d}.\nHint: 'bic'."
         raise DataError(msg)
     q = wanted.q if isinstance(wanted, Count) else settings.search.complete
-    return Sketched(Sketch(limits.sketch_rows(q), 0.0, np.zeros(d), np.empty((0, d)), 0.0, 0.0, 0))
+    return Sketched(Sketch.empty(limits.sketch_rows(q), d))

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from oracles import closed_form_oracle, dense_covariance, dense_log_likelihood, random_rotation, spiked_rows
 from probpca.learning import Settings, Status, fit_ppca, value_and_gradient
-from probpca.learning.complete.closed_form import choose_regime
+from probpca.learning.complete.leading_spectrum import choose_regime
 from probpca.sources import open_source
 
 REGIMES = ["covariance", "gram", "krylov", "svd"]

@@ -9,9 +9,10 @@ from oracles import closed_form_oracle, spiked_rows
 from probpca import DataError, ShapeError
 from probpca.learning import Settings, fit_ppca
 from probpca.learning.complete.closed_form import choose_components
+from probpca.learning.complete.spectrum import Spectrum
 from probpca.learning.components import Components
 from probpca.learning.describe import describe
-from probpca.learning.selection.criteria import Curve, n_parameters
+from probpca.learning.selection.criteria import Curve, evidence, n_parameters
 from probpca.sources import open_source
 
 SETTINGS = Settings("auto", 1e-9)
@@ -49,9 +50,10 @@ def test_bic_equals_one_fit_after_the_other(rng, n, d):
     assert chosen.rule == "BIC"
 
 
-def test_no_rule_is_bic(rng):
+def test_no_rule_is_parallel_analysis(rng):
     x = spiked_rows(rng, 100, 8, 3)
-    assert choose(x, None).n_components == choose(x, "bic").n_components
+    default, named = choose(x, None), choose(x, "parallel")
+    assert (default.n_components, default.rule) == (named.n_components, "parallel analysis")
 
 
 def test_the_evidence_equals_that_of_scikit_learn(rng):
@@ -152,10 +154,10 @@ def test_what_is_no_number_of_components_is_refused(rng, wrong, solver):
         fit_ppca(open_source(rng.standard_normal((20, 5))), wrong, Settings(solver), rng)
 
 
-def test_one_direction_is_too_few_for_the_evidence(rng):
-    x = np.outer(rng.standard_normal(20), np.ones(4))
+def test_one_direction_is_too_few_for_the_evidence():
+    one = Spectrum(20.0, 20, np.zeros(4), np.array([2.0, 0.0, 0.0]), np.eye(4)[:, :3], 0.0, 1e-14)
     with pytest.raises(DataError, match="at least two directions"):
-        choose(x, "evidence")
+        evidence(one)
 
 
 def test_the_best_of_a_curve_is_its_largest_score():

@@ -1,0 +1,125 @@
+"""Correlations of the columns of a table, complete or not, and the number of components that exceeds chance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.linalg import eigvalsh
+
+from probpca.learning.complete.dense import Gram
+from probpca.learning.complete.leading_spectrum import leading_spectrum
+from probpca.learning.describe import Description, column_std
+from probpca.learning.selection.criteria import n_above
+from probpca.learning.selection.parallel_analysis import Correlations, ParallelSettings, parallel_analysis
+from probpca.statistics import Moments, Pairs, Root
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from probpca.learning.selection.criteria import Curve
+    from probpca.learning.settings import Settings
+    from probpca.statistics import ColumnSummary
+    from probpca.typing import Array, Index
+
+GENERAL_FACTOR = 0.4
+"""Share of the first eigenvalue from which on one factor may hide others from parallel analysis."""
+
+
+class Parallel(NamedTuple):
+    """The number of components by parallel analysis."""
+
+    n_components: int  # 1 if no correlation is beyond chance
+    curve: Curve
+    notes: tuple[str, ...]
+
+
+def count_by_parallel(correlations: Correlations, limit: int) -> Parallel:
+    """The number of leading eigenvalues above chance, of at most ``limit``, and what there is to say about it."""
+    n, d = correlations.n_rows, correlations.n_features
+    curve, values = parallel_analysis(correlations, int(max(min(limit, d - 1, n - 2), 1)))
+    notes = correlations.notes
+    if curve.score[0] <= 1:
+        notes = ("There are no correlations beyond chance; one component is the least there is.", *notes)
+    elif d > 2 and values[0] > GENERAL_FACTOR * d:
+        share = f"The first component holds {values[0] / d:.0%} of the variance of the standardised columns"
+        notes = (f"{share}: a general factor may hide weaker components from parallel analysis.", *notes)
+    return Parallel(n_above(curve), curve, notes)
+
+
+def correlations_of(table: Description, settings: Settings, rng: np.random.Generator) -> Correlations:
+    """Correlations of the columns that vary, from the sums of the first pass where they say enough."""
+    deviation = column_std(table.sums)
+    if table.complete:
+        return _of_complete(table, deviation, settings, rng)
+    if table.source.n_features <= ParallelSettings().most_pairs:
+        return pair_correlations(table.source.fold(partial(Pairs.of, table.sums.mean)), table.sums, deviation > 0)
+    filled = Description(table.source.centred_and_filled(table.sums.mean), None, complete=True)
+    summary = filled.summarise()
+    return _of_complete(replace(filled, sums=summary), column_std(summary), settings, rng)
+
+
+def _of_complete(table: Description, deviation: Array, settings: Settings, rng: np.random.Generator) -> Correlations:
+    """Eigenvalues by the eigensolver that has what it needs in the sums of the first pass."""
+    varies = deviation > 0
+    sums, source = table.sums, table.source
+    if (np.abs(deviation[varies] - 1) > 1e-6).any() or not varies.all():
+        scale = np.divide(1.0, deviation, out=np.zeros(deviation.size), where=varies)
+        source = source.scaled(scale)
+        sums = None if isinstance(sums, Gram) else sums.rescaled(scale)
+    solver = {Moments: "covariance", Root: "svd", Gram: "gram"}.get(type(table.sums), "auto")
+    # One nat is far less than what tells an eigenvalue from chance.
+    settings = replace(settings, solver=solver, tol=1.0)
+    scaled = Description(source, sums, complete=True)
+
+    def leading(k: int) -> Array:
+        return leading_spectrum(scaled, k, settings, rng).values
+
+    return Correlations(table.total_weight, int(varies.sum()), leading)
+
+
+def pair_correlations(pairs: Pairs, summary: ColumnSummary, varies: npt.NDArray[np.bool_]) -> Correlations:
+    r"""Correlations over the rows in which both columns were observed, weighted so that all are equally uncertain.
+
+    With :math:`\rho_j` the observed share of column j and :math:`n_{jk}` the number of rows with both,
+
+    .. math::
+        M_{jk} = \sqrt{\rho_j \rho_k} \, R_{jk}, \quad M_{jj} = 1, \qquad
+        n_e^{-1} = \operatorname{mean}_{j \ne k} \rho_j \rho_k / n_{jk}
+
+    The variance of :math:`M_{jk}` is about :math:`\rho_j \rho_k / n_{jk}`, much the same for all pairs however
+    unevenly cells are missing, and M has as many components as R: it is compared with :math:`n_e` complete rows.
+    M need not be positive definite: only its largest eigenvalues are used.
+    """
+    kept = np.flatnonzero(varies)
+    counts, products = pairs.counts[np.ix_(kept, kept)], pairs.products[np.ix_(kept, kept)]
+    share = summary.observed[kept] / summary.total_weight
+    std = np.sqrt(np.diag(products) / np.diag(counts))
+    weight = np.outer(share, share)
+    scale = np.sqrt(weight) / np.maximum(counts, 1.0) / np.outer(std, std)
+    matrix = products * scale
+    np.fill_diagonal(matrix, 1.0)
+    apart = ~np.eye(kept.size, dtype=bool)
+    met = apart & (counts > 0)
+    noise = weight[met] / counts[met]
+    n = max(1 / float(noise.mean()), 3.0) if noise.size else 3.0
+
+    def leading(k: int) -> Array:
+        d = kept.size
+        values = eigvalsh(matrix, subset_by_index=[d - k, d - 1], check_finite=False)
+        return np.asarray(np.maximum(values[::-1], 0.0))
+
+    return Correlations(n, kept.size, leading, _about_pairs(apart & ~met, kept))
+
+
+def _about_pairs(unmet: npt.NDArray[np.bool_], kept: Index) -> tuple[str, ...]:
+    """A sentence about columns that were never observed together."""
+    number = int(unmet.sum()) // 2
+    if not number:
+        return ()
+    first, second = kept[np.argwhere(unmet)[0]]
+    pairs = "1 pair of columns was" if number == 1 else f"{number:,} pairs of columns were"
+    which = f"{pairs} never observed together (first: columns {first} and {second}, counted from 0)"
+    return (f"{which}: parallel analysis may count a component too many.",)

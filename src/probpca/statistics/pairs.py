@@ -1,0 +1,55 @@
+"""Sums over pairs of features that were observed together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from scipy import sparse
+
+from probpca.blocks.block import dense_values, deviations_or_zero, observed_cells, with_data
+
+if TYPE_CHECKING:
+    from probpca.blocks import Block
+    from probpca.typing import Array
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """How often two features were observed together, and the products of their deviations there."""
+
+    counts: Array  # sum of w over rows with both: (d, d)
+    products: Array  # sum of w (x_j - c_j)(x_k - c_k) over the same rows: (d, d)
+
+    @classmethod
+    def of(cls, centre: Array, block: Block) -> Pairs:
+        """Sum over a block the products of deviations from ``centre``: (d,)."""
+        d = block.n_features
+        total = cls(np.zeros((d, d)), np.zeros((d, d)))
+        for rows in block.pieces(min_rows=d):
+            part = block.take(rows)
+            deviation = deviations_or_zero(centre, part).values
+            total = total.merge(cls(_squared(_seen(part), part.weight), _squared(deviation, part.weight)))
+        return total
+
+    def merge(self, other: Pairs) -> Pairs:
+        """Add the sums over other rows."""
+        return Pairs(self.counts + other.counts, self.products + other.products)
+
+
+def _seen(block: Block) -> Any:
+    """1 in observed cells and 0 elsewhere, sparse where cells are missing unless they are stored: (b, d)."""
+    if block.is_sparse and block.unstored_missing:
+        return with_data(block.values, observed_cells(block).astype(np.float64))
+    return (~np.isnan(dense_values(block))).astype(np.float64)
+
+
+def _squared(side: Any, weight: Array | None) -> Array:
+    """Sum over rows of w a a': (d, d)."""
+    if sparse.issparse(side):
+        weighted = side if weight is None else sparse.diags_array(weight) @ side
+        return np.asarray((weighted.T @ side).toarray())
+    weighted = side if weight is None else side * weight[:, None]
+    return np.asarray(weighted.T @ side)
