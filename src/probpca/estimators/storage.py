@@ -90,6 +90,11 @@ def story_record(result: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"n_iter_": result.n_iter, "status": result.status.name}, {"trace_": np.array(result.trace)}
 
 
+def scale_record(result: Any) -> dict[str, Any]:
+    """Return the scales of the columns as an array of a file; nothing if columns were not standardised."""
+    return {} if result.scale is None else {"scale_": result.scale}
+
+
 def read_story(numbers: Any, arrays: Any) -> dict[str, Any]:
     """Return the same as fields of a result."""
     return {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from probpca.linalg.packed import pack, turn_bordered
+from probpca.linalg.packed import pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +56,7 @@ class Status(Enum):
 class FitResult(NamedTuple):
     """A fitted model and how it came about."""
 
-    model: LinearGaussian
+    model: LinearGaussian  # in the units of the data
     status: Status
     log_likelihood: float  # total over the data, at the model
     trace: tuple[float, ...]  # total log-likelihood before each step; closed form: its maximum
@@ -66,17 +66,25 @@ class FitResult(NamedTuple):
     cells: float | None = None  # number of observed cells, where some are missing
     information: Array | None = None  # sum of E[t t'] over rows that saw a feature, t = [z; 1], packed: (., d)
     empty: Index | None = None  # features of which nothing was observed
+    scale: Array | None = None  # what columns were divided by before the fit: (d,); None if they were not
 
     def in_units(self, units: Units) -> FitResult:
-        """Convert a fit of columns that were divided by ``units.scale`` to the units of the data."""
-        model, shift = self.model.rescale(units.scale), -units.log_volume
-        information = self.information
-        if information is not None:
-            information = turn_bordered(information, model.principal_rotation)
-        trace = tuple(value + shift for value in self.trace)
+        """Convert a fit of columns that were divided by ``units.scale`` to the units of the data.
+
+        Latent axes stay the principal axes of the scaled columns.
+        """
+        shift = -units.log_volume
         return self._replace(
-            model=model.principal(), information=information, log_likelihood=self.log_likelihood + shift, trace=trace
+            model=self.model.rescale(units.scale),
+            log_likelihood=self.log_likelihood + shift,
+            trace=tuple(value + shift for value in self.trace),
+            scale=units.scale,
         )
+
+    @property
+    def scaled_model(self) -> LinearGaussian:
+        """The model of the columns as the fit saw them, divided by ``scale``: it has one noise variance then."""
+        return self.model if self.scale is None else self.model.rescale(1 / self.scale).isotropic()
 
 
 def complete_information(weight: float, q: int) -> Array:
