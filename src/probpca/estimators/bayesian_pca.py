@@ -212,12 +212,12 @@ class BayesianPCA(TableEstimator):
 
     @property
     def relevance_(self) -> Array:
-        """Expected squared loading of each component of the columns divided by ``scale_``: (n_components,)."""
+        """Expected squared loading of each component, of scaled columns if standardised: (n_components,)."""
         return 1.0 / self._state.result.scaled_belief.precision
 
     @property
     def noise_variance_(self) -> float:
-        """Noise variance of the columns divided by ``scale_``, without the uncertainty of the parameters."""
+        """Noise variance, of scaled columns if standardised, without the uncertainty of the parameters."""
         return float(self._state.result.scaled_belief.centre.noise_variance)
 
     def summary(self, feature_names: Any = None) -> str:

@@ -72,23 +72,23 @@ class TableEstimator(Estimator):
 
     @property
     def _scaled_model(self) -> LinearGaussian:
-        """The model of the columns divided by ``scale_``, which components, loadings and variances belong to."""
+        """The model of the columns as the fit saw them: divided by ``scale_`` if there is one."""
         model: LinearGaussian = self._state.scaled_model
         return model
 
     @property
     def loadings_(self) -> Array:
-        """Loadings W of the columns divided by ``scale_``, along their principal axes: (n_features, n_components)."""
+        """Loadings W along the principal axes, of scaled columns if standardised: (n_features, n_components)."""
         return self._scaled_model.loadings
 
     @property
     def components_(self) -> Array:
-        """Principal axes of the columns divided by ``scale_``, orthonormal, one a row: (n_components, n_features)."""
+        """Principal axes, of scaled columns if standardised, orthonormal, one a row: (n_components, n_features)."""
         return self._scaled_model.principal_axes[0].T
 
     @property
     def noise_variance_(self) -> Any:
-        """Noise variance of the columns divided by ``scale_``; one per feature after ``to_ppca`` may give them."""
+        """Noise variance, of scaled columns if standardised: a number; ``to_ppca`` may give one for each feature."""
         noise = self._scaled_model.noise_variance
         return float(noise) if noise.ndim == 0 else noise
 
@@ -118,7 +118,10 @@ class TableEstimator(Estimator):
         return self._answer(posterior_mean, X, out, self.get_feature_names_out)
 
     def inverse_transform(self, X: Any) -> Array:
-        """Rows predicted from latent variables, ``scale_ * (X @ loadings_.T) + mean_``: (n, n_features)."""
+        """Rows predicted from latent variables, W z + mu, in the units of the data: (n, n_features).
+
+        After ``standardize=True`` these are ``scale_ * (X @ loadings_.T) + mean_``.
+        """
         model = self.model_
         latent = check_array(X, dtype=np.float64)
         if latent.shape[1] != model.n_components:
@@ -140,11 +143,17 @@ class TableEstimator(Estimator):
         return Gaussian(mean, covariance)
 
     def project(self, X: Any) -> Array:
-        """Coordinates of ``(X - mean_) / scale_`` along the principal axes, as classical PCA has them: (n, q)."""
+        """Coordinates along the principal axes, as classical PCA has them: (n, n_components).
+
+        After ``standardize=True`` they are those of ``(X - mean_) / scale_``.
+        """
         return self._answer(partial(projection.project, scale=self.scale_), X)
 
     def reconstruct(self, X: Any) -> Array:
-        """The nearest points of the principal subspace, nearest in units of ``scale_``: (n, n_features)."""
+        """The nearest points of the principal subspace, in the units of the data: (n, n_features).
+
+        After ``standardize=True`` distances are measured in units of ``scale_``.
+        """
         return self._answer(partial(projection.reconstruct, scale=self.scale_), X)
 
     def score_samples(self, X: Any, *, out: Any = None) -> Any:
