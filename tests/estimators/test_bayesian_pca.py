@@ -217,9 +217,11 @@ def test_attributes_say_what_is_believed(fitted, x):
     belief, q = fitted.belief_, fitted.n_components_
     assert q == belief.n_components == 2
     assert_array_equal(fitted.mean_, belief.centre.mean)
-    assert_array_equal(fitted.loadings_, belief.centre.loadings)
-    assert_array_equal(fitted.noise_variance_, belief.centre.noise_variance)
-    assert isinstance(fitted.noise_variance_, np.ndarray if fitted.standardize else float)
+    scale = fitted.scale_ if fitted.standardize else np.ones(6)
+    assert_allclose(scale[:, None] * fitted.loadings_, belief.centre.loadings, rtol=1e-12)
+    assert_allclose(scale**2 * fitted.noise_variance_, np.broadcast_to(belief.centre.noise_variance, (6,)), rtol=1e-12)
+    assert isinstance(fitted.noise_variance_, float)
+    assert (fitted.scale_ is None) == (not fitted.standardize)
     assert_allclose(fitted.components_ @ fitted.components_.T, np.eye(q), atol=1e-12)
     assert_allclose(dense_covariance(fitted.model_), dense_covariance(belief.predictive()))
     assert (fitted.n_features_in_, fitted.n_samples_, fitted.n_observed_) == (6, 40, (~np.isnan(x)).sum())
@@ -231,7 +233,8 @@ def test_attributes_say_what_is_believed(fitted, x):
 
 
 def test_relevance_is_the_expected_squared_loading(fitted):
-    doubt = np.einsum("jkk->k", covariances(fitted.belief_)[:, :2, :2])
+    unit = (fitted.scale_ if fitted.standardize else np.ones(6))[:, None, None]
+    doubt = np.einsum("jkk->k", (covariances(fitted.belief_) / unit**2)[:, :2, :2])
     squares = np.square(fitted.loadings_).sum(axis=0)
     assert_allclose(fitted.relevance_, (squares + doubt) / 6, rtol=1e-10)
     assert (np.diff(squares) < 0).all()  # by mean loadings components are sorted always
@@ -245,7 +248,8 @@ def test_components_are_sorted_by_relevance_where_rows_are_complete(rng):
 
 
 def test_explained_variance_is_that_of_a_new_row_along_each_axis(fitted):
-    covariance = fitted.get_covariance()
+    unit = fitted.scale_ if fitted.standardize else np.ones(6)
+    covariance = fitted.get_covariance() / np.outer(unit, unit)
     along = np.einsum("kd,de,ke->k", fitted.components_, covariance, fitted.components_)
     assert_allclose(fitted.explained_variance_, along, rtol=1e-9)
     assert_allclose(fitted.explained_variance_ratio_, along / np.trace(covariance), rtol=1e-9)
@@ -259,7 +263,7 @@ def test_the_summary_says_what_matters(x):
     for part in (*parts, bayesian.status_.value, f"{bayesian.noise_variance_:.6g}", f"{bayesian.lower_bound_:,.2f}"):
         assert part in text
     assert "log-likelihood" not in text
-    assert "one per feature" in BayesianPCA(2, standardize=True).fit(x).summary()
+    assert "6 features scaled to unit variance, 2 components" in BayesianPCA(2, standardize=True).fit(x).summary()
 
 
 def test_where_nothing_is_relevant_all_questions_have_answers(rng):
@@ -303,9 +307,9 @@ def test_observed_cells_are_returned_bit_for_bit(x, hidden):
 def test_missing_cells_are_conditional_means_with_doubt_about_parameters_counted(fitted, x, hidden):
     values, std = fitted.impute(x, return_std=True)
     latent, spread = dense_observed_posterior(fitted.model_, x), covariances(fitted.belief_)
-    noise = np.broadcast_to(fitted.noise_variance_, (6,))
+    noise = np.broadcast_to(fitted.belief_.centre.noise_variance, (6,))
     for i, j in zip(*np.nonzero(hidden), strict=True):
-        t, w = np.append(latent.mean[i], 1.0), fitted.loadings_[j]
+        t, w = np.append(latent.mean[i], 1.0), fitted.model_.loadings[j]
         second = np.outer(t, t)
         second[:-1, :-1] += latent.covariance[i]
         assert_allclose(values[i, j], w @ latent.mean[i] + fitted.mean_[j], rtol=1e-8)

@@ -71,34 +71,46 @@ class TableEstimator(Estimator):
 
     @property
     def mean_(self) -> Array:
-        """Mean mu: (n_features,)."""
+        """Mean mu, in the units of the data: (n_features,)."""
         return self.model_.mean
 
     @property
+    def scale_(self) -> Array | None:
+        """Standard deviations by which ``standardize=True`` divided the columns, (n_features,); None without it."""
+        scale: Array | None = self._state.result.scale
+        return scale
+
+    @property
+    def _scaled_model(self) -> LinearGaussian:
+        """The model of the columns as the fit saw them: divided by ``scale_`` if there is one."""
+        model: LinearGaussian = self._state.scaled_model
+        return model
+
+    @property
     def loadings_(self) -> Array:
-        """Loadings W along the principal axes: (n_features, n_components)."""
-        return self.model_.loadings
+        """Loadings W along the principal axes, of scaled columns if standardised: (n_features, n_components)."""
+        return self._scaled_model.loadings
 
     @property
     def components_(self) -> Array:
-        """Principal axes, orthonormal, one a row: (n_components, n_features)."""
-        return self.model_.principal_axes[0].T
+        """Principal axes, of scaled columns if standardised, orthonormal, one a row: (n_components, n_features)."""
+        return self._scaled_model.principal_axes[0].T
 
     @property
     def noise_variance_(self) -> Any:
-        """Noise variance: a number, or one per feature when ``standardize=True``."""
-        noise = self.model_.noise_variance
+        """Noise variance, of scaled columns if standardised: a number; ``to_ppca`` may give one for each feature."""
+        noise = self._scaled_model.noise_variance
         return float(noise) if noise.ndim == 0 else noise
 
     @property
     def explained_variance_(self) -> Array:
         """Variance of the model along each principal axis, 1/n convention: (n_components,)."""
-        return projection.explained_variance(self.model_)
+        return projection.explained_variance(self._scaled_model)
 
     @property
     def explained_variance_ratio_(self) -> Array:
         """Variance along each principal axis as a share of the total variance of the model: (n_components,)."""
-        return projection.explained_variance_ratio(self.model_)
+        return projection.explained_variance_ratio(self._scaled_model)
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None, cell_weight: Any = None) -> Any:
         """Fit, then return the posterior means of the same rows."""
@@ -116,7 +128,10 @@ class TableEstimator(Estimator):
         return self._answer(posterior_mean, X, out, self.get_feature_names_out)
 
     def inverse_transform(self, X: Any) -> Array:
-        """Rows predicted from latent variables, W z + mu: (n, n_features)."""
+        """Rows predicted from latent variables, W z + mu, in the units of the data: (n, n_features).
+
+        After ``standardize=True`` these are ``scale_ * (X @ loadings_.T) + mean_``.
+        """
         model = self.model_
         latent = check_array(X, dtype=np.float64)
         if latent.shape[1] != model.n_components:
@@ -138,12 +153,18 @@ class TableEstimator(Estimator):
         return Gaussian(mean, covariance)
 
     def project(self, X: Any) -> Array:
-        """Coordinates along the principal axes, as classical PCA has them: (n, n_components)."""
-        return self._answer(projection.project, X)
+        """Coordinates along the principal axes, as classical PCA has them: (n, n_components).
+
+        After ``standardize=True`` they are those of ``(X - mean_) / scale_``.
+        """
+        return self._answer(partial(projection.project, scale=self.scale_), X)
 
     def reconstruct(self, X: Any) -> Array:
-        """The nearest points of the principal subspace: (n, n_features)."""
-        return self._answer(projection.reconstruct, X)
+        """The nearest points of the principal subspace, in the units of the data: (n, n_features).
+
+        After ``standardize=True`` distances are measured in units of ``scale_``.
+        """
+        return self._answer(partial(projection.reconstruct, scale=self.scale_), X)
 
     def score_samples(self, X: Any, *, out: Any = None) -> Any:
         """Log-likelihood of each row: (n,). With ``out``, the name of a file, it is written there block by block."""

@@ -243,8 +243,8 @@ def in_unit_variance(
 ) -> R:
     """Fit columns scaled to unit variance, and report the result in the units of the data; for every family.
 
-    A constant column keeps its unit. The log-likelihood is that of the data: it differs from that of the scaled
-    columns by the logarithm of the change of units.
+    Latent axes stay the principal axes of the scaled columns. A constant column keeps its unit. The log-likelihood is
+    that of the data: it differs from that of the scaled columns by the logarithm of the change of units.
     """
     scaled, units = standardised(source)
     result: R = fit(scaled, n_components, settings, rng)

@@ -117,7 +117,7 @@ def divergence(belief: ParameterBelief) -> float:
 class BeliefResult(NamedTuple):
     """Posterior of the parameters and how the fit that found it went."""
 
-    belief: ParameterBelief
+    belief: ParameterBelief  # in the units of the data, as the model
     model: LinearGaussian  # the distribution of a new row, doubt about parameters and all
     status: Status
     lower_bound: float  # of the log evidence, in nats
@@ -129,14 +129,37 @@ class BeliefResult(NamedTuple):
     empty: Index  # features of which nothing was observed
     notes: tuple[str, ...] = ()  # sentences about the choice of the number of components
     column_std: Array | None = None  # of each column, 0 if constant; None if standardised: (d,)
+    scale: Array | None = None  # what columns were divided by before the fit: (d,); None if they were not
 
     def in_units(self, units: Units) -> BeliefResult:
-        """Convert a fit of columns that were divided by ``units.scale`` to the units of the data."""
+        """Convert a fit of columns that were divided by ``units.scale`` to the units of the data.
+
+        Latent axes stay the principal axes of the scaled columns.
+        """
         observed = units.observed
         shift = -float((observed - (observed > 0)) @ np.log(units.scale))  # cells, and the density of the means
-        belief, trace = self.belief.rescale(units.scale).principal(), tuple(value + shift for value in self.trace)
-        model, bound = belief.predictive(), trace[-1]
-        return self._replace(belief=belief, model=model, lower_bound=bound, trace=trace, column_std=None)
+        belief, trace = self.belief.rescale(units.scale), tuple(value + shift for value in self.trace)
+        return self._replace(
+            belief=belief,
+            model=belief.predictive(),
+            lower_bound=trace[-1],
+            trace=trace,
+            scale=units.scale,
+            column_std=None,
+        )
+
+    @property
+    def scaled_belief(self) -> ParameterBelief:
+        """The belief about the columns as the fit saw them, divided by ``scale``: with one noise variance."""
+        if self.scale is None:
+            return self.belief
+        belief = self.belief.rescale(1 / self.scale)
+        return replace(belief, centre=belief.centre.isotropic())
+
+    @property
+    def scaled_model(self) -> LinearGaussian:
+        """The distribution of a new row of the columns as the fit saw them, divided by ``scale``."""
+        return self.model if self.scale is None else self.scaled_belief.predictive()
 
 
 def fit_variational(
@@ -151,7 +174,8 @@ def fit_variational(
 
     The posterior of parameters and latent variables is approximated as independent, which makes a bound on the log
     evidence computable (variational Bayes; Bishop 1999, Ilin & Raiko 2010). Rows are read as by the missing-data EM,
-    once a step. ``standardize`` fits columns scaled to unit variance and reports in the units of the data.
+    once a step. ``standardize`` fits columns scaled to unit variance: the belief is in the units of the data, with the
+    principal axes of the scaled columns, and ``scale`` holds their standard deviations.
     """
     rng = np.random.default_rng(rng)
     source = open_source(rows)

@@ -675,11 +675,25 @@ def test_standardizing_is_fitting_scaled_columns_and_telling_it_in_units_of_the_
     assert_allclose(found.belief.centre.mean / std, scaled.belief.centre.mean, atol=1e-4)
     assert_allclose(found.model.covariance.dense() / np.outer(std, std), dense_covariance(scaled.model), atol=1e-4)
     assert_allclose(found.belief.centre.noise_variance, scaled.belief.centre.noise_variance * std**2, rtol=1e-4)
-    in_units = covariances(found.belief) / std[:, None, None] ** 2
-    assert_allclose(np.linalg.det(in_units), np.linalg.det(covariances(scaled.belief)), rtol=1e-3)
-    assert_allclose(found.belief.precision, D / found.belief.energy, rtol=1e-12)
-    between = found.belief.centre.loadings.T @ found.belief.centre.loadings
-    assert_allclose(between, np.diag(np.diag(between)), atol=1e-8 * between.max())
+    assert_allclose(found.belief.centre.loadings / std[:, None], scaled.belief.centre.loadings, atol=1e-4)
+    assert_allclose(covariances(found.belief) / std[:, None, None] ** 2, covariances(scaled.belief), atol=1e-5)
+    assert_allclose(found.scale, std, rtol=1e-12)
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_the_belief_about_scaled_columns_is_kept(x, complete):
+    x = (np.nan_to_num(x) if complete else x) * np.geomspace(1e-2, 1e2, D)
+    found, scaled = fit(x, start=STANDARDIZED), fit(x / np.nanstd(x, axis=0))
+    belief, wanted = found.scaled_belief, scaled.belief
+    assert belief.centre.noise_variance.shape == ()
+    for part in ("mean", "loadings", "noise_variance"):
+        assert_allclose(getattr(belief.centre, part), getattr(wanted.centre, part), rtol=1e-9, atol=1e-9)
+    assert_allclose(covariances(belief), covariances(wanted), rtol=1e-9, atol=1e-9)
+    assert_allclose(belief.precision, wanted.precision, rtol=1e-9)
+    assert_allclose(dense_covariance(found.scaled_model), dense_covariance(scaled.model), atol=1e-9)
+    assert scaled.scale is None
+    assert scaled.scaled_belief is scaled.belief
+    assert scaled.scaled_model is scaled.model
 
 
 def test_units_of_columns_do_not_matter_to_standardized_columns(x):
