@@ -84,7 +84,7 @@ def test_columns_of_different_units_can_be_standardized(ml, table):
 
 def test_parameters_are_set_and_got(ml, table):
     ppca = ml.PPCA()
-    assert ppca.getNComponents() == "bic"
+    assert ppca.getNComponents() == "parallel"
     assert (
         ppca.fit(table).linear_gaussian.n_components
         == local(ROWS).set_params(n_components="bic").fit(ROWS).n_components_
