@@ -62,7 +62,7 @@ benchstreams: $(VENV)/bench  ## measure files larger than memory; takes minutes,
 coverage: $(VENV)/bench  ## count how often intervals hold the truth; takes minutes
 	$(BIN)/python benchmarks/intervals.py
 
-choosing: $(VENV)/bench  ## count how often criteria find the number of components; takes ten minutes
+choosing: $(VENV)/bench  ## criteria for the number of components beside other libraries; takes minutes
 	$(BIN)/python benchmarks/selection.py
 
 bench-defaults: $(VENV)/bench  ## judge the defaults: number of components, intervals, outliers; takes half an hour
