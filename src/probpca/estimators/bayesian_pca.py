@@ -132,7 +132,8 @@ class BayesianPCA(TableEstimator):
         Mean and covariance of the parameters of each feature, in the units of the data.
     model_ : LinearGaussian
         Predictive distribution of a new row in the units of the data, approximated by a Gaussian in which the
-        uncertainty of the parameters counts as noise. All methods use it.
+        uncertainty of the parameters counts as noise. All methods use it, unless ``training=True`` says that rows are
+        those of the fit.
     n_observed_, empty_features_, n_iter_, converged_, status_, trace_
         As for ``PPCA``; ``trace_`` is the lower bound before each step.
 
@@ -223,6 +224,9 @@ class BayesianPCA(TableEstimator):
     def summary(self, feature_names: Any = None) -> str:
         """Describe the fit as text: the number of components, the variance of each, and how the fit ended."""
         return table_summary(self, ("lower bound", self.lower_bound_), feature_names)
+
+    def _training_belief(self) -> ParameterBelief:
+        return self.belief_
 
     def _parameters(self, n_draws: int) -> list[LinearGaussian]:
         fit: BeliefFit = self._state

@@ -396,6 +396,9 @@ class PPCA(TableEstimator):
             return self._stream.error
         return 0.0 if self._fitted is None else self._state.sketch_error
 
+    def _training_belief(self) -> None:
+        return None  # the posterior of the latents in the fit is that of the model
+
     def _parameters(self, n_draws: int) -> list[LinearGaussian]:
         fit: PPCAFit = self._state
         if len(fit.draws) < n_draws:

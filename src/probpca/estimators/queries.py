@@ -15,7 +15,15 @@ from probpca.blocks import Block, as_block
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.estimators.base import Estimator, checked_matrix, is_matrix, like, open_rows, require_no_infinity
 from probpca.inference import conditioning, projection, sampling
-from probpca.inference.imputation import Imputed, ParameterCovariance, draw_missing, impute, impute_with_uncertainty
+from probpca.inference.imputation import (
+    Imputed,
+    ParameterCovariance,
+    draw_missing,
+    impute,
+    impute_training,
+    impute_training_with_uncertainty,
+    impute_with_uncertainty,
+)
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.outlier_scores import Outliers, outliers
 from probpca.inference.posteriors import posterior, posterior_covariance, posterior_mean
@@ -28,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from probpca.inference.conditioning import Predictive
+    from probpca.models import ParameterBelief
     from probpca.typing import Array
 
 
@@ -217,29 +226,36 @@ class TableEstimator(Estimator):
         """Inverse of the model covariance, (n_features, n_features), computed by the Woodbury identity."""
         return self.model_.covariance.dense_inverse()
 
-    def impute(self, X: Any, *, return_std: bool = False, out: Any = None) -> Any:
+    def impute(self, X: Any, *, return_std: bool = False, out: Any = None, training: bool = False) -> Any:
         """Rows with missing cells replaced by their conditional means: (n, n_features).
 
         Observed cells are returned bit for bit. With ``return_std`` also the standard deviation of each cell, 0
         where it was observed: it includes the noise, the uncertainty of the row's latent variables, and the
         uncertainty of the parameters that a finite table leaves. A dataframe comes back as a dataframe.
         With ``out``, the name of a file, completed rows are written there block by block.
+
+        ``training=True`` says that ``X`` are rows of the fit, all of them or some. ``BayesianPCA`` then uses the
+        posterior that the fit itself found for their latent variables, which predicts their missing cells better where
+        rows have few cells. For ``PPCA`` it is the posterior of the model, and the answer is the same.
         """
+        belief = self._belief_for(training=training)
         if not return_std:
-            found = self._answer(impute, X, out, self._names)
+            question = impute if belief is None else partial(_impute_training, belief)
+            found = self._answer(question, X, out, self._names)
             return like(X, found) if out is None else found
         if out is not None:
             msg = "out= takes completed rows; standard deviations come as an array.\nHint: leave out one of the two."
             raise DataError(msg)
-        imputed = self._imputed(X)
+        imputed = self._imputed(X, belief)
         return like(X, imputed.values), like(X, imputed.std)
 
-    def impute_interval(self, X: Any, level: float = 0.95) -> tuple[Any, Any]:
+    def impute_interval(self, X: Any, level: float = 0.95, *, training: bool = False) -> tuple[Any, Any]:
         """Lower and upper ends of intervals that contain each missing cell with probability ``level``.
 
-        Both ends of an observed cell are its value.
+        Both ends of an observed cell are its value. ``training=True`` says that ``X`` are rows of the fit, as for
+        ``impute``.
         """
-        low, high = self._imputed(X).interval(level)
+        low, high = self._imputed(X, self._belief_for(training=training)).interval(level)
         return like(X, low), like(X, high)
 
     def impute_draws(self, X: Any, n_draws: int = 20, *, random_state: Any = None) -> Array:
@@ -263,9 +279,26 @@ class TableEstimator(Estimator):
     def _parameters(self, n_draws: int) -> list[LinearGaussian]:
         """Draws of the model, the same whenever they are made."""
 
-    def _imputed(self, X: Any) -> Imputed:
+    @abstractmethod
+    def _training_belief(self) -> ParameterBelief | None:
+        """Posterior of the parameters in a variational fit; None if there is none but the model."""
+
+    def _belief_for(self, *, training: Any) -> ParameterBelief | None:
+        """The belief by which rows are imputed; None for the model."""
+        if not isinstance(training, bool | np.bool_):
+            msg = f"training must be True or False; got {training!r}.\nHint: True says that X are rows of the fit."
+            raise DataError(msg)
+        return self._training_belief() if training else None
+
+    def _imputed(self, X: Any, belief: ParameterBelief | None) -> Imputed:
         """Completed rows with the standard deviation of each cell, from one posterior."""
-        found: Imputed = self._answer(partial(_impute_with_uncertainty, self._state.doubt), X)
+        doubt = self._state.doubt
+        question = (
+            partial(_impute_with_uncertainty, doubt)
+            if belief is None
+            else partial(_impute_training_with_uncertainty, belief, doubt)
+        )
+        found: Imputed = self._answer(question, X)
         return found
 
     def _names(self) -> Any:
@@ -334,3 +367,13 @@ def _posterior(model: LinearGaussian, block: Block) -> _Posterior:
 
 def _impute_with_uncertainty(doubt: ParameterCovariance, model: LinearGaussian, x: Any) -> Imputed:
     return impute_with_uncertainty(model, x, doubt)
+
+
+def _impute_training(belief: ParameterBelief, _: LinearGaussian, x: Any) -> Array:
+    return impute_training(belief, x)
+
+
+def _impute_training_with_uncertainty(
+    belief: ParameterBelief, doubt: ParameterCovariance, _: LinearGaussian, x: Any
+) -> Imputed:
+    return impute_training_with_uncertainty(belief, x, doubt)

@@ -118,7 +118,7 @@ def _usable(summary: ColumnSummary) -> ColumnSummary:
 
 def column_std(sums: Sums) -> Array:
     """Standard deviation of each column, 0 if the column is constant up to rounding: (d,)."""
-    deviation = np.sqrt(sums.variance)
+    deviation = np.sqrt(np.maximum(sums.variance, 0.0))  # rounding of float32 products may leave less than nothing
     return np.where(deviation > Units.rounding * np.abs(sums.mean), deviation, 0.0)
 
 
