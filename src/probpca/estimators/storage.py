@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probpca.errors import FileFormatError
+from probpca.inference.calibration import Calibration
 from probpca.learning.result import Status
+from probpca.learning.training_distances import NO_ROWS
 from probpca.models.serialization import read_record, write_record
 
 if TYPE_CHECKING:
@@ -103,6 +105,20 @@ def read_choice(numbers: Any, arrays: Any) -> dict[str, Any]:
         "notes": tuple(numbers["notes_"]),
         "column_std": arrays.get("column_std_"),
     }
+
+
+def calibration_record(calibration: Calibration) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the reference distribution of p-values: numbers for the header, and arrays, which hold infinity."""
+    numbers = np.array([calibration.scale, calibration.degrees, calibration.extreme])
+    return {"calibration_obstacle": calibration.obstacle}, {"calibration_": numbers}
+
+
+def read_calibration(numbers: Any, arrays: Any) -> Calibration:
+    """Return the reference distribution of p-values; files without one have none."""
+    if "calibration_" not in arrays:
+        return NO_ROWS
+    scale, degrees, extreme = arrays["calibration_"].tolist()
+    return Calibration(scale, degrees, extreme, numbers["calibration_obstacle"])
 
 
 def read_story(numbers: Any, arrays: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from probpca.blocks import observe
 from probpca.blocks.block import with_units
 from probpca.errors import DataError
+from probpca.linalg.low_rank import SplitDistance
 from probpca.linalg.packed import (
     by_rows,
     chunks,
@@ -229,6 +230,23 @@ class GroupPosterior:
     def signal_variance(self) -> Array:
         """w_j' P w_j of each row and feature, in these units: (b, d)."""
         return self.covariance.T @ doubled(self.parameters.loadings[:-1])
+
+    def split_distance(self, negligible: float = 1e-12) -> SplitDistance:
+        r"""The two parts of D2, without eigenvalues: several times as quick as ``least_squares``.
+
+        With A the information and h the score of a row, :math:`T^2 = h^\top A^{-1} (I + A)^{-1} h`. A ``negligible``
+        share of the largest entry of A is added to its diagonal, so that directions that were not observed add nothing.
+        """
+        q = self.parameters.q
+        information = self.cells.mask.products(self.parameters.information)[by_rows(q)]
+        information = information if self.cells.pattern is None else information[:, self.cells.pattern]
+        h = self.parameters.score(self.cells)
+        latent = solve(information + identity(q), h)  # posterior mean: (q, b)
+        residual = self.cells.residual(self.parameters.loadings, np.vstack([latent, np.ones((1, h.shape[1]))]))
+        whole = residual.row_squares() / self.noise + np.square(latent).sum(axis=0)
+        ridge = negligible * information.max(axis=0) + np.finfo(np.float64).tiny
+        inside = np.einsum("ib,ib->b", h, solve(information + ridge * identity(q), latent))
+        return SplitDistance(inside, np.maximum(whole - inside, 0.0))
 
     def least_squares(self, negligible: float = 1e-12) -> LeastSquares:
         """The best latents without a prior, the shortest of many if there are many.

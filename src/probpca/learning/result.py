@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from probpca.learning.describe import Description, Units
     from probpca.learning.settings import Settings
     from probpca.models import LinearGaussian
+    from probpca.sources import Source
     from probpca.typing import Array, Index
 
 
@@ -79,6 +80,7 @@ class FitResult(NamedTuple):
     empty: Index | None = None  # features of which nothing was observed
     notes: tuple[str, ...] = ()  # sentences about the choice of the number of components
     column_std: Array | None = None  # of each column, 0 if constant; None if standardised, or not known: (d,)
+    sample: Source | None = None  # rows in memory, all or some, if those of the fit were not
 
     def in_units(self, units: Units) -> FitResult:
         """Convert a fit of columns that were divided by ``units.scale`` to the units of the data."""
@@ -93,6 +95,7 @@ class FitResult(NamedTuple):
             log_likelihood=self.log_likelihood + shift,
             trace=trace,
             column_std=None,
+            sample=None if self.sample is None else self.sample.scaled(units.scale),
         )
 
 

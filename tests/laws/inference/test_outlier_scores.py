@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chi2, kstest
 
 from oracles import assert_within_errors, dense_condition, dense_covariance, random_model
-from probpca.inference import outlier_scores as tails, outliers, sample
-from probpca.inference.outlier_scores import chi2_tail, log10_chi2_tail
+from probpca.inference import calibration as tails, outliers, sample
+from probpca.inference.calibration import chi2_tail, log10_chi2_tail
 from probpca.models import Gaussian
 
 NEAR = {"rtol": 1e-9, "atol": 1e-12}

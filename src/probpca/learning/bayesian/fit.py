@@ -13,7 +13,7 @@ from probpca.learning.complete.iterative import condensed, is_worth_condensing
 from probpca.learning.complete.leading_spectrum import leading_spectrum
 from probpca.learning.complete.spectrum import model_of, noise_of
 from probpca.learning.components import check_count
-from probpca.learning.describe import column_std, describe, in_unit_variance, require_counted
+from probpca.learning.describe import column_std, describe, in_unit_variance, require_counted, rows_in_memory
 from probpca.learning.em.e_step import expect, expect_believed
 from probpca.learning.em.m_step import EM, latent_moments, theta_of
 from probpca.learning.loop import Monitor, iterate
@@ -129,6 +129,7 @@ class BeliefResult(NamedTuple):
     empty: Index  # features of which nothing was observed
     notes: tuple[str, ...] = ()  # sentences about the choice of the number of components
     column_std: Array | None = None  # of each column, 0 if constant; None if standardised: (d,)
+    sample: Source | None = None  # rows in memory, all or some, if those of the fit were not
 
     def in_units(self, units: Units) -> BeliefResult:
         """Convert a fit of columns that were divided by ``units.scale`` to the units of the data."""
@@ -136,7 +137,8 @@ class BeliefResult(NamedTuple):
         shift = -float((observed - (observed > 0)) @ np.log(units.scale))  # cells, and the density of the means
         belief, trace = self.belief.rescale(units.scale).principal(), tuple(value + shift for value in self.trace)
         model, bound = belief.predictive(), trace[-1]
-        return self._replace(belief=belief, model=model, lower_bound=bound, trace=trace, column_std=None)
+        sample = None if self.sample is None else self.sample.scaled(units.scale)
+        return self._replace(belief=belief, model=model, lower_bound=bound, trace=trace, column_std=None, sample=sample)
 
 
 def fit_variational(
@@ -167,7 +169,7 @@ def fit_variational(
         monitor = Monitor(settings.tol, settings.max_iter, settings.watch)
         belief = _first_belief(em, start.rows, start.model)
         ended = iterate(partial(_step, em, start.rows, monitor), belief, monitor)
-    return _result(ended, start.floor, table.summarise(), q)
+    return _result(ended, start.floor, table.summarise(), q)._replace(sample=rows_in_memory(source, table))
 
 
 class _Start(NamedTuple):
