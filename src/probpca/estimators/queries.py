@@ -21,6 +21,7 @@ from probpca.inference.imputation import Imputed, ParameterCovariance, draw_miss
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.outlier_scores import Outliers, outliers
 from probpca.inference.posteriors import posterior, posterior_covariance, posterior_mean
+from probpca.learning.settings import CalibrationRows, SampleSize
 from probpca.learning.training_distances import NO_ROWS, TrainingDistances, training_distances
 from probpca.models import Gaussian, LinearGaussian
 from probpca.sources import open_source
@@ -49,8 +50,10 @@ class TableFit(Fit):
 
 def distances_of_fit(source: Source, result: Any, *, complete: bool = False) -> TrainingDistances | Calibration:
     """Distances of the rows of a fit from its model; of rows that are not in memory those of a sample."""
-    rows = source if source.in_memory else result.sample
-    return training_distances(result.model, rows, result.weight, complete=complete)
+    rows, many = source, CalibrationRows()
+    if not source.in_memory:
+        rows, many = result.sample, CalibrationRows(few=SampleSize().calibration)
+    return training_distances(result.model, rows, result.weight, complete=complete, settings=many)
 
 
 class TableEstimator(Estimator):

@@ -117,10 +117,14 @@ def _begin(first: Pass, source: Source, size: int) -> tuple[Sums, Source | None]
     """Sums of complete rows, and a sample of ``size`` rows if they are not in memory."""
     if source.in_memory or not size:
         return first.finish(source.fold(first.summarise)), None
-    # Enough candidates for the sample; where nobody knows how many rows there are, all of them.
-    share = 1.0 if source.n_rows is None else min(1.5 * size / max(source.n_rows, 1), 1.0)
+    n = source.n_rows
+    # Some more candidates than are drawn; where nobody knows how many rows there are, all of them.
+    share = 1.0 if n is None else min(1.1 * size / max(n, 1), 1.0)
     both = source.fold(partial(Both.of, first.summarise, partial(Distinct.of, size, 0, share=share)))
-    return first.finish(both.first), _source_of(both.second, source.n_jobs)
+    drawn = both.second
+    if n is not None and share < 1.0 and not (len(drawn.rows) > size / 2 and drawn.weight.sum() < 2 * size):
+        drawn = source.fold(partial(Distinct.of, size, 0))  # many rows are alike, and candidates came in lumps
+    return first.finish(both.first), _source_of(drawn, source.n_jobs)
 
 
 def _source_of(drawn: Distinct, n_jobs: int) -> Source | None:
