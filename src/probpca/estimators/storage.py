@@ -21,8 +21,8 @@ PARAMETER = "parameter_"
 """Prefix of the arrays that are parameters of an estimator."""
 
 
-def write_estimator(estimator: Any, path: str | Path) -> None:
-    """Write the parameters of an estimator and its fitted state."""
+def write_estimator(estimator: Any, path: str | Path, **more: Any) -> None:
+    """Write the parameters of an estimator and its fitted state; ``more`` goes into the header of the file."""
     numbers, arrays = fit_record(estimator)
     parameters = plain_parameters(estimator)
     given = {name: value for name, value in parameters.items() if isinstance(value, np.ndarray)}
@@ -32,6 +32,7 @@ def write_estimator(estimator: Any, path: str | Path) -> None:
         "parameters": {name: value for name, value in parameters.items() if name not in given},
         "fitted": {**numbers, "n_features_in_": estimator.n_features_in_},
         "feature_names": None if names is None else [str(name) for name in names],
+        **more,
     }
     write_record(path, header, {**arrays, **{PARAMETER + name: value for name, value in given.items()}})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, inf, isinf, log
+from math import exp, floor, inf, isinf, log
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
@@ -20,6 +20,14 @@ RARE = 0.001
 """p-value below which a row is called unusual: by displays, by the report and by the command line."""
 SMALLEST_TAIL = 1e-290
 """Probabilities below this are computed by their logarithms."""
+
+
+def probability(log10_p: float) -> str:
+    """A probability as text, from its logarithm: 0.034, 0.00021, 3.4e-12, 1.5e-400."""
+    if log10_p >= -4 or log10_p == -inf:
+        return f"{10**log10_p:.2g}"
+    lead, _, power = f"{10 ** (log10_p % 1):.1e}".partition("e")
+    return f"{lead}e{floor(log10_p) + int(power):03d}"
 
 
 class Distances(NamedTuple):
@@ -113,10 +121,11 @@ class Calibration:
             return f"p_value is the same as model_p_value: {self.obstacle}."
         if self.degrees >= HEAVY.degrees and self.extreme <= HEAVY.extreme:
             return ""
+        shape = "chi-square" if isinf(self.degrees) else f"F with {self.degrees:.2g} degrees of freedom"
         return (
             f"{100 * self.extreme:.1f} % of the rows of the fit have model_p_value < {RARE}, and p_value allows for "
-            f"tails as heavy as theirs (F with {self.degrees:.2g} degrees of freedom). If many rows are outliers they "
-            "hide each other that way (masking): look at model_p_value too."
+            f"their tails ({shape}, scale {self.scale:.2g}): outliers may be hiding each other (masking). "
+            "Look at model_p_value too."
         )
 
 
