@@ -8,7 +8,7 @@ NEW ?= .
 ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-distributed test-browser screenshots test-killed lint types format docs bench benchmissing benchstreams coverage choosing benchbayes standard-errors compare clean
+.PHONY: help demo test test-distributed test-browser screenshots test-killed lint types format docs bench benchmissing benchstreams coverage choosing bench-defaults benchbayes standard-errors compare clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -62,8 +62,11 @@ benchstreams: $(VENV)/bench  ## measure files larger than memory; takes minutes,
 coverage: $(VENV)/bench  ## count how often intervals hold the truth; takes minutes
 	$(BIN)/python benchmarks/intervals.py
 
-choosing: $(VENV)/bench  ## count how often criteria find the number of components; takes ten minutes
+choosing: $(VENV)/bench  ## criteria for the number of components beside other libraries; takes minutes
 	$(BIN)/python benchmarks/selection.py
+
+bench-defaults: $(VENV)/bench  ## judge the defaults: number of components, intervals, outliers; takes half an hour
+	$(BIN)/python benchmarks/defaults.py
 
 benchbayes: $(VENV)/bench  ## measure Bayesian PCA: intervals, errors, time; takes half an hour
 	$(BIN)/python benchmarks/bayesian.py

@@ -10,17 +10,16 @@ The table: 178 wines of three Italian cultivars, from scikit-learn.
 
 import numpy as np
 from sklearn.datasets import load_wine
-from sklearn.preprocessing import StandardScaler
 
 from probpca import PPCA, BiplotDisplay
 
 wine = load_wine()
-X = StandardScaler().fit_transform(wine.data)
-ppca = PPCA(n_components=2).fit(X)
+X = wine.data
+ppca = PPCA(n_components=2, standardize=True, random_state=0).fit(X)
 names = [name.split("/")[0].replace("_", " ") for name in wine.feature_names]
 cultivar = np.array(["Barolo", "Grignolino", "Barbera"])[wine.target]
 display = BiplotDisplay.from_estimator(
-    ppca, X, uncertainty=ppca.uncertainty(), units="correlation", feature_names=names, labels=cultivar
+    ppca, X, uncertainty=ppca.uncertainty(X), units="correlation", feature_names=names, labels=cultivar
 )
 
 # %%

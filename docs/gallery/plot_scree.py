@@ -24,9 +24,8 @@ display = ScreeDisplay.from_estimator(ppca, selection=choices, uncertainty=ppca.
 # what is larger than anything that noise would show, a ratio above 1; the others ask what describes the table best, and
 # that is more: both rise up to 7 components and fall from there on.
 #
-# BIC costs nothing where the fit is exact, and is drawn by default, up to as many components as the fit has. A fit with
-# ``standardize=True`` speaks in the units of the data, in which columns have noise of their own: each component has its
-# own line, of the noise along it.
+# BIC costs nothing where the fit is exact, and is drawn by default, up to as many components as the fit has. With
+# ``standardize=True`` the table can stay in its own units: variances, shares and noise are those of the scaled columns.
 
 ppca = PPCA(n_components=10, standardize=True).fit(load_wine().data)
 display = ScreeDisplay.from_estimator(ppca)

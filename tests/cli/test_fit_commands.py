@@ -1,6 +1,7 @@
 """``probpca fit`` and ``probpca select``: what they take, print and write."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -90,6 +91,40 @@ def test_options_reach_the_estimator(run, x):
     assert run("fit", "table.csv", "--components", 3, "--bayesian", "--seed", 5, "--out", "b.npz").code == 0
     believed = BayesianPCA.from_file("b.npz")
     assert_allclose(believed.lower_bound_, BayesianPCA(3, random_state=5).fit(x).lower_bound_, rtol=1e-12)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("options", [(), ("--bayesian",)])
+def test_figures_of_standardised_columns_do_not_depend_on_units(run, x, options):
+    units = np.geomspace(0.01, 100, 5)
+    for name, by in (("plain", 1.0), ("told", units)):
+        pd.DataFrame(x * by, columns=list(FEATURES)).to_csv(f"{name}.csv", index=False)
+    arguments = ("--standardize", "--components", 2, *options, "--json", "--force")
+    plain, told = (json.loads(run("fit", f"{name}.csv", *arguments).out) for name in ("plain", "told"))
+    for key in ("explained_variance", "explained_variance_ratio", "noise_variance"):
+        assert_allclose(told[key], plain[key], rtol=1e-6)
+    for one, other in zip(told["components"], plain["components"], strict=True):
+        assert_allclose(list(one.values()), list(other.values()), atol=1e-6)
+    assert_allclose([told["scale"][name] for name in FEATURES], np.nanstd(x, axis=0) * units, rtol=1e-9)
+
+
+@pytest.mark.usefixtures("folder")
+def test_columns_that_are_not_scaled_have_no_scale(run):
+    assert json.loads(run("fit", "table.csv", "--components", 2, "--json").out)["scale"] is None
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_share_of_variance_is_printed_of_the_columns_in_which_it_was_asked(run, x):
+    pd.DataFrame(x * np.geomspace(0.01, 100, 5), columns=list(FEATURES)).to_csv("units.csv", index=False)
+    said = run("fit", "units.csv", "--standardize", "--components", 0.8).out
+    assert "5 features scaled to unit variance" in said
+    assert "(0.8 of the variance)" in said
+    shares = [float(line.split()[3].rstrip("%")) for line in said.splitlines() if re.match(r" +\d+   \d", line)]
+    fitted = PPCA.from_file("model.npz")
+    assert_allclose(shares, 100 * np.cumsum(fitted.explained_variance_ratio_), atol=0.051)
+    assert shares[-1] >= 80
+    assert fitted.n_components_ > 1
+    assert shares[-2] < 80
 
 
 @pytest.mark.usefixtures("folder")

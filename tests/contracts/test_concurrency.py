@@ -5,7 +5,9 @@ from functools import partial
 from threading import Barrier
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
+from threadpoolctl import threadpool_info
 
 from probpca import PPCA
 from probpca.sources import open_source
@@ -33,6 +35,23 @@ def test_the_limit_on_blas_ends_with_the_last_who_asked_for_it():
     assert resolve_jobs(None) == before, "a fit that starts meanwhile still uses all threads"
     second.__exit__(None, None, None)
     assert resolve_jobs(None) == before
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+@pytest.mark.skipif(resolve_jobs(None) == 1, reason="BLAS has one thread")
+def test_any_thread_can_set_the_limit_on_blas_and_another_can_end_it():
+    before = blas_threads()
+    with one_blas_thread():  # the thread of this test has set a limit
+        pass
+    limit = one_blas_thread()
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        one.submit(limit.__enter__).result()
+        assert set(blas_threads()) == {1}
+        other.submit(limit.__exit__, None, None, None).result()
+        assert blas_threads() == before
 
 
 def test_fits_in_threads_give_the_same_answers_and_leave_blas_as_it_was(rng):

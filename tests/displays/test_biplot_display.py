@@ -67,6 +67,31 @@ def test_bars_are_the_intervals_of_the_loadings(ppca, x, sure):
     assert_array_equal(display.sure, ((low > 0) | (high < 0)).any(axis=1))
 
 
+def test_arrows_of_standardised_columns_do_not_depend_on_units(x):
+    units = np.geomspace(0.01, 100, 8)
+    fits = [(PPCA(n_components=2, standardize=True, random_state=0).fit(rows), rows) for rows in (x, x * units)]
+    for kind in ("loading", "correlation"):
+        plain, told = (
+            BiplotDisplay.from_estimator(
+                fit, rows, units=kind, uncertainty=fit.uncertainty(rows, n_draws=5, random_state=0)
+            )
+            for fit, rows in fits
+        )
+        for part in ("loadings", "scores", "low", "high"):
+            assert_allclose(getattr(told, part), getattr(plain, part), atol=1e-8, err_msg=part)
+    fit = fits[1][0]
+    joint = fit.joint().covariance
+    deviation = np.sqrt(np.diag(joint))
+    assert_allclose(told.loadings, (joint / np.outer(deviation, deviation))[:8, 8:])
+    low, high = (end / deviation[:8, None] * fit.scale_[:, None] for end in _ends(fit, x * units))
+    assert_allclose(told.low, low)
+    assert_allclose(told.high, high)
+
+
+def _ends(fit, rows):
+    return fit.uncertainty(rows, n_draws=5, random_state=0).loadings.interval(0.95)
+
+
 def test_names_come_from_a_dataframe_and_do_not_lie_on_each_other():
     pandas = pytest.importorskip("pandas")
     x = spiked_rows(np.random.default_rng(4), 50, 1, 1, noise=0.1) @ np.ones((1, 10))

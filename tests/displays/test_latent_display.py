@@ -38,6 +38,13 @@ def test_points_and_covariances_are_the_posterior(ppca, holed):
     display.figure_.canvas.draw()
 
 
+@pytest.mark.parametrize("kind", [PPCA, BayesianPCA])
+def test_axes_of_standardised_columns_say_their_share_of_the_scaled_variance(holed, kind):
+    fitted = kind(n_components=2, standardize=True, random_state=0).fit(holed * np.geomspace(0.01, 100, 6))
+    display = LatentDisplay.from_estimator(fitted, holed)
+    assert f"({100 * fitted.explained_variance_ratio_[0]:.0f} % of variance)" in display.ax_.get_xlabel()
+
+
 @pytest.mark.parametrize("level", [0.5, 0.95])
 def test_axes_and_angle_of_an_ellipse_are_those_of_the_covariance(ppca, holed, level):
     display = LatentDisplay.from_estimator(ppca, holed, level=level)

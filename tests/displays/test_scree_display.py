@@ -7,7 +7,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import spiked_rows
-from probpca import PPCA, BayesianPCA, DataError, ScreeDisplay, ShapeError, select_n_components
+from probpca import (
+    PPCA,
+    BayesianPCA,
+    DataError,
+    LinearDynamicalSystem,
+    ScreeDisplay,
+    ShapeError,
+    select_n_components,
+)
 from probpca.displays.axes import THEME
 from probpca.learning.selection.criteria import n_parameters
 from probpca.learning.uncertainty.asymptotic import asymptotic_uncertainty
@@ -77,13 +85,21 @@ def test_what_a_component_has_above_its_noise_is_its_loadings(x, standardize):
     assert_allclose(above, np.square(ppca.loadings_).sum(axis=0))
 
 
+def test_standardised_columns_have_one_noise_and_shares_of_their_own_variance(x):
+    units = np.geomspace(1, 1e3, 7)
+    plain, told = (ScreeDisplay.from_estimator(PPCA(3, standardize=True).fit(x * unit)) for unit in (1.0, units))
+    assert_allclose(told.noise_.get_ydata(), plain.noise_.get_ydata())
+    assert_allclose(told.line_.get_ydata(), plain.line_.get_ydata())
+    values = np.linalg.eigvalsh(np.corrcoef(x.T))[::-1] / 7
+    assert f"{100 * values[0]:.0f} % of all" in words(told.ax_)
+
+
 def test_where_features_have_noise_of_their_own_so_have_components(x):
-    ppca = PPCA(n_components=3, standardize=True).fit(x * np.geomspace(1, 1e3, 7))
-    display = ScreeDisplay.from_estimator(ppca)
+    system = LinearDynamicalSystem(3, transition="stable", random_state=0, tol=1.0).fit(x * np.geomspace(1, 1e3, 7))
+    display = ScreeDisplay.from_estimator(system.to_ppca())
     lines = np.array(display.noise_.get_segments())
     assert_allclose(lines[:, :, 1], np.column_stack([display.noise_variance] * 2))
     assert_allclose(lines[:, :, 0].mean(axis=1), [1, 2, 3])
-    assert not any("%" in text for text in words(display.ax_))  # of what has several units there are no shares
 
 
 def test_curves_rise_and_fall_as_scores_do_and_are_ringed_where_they_choose(ppca, x):

@@ -92,6 +92,9 @@ def assert_same_model(found, wanted, tol):
     assert_allclose(found.mean_, wanted.mean_, rtol=tol)
     assert_allclose(found.noise_variance_, wanted.noise_variance_, rtol=tol)
     assert_allclose(found.log_likelihood_, wanted.log_likelihood_, rtol=tol)
+    assert (found.scale_ is None) == (wanted.scale_ is None)
+    if wanted.scale_ is not None:
+        assert_allclose(found.scale_, wanted.scale_, rtol=tol)
 
 
 def same_fit(rows, source, **settings):

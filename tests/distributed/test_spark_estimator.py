@@ -72,14 +72,19 @@ def test_nulls_are_missing_cells(ml, table):
 
 
 def test_columns_of_different_units_can_be_standardized(ml, table):
-    model = ml.PPCA(nComponents=Q, standardize=True).fit(table)
-    assert_allclose(model.linear_gaussian.noise_variance, local(ROWS, standardize=True).noise_variance_, rtol=1e-9)
-    assert model.linear_gaussian.noise_variance.shape == (D,)
+    model, wanted = ml.PPCA(nComponents=Q, standardize=True, outputCol="z").fit(table), local(ROWS, standardize=True)
+    assert_allclose(model.getOrDefault("scale"), wanted.scale_, rtol=1e-9)
+    assert_allclose(model.getOrDefault("loadings"), wanted.loadings_, rtol=1e-9)
+    assert_allclose(model.getOrDefault("noiseVariance"), wanted.noise_variance_, rtol=1e-9)
+    for name in ("mean", "loadings", "noise_variance"):
+        assert_allclose(getattr(model.linear_gaussian, name), getattr(wanted.model_, name), rtol=1e-9)
+    assert_allclose(outputs(model.transform(table), "z"), wanted.transform(ROWS), rtol=1e-9, atol=1e-9)
+    assert not ml.PPCA(nComponents=Q).fit(table).isSet("scale")
 
 
 def test_parameters_are_set_and_got(ml, table):
     ppca = ml.PPCA()
-    assert ppca.getNComponents() == "bic"
+    assert ppca.getNComponents() == "parallel"
     assert (
         ppca.fit(table).linear_gaussian.n_components
         == local(ROWS).set_params(n_components="bic").fit(ROWS).n_components_

@@ -217,9 +217,11 @@ def test_attributes_say_what_is_believed(fitted, x):
     belief, q = fitted.belief_, fitted.n_components_
     assert q == belief.n_components == 2
     assert_array_equal(fitted.mean_, belief.centre.mean)
-    assert_array_equal(fitted.loadings_, belief.centre.loadings)
-    assert_array_equal(fitted.noise_variance_, belief.centre.noise_variance)
-    assert isinstance(fitted.noise_variance_, np.ndarray if fitted.standardize else float)
+    scale = fitted.scale_ if fitted.standardize else np.ones(6)
+    assert_allclose(scale[:, None] * fitted.loadings_, belief.centre.loadings, rtol=1e-12)
+    assert_allclose(scale**2 * fitted.noise_variance_, np.broadcast_to(belief.centre.noise_variance, (6,)), rtol=1e-12)
+    assert isinstance(fitted.noise_variance_, float)
+    assert (fitted.scale_ is None) == (not fitted.standardize)
     assert_allclose(fitted.components_ @ fitted.components_.T, np.eye(q), atol=1e-12)
     assert_allclose(dense_covariance(fitted.model_), dense_covariance(belief.predictive()))
     assert (fitted.n_features_in_, fitted.n_samples_, fitted.n_observed_) == (6, 40, (~np.isnan(x)).sum())
@@ -231,7 +233,8 @@ def test_attributes_say_what_is_believed(fitted, x):
 
 
 def test_relevance_is_the_expected_squared_loading(fitted):
-    doubt = np.einsum("jkk->k", covariances(fitted.belief_)[:, :2, :2])
+    unit = (fitted.scale_ if fitted.standardize else np.ones(6))[:, None, None]
+    doubt = np.einsum("jkk->k", (covariances(fitted.belief_) / unit**2)[:, :2, :2])
     squares = np.square(fitted.loadings_).sum(axis=0)
     assert_allclose(fitted.relevance_, (squares + doubt) / 6, rtol=1e-10)
     assert (np.diff(squares) < 0).all()  # by mean loadings components are sorted always
@@ -245,7 +248,8 @@ def test_components_are_sorted_by_relevance_where_rows_are_complete(rng):
 
 
 def test_explained_variance_is_that_of_a_new_row_along_each_axis(fitted):
-    covariance = fitted.get_covariance()
+    unit = fitted.scale_ if fitted.standardize else np.ones(6)
+    covariance = fitted.get_covariance() / np.outer(unit, unit)
     along = np.einsum("kd,de,ke->k", fitted.components_, covariance, fitted.components_)
     assert_allclose(fitted.explained_variance_, along, rtol=1e-9)
     assert_allclose(fitted.explained_variance_ratio_, along / np.trace(covariance), rtol=1e-9)
@@ -259,7 +263,7 @@ def test_the_summary_says_what_matters(x):
     for part in (*parts, bayesian.status_.value, f"{bayesian.noise_variance_:.6g}", f"{bayesian.lower_bound_:,.2f}"):
         assert part in text
     assert "log-likelihood" not in text
-    assert "one per feature" in BayesianPCA(2, standardize=True).fit(x).summary()
+    assert "6 features scaled to unit variance, 2 components" in BayesianPCA(2, standardize=True).fit(x).summary()
 
 
 def test_where_nothing_is_relevant_all_questions_have_answers(rng):
@@ -303,9 +307,9 @@ def test_observed_cells_are_returned_bit_for_bit(x, hidden):
 def test_missing_cells_are_conditional_means_with_doubt_about_parameters_counted(fitted, x, hidden):
     values, std = fitted.impute(x, return_std=True)
     latent, spread = dense_observed_posterior(fitted.model_, x), covariances(fitted.belief_)
-    noise = np.broadcast_to(fitted.noise_variance_, (6,))
+    noise = np.broadcast_to(fitted.belief_.centre.noise_variance, (6,))
     for i, j in zip(*np.nonzero(hidden), strict=True):
-        t, w = np.append(latent.mean[i], 1.0), fitted.loadings_[j]
+        t, w = np.append(latent.mean[i], 1.0), fitted.model_.loadings[j]
         second = np.outer(t, t)
         second[:-1, :-1] += latent.covariance[i]
         assert_allclose(values[i, j], w @ latent.mean[i] + fitted.mean_[j], rtol=1e-8)
@@ -313,6 +317,134 @@ def test_missing_cells_are_conditional_means_with_doubt_about_parameters_counted
         assert_allclose(std[i, j], np.sqrt(variance), rtol=1e-8)
     low, high = fitted.impute_interval(x)
     assert_allclose(high - low, 2 * 1.959964 * std, rtol=1e-6)
+
+
+# Rows of the fit
+
+
+def dense_training(bayesian, x):
+    """Means and standard deviations of all cells by the latents of the fit, one row and one cell after the other."""
+    belief, d = bayesian.belief_, x.shape[1]
+    W, mu, q = belief.centre.loadings, belief.centre.mean, belief.n_components
+    psi, doubt = np.broadcast_to(belief.centre.noise_variance, (d,)), covariances(belief)
+    mean, std = np.zeros(x.shape), np.zeros(x.shape)
+    for i, row in enumerate(x):
+        precision, right = np.eye(q), np.zeros(q)
+        for j in np.flatnonzero(~np.isnan(row)):
+            precision += (np.outer(W[j], W[j]) + doubt[j, :q, :q]) / psi[j]
+            right += (W[j] * row[j] - W[j] * mu[j] - doubt[j, :q, q]) / psi[j]
+        P = np.linalg.inv(precision)
+        m = P @ right
+        t = np.append(m, 1.0)
+        for j in range(d):
+            mean[i, j] = mu[j] + W[j] @ m
+            variance = psi[j] + W[j] @ P @ W[j] + t @ doubt[j] @ t + np.trace(doubt[j, :q, :q] @ P)
+            std[i, j] = np.sqrt(variance)
+    return mean, std
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("standardize", [False, True])
+def test_rows_of_the_fit_are_imputed_by_the_latents_of_the_fit(rng, x, hidden, standardize, weighted):
+    weight = rng.integers(1, 4, len(x)) if weighted else None
+    bayesian = BayesianPCA(3, standardize=standardize, random_state=0).fit(x + 5, sample_weight=weight)
+    mean, std = dense_training(bayesian, x + 5)
+    values, doubt = bayesian.impute(x + 5, return_std=True, training=True)
+    assert_allclose(values, np.where(hidden, mean, x + 5), rtol=1e-9)
+    assert_allclose(doubt, np.where(hidden, std, 0.0), rtol=1e-9)
+    assert_array_equal(bayesian.impute(x + 5, training=True), values)
+    low, high = bayesian.impute_interval(x + 5, 0.9, training=True)
+    assert_allclose(high - low, 2 * 1.644854 * doubt, rtol=1e-6)
+    assert not np.allclose(bayesian.impute(x + 5)[hidden], values[hidden], rtol=1e-6)
+
+
+def test_the_latents_of_a_fit_to_complete_rows_fill_in_some_of_their_cells(table, x, hidden):
+    bayesian = BayesianPCA(3, random_state=0).fit(table[0])
+    assert bayesian.belief_.covariance.shape[1] == 1  # one for all features
+    mean, std = dense_training(bayesian, x)
+    values, doubt = bayesian.impute(x, return_std=True, training=True)
+    assert_allclose(values[hidden], mean[hidden], rtol=1e-9)
+    assert_allclose(doubt[hidden], std[hidden], rtol=1e-9)
+
+
+def stored(x):
+    """The observed cells of a table, and nothing else, as a sparse matrix."""
+    seen = np.nonzero(~np.isnan(x))
+    return sparse.coo_array((x[seen], seen), shape=x.shape).tocsr()
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_rows_of_the_fit_may_lie_anywhere(x, tmp_path, standardize):
+    bayesian = BayesianPCA(2, standardize=standardize, missing="unstored", random_state=0).fit(x)
+    wanted, doubt = bayesian.impute(x, return_std=True, training=True)
+    np.save(tmp_path / "rows.npy", x)
+    for rows in (stored(x), open_source(x), tmp_path / "rows.npy", [x[:7], x[7:]]):
+        assert_allclose(bayesian.impute(rows, training=True), wanted, rtol=1e-9)
+        assert_allclose(bayesian.impute(rows, return_std=True, training=True)[1], doubt, rtol=1e-9)
+    frame = bayesian.impute(pd.DataFrame(x), training=True)
+    assert isinstance(frame, pd.DataFrame)
+    assert_allclose(frame.to_numpy(), wanted)
+    bayesian.impute(x, out=tmp_path / "filled.npy", training=True)
+    assert_allclose(np.load(tmp_path / "filled.npy"), wanted)
+    assert_allclose(bayesian.impute(x[5:9], training=True), wanted[5:9])  # some of the rows will do
+    bayesian.to_file(tmp_path / "fitted.npz")
+    assert_array_equal(BayesianPCA.from_file(tmp_path / "fitted.npz").impute(x, training=True), wanted)
+
+
+@pytest.mark.filterwarnings("ignore:nothing was observed of")
+def test_a_column_that_was_never_observed_has_no_limits_in_rows_of_the_fit(x):
+    x[:, 3] = np.nan
+    values, std = BayesianPCA(2, random_state=0).fit(x).impute(x, return_std=True, training=True)
+    assert_array_equal(values[:, 3], 0)
+    assert_array_equal(std[:, 3], np.inf)
+    assert np.isfinite(np.delete(std, 3, axis=1)).all()
+
+
+def ratings(rng, n=400, d=200, q=3):
+    """A sparse table of ratings: some people rate much, some things are rated often; and which are held out."""
+    rate = np.outer(rng.lognormal(0, 1, n), np.exp(-4 * np.arange(d) / d) + 0.02)
+    seen, held_out = rng.random((n, d)) < -np.expm1(-0.1 * rate / rate.mean()), rng.random((n, d)) < 0.2
+    seen[np.arange(d), np.arange(d)], held_out[np.arange(d), np.arange(d)] = True, False  # something is known of all
+    loadings = 0.55 * 0.75 ** np.arange(q)[:, None] * rng.standard_normal((q, d))
+    x = 3.5 + 0.55 * rng.standard_normal(d) + rng.standard_normal((n, q)) @ loadings
+    return np.where(seen, x + 0.85 * rng.standard_normal((n, d)), np.nan), seen & held_out
+
+
+def test_ratings_are_predicted_better_by_the_latents_of_the_fit():
+    errors, inside = [], []
+    for seed in range(8):
+        x, held_out = ratings(np.random.default_rng(seed))
+        known = stored(np.where(held_out, np.nan, x))
+        bayesian = BayesianPCA(8, missing="unstored", random_state=0).fit(known)
+        guesses = [bayesian.impute(known, training=training)[held_out] for training in (False, True)]
+        errors.append([np.sqrt(np.square(guess - x[held_out]).mean()) for guess in guesses])
+        low, high = bayesian.impute_interval(known, training=True)
+        inside.append(((low < x) & (x < high))[held_out].mean())
+    new, training = np.transpose(errors)
+    assert (training < 1.001 * new).all()
+    assert training.mean() < 0.999 * new.mean()
+    assert 0.92 < np.mean(inside) < 0.98
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_for_ppca_the_latents_of_the_fit_are_those_of_the_model(x, standardize):
+    ppca = PPCA(2, standardize=standardize, random_state=0).fit(x)
+    for training, new in zip(
+        (*ppca.impute(x, return_std=True, training=True), *ppca.impute_interval(x, training=True)),
+        (*ppca.impute(x, return_std=True), *ppca.impute_interval(x)),
+        strict=True,
+    ):
+        assert_array_equal(training, new)
+    assert_array_equal(ppca.impute(x, training=True), ppca.impute(x))
+
+
+@pytest.mark.parametrize("kind", [PPCA, BayesianPCA])
+@pytest.mark.parametrize("wrong", ["yes", 1, None, np.array([True, False])])
+def test_whether_rows_are_those_of_the_fit_is_true_or_false(x, kind, wrong):
+    fitted = kind(2, random_state=0).fit(x)
+    for ask in (fitted.impute, fitted.impute_interval):
+        with pytest.raises(DataError, match=r"training must be True or False; got(.|\n)*Hint: True says"):
+            ask(x, training=wrong)
 
 
 def test_conditioning_agrees_with_imputing(fitted, x, hidden):
@@ -612,7 +744,10 @@ def test_whatever_is_observed_numbers_are_finite_or_an_error_has_a_name(x, stand
             return
     numbers = [bayesian.mean_, bayesian.loadings_, bayesian.components_, bayesian.noise_variance_, bayesian.relevance_]
     numbers += [bayesian.trace_, bayesian.transform(x), bayesian.score(x), bayesian.impute(x)]
-    numbers += [bayesian.impute_draws(x, 1), np.delete(bayesian._imputed(x).std, bayesian.empty_features_, axis=1)]
+    numbers += [bayesian.impute_draws(x, 1), bayesian.impute(x, training=True)]
+    for training in (False, True):
+        std = bayesian.impute(x, return_std=True, training=training)[1]
+        numbers.append(np.delete(std, bayesian.empty_features_, axis=1))
     for number in numbers:
         assert np.isfinite(number).all()
     assert np.min(bayesian.noise_variance_) > 0

@@ -125,14 +125,6 @@ def test_sparse_float32_sources_and_weights_give_the_same_model(x, rng):
     assert weighted.n_samples_ == times.sum()
 
 
-def test_standardize_gives_each_feature_its_own_noise(x):
-    scaled = x * np.geomspace(0.1, 10, 6)
-    ppca = PPCA(2, standardize=True).fit(scaled)
-    assert ppca.noise_variance_.shape == (6,)
-    assert_allclose(ppca.log_likelihood(scaled), ppca.log_likelihood_, rtol=1e-9)
-    assert "one per feature" in ppca.summary()
-
-
 def test_with_fewer_rows_than_features_the_likelihood_is_larger_than_that_of_scikit_learn(rng):
     n, d, q = 30, 100, 3
     x = spiked_rows(rng, n, d, q, noise=1.0)

@@ -45,6 +45,9 @@ def assert_same_model(found, wanted, tol=1e-10):
     for name in ("loadings_", "mean_", "noise_variance_", "log_likelihood_", "explained_variance_"):
         value = np.asarray(getattr(wanted, name))
         assert_allclose(getattr(found, name), value, rtol=tol, atol=tol * np.abs(value).max(), err_msg=name)
+    assert (found.scale_ is None) == (wanted.scale_ is None)
+    if wanted.scale_ is not None:
+        assert_allclose(found.scale_, wanted.scale_, rtol=tol)
     assert found.n_components_ == wanted.n_components_
     assert_allclose(found.n_samples_, wanted.n_samples_, rtol=1e-12)
     assert_allclose(found.n_observed_, wanted.n_observed_, rtol=1e-12)
@@ -645,6 +648,12 @@ def test_a_fit_forgets_the_error_of_a_sketch_that_came_from_a_file(rng, x, tmp_p
     back = PPCA.from_file(tmp_path / "sketch.npz")
     assert back.sketch_error_ > 0
     assert back.fit(x).sketch_error_ == 0.0
+
+
+def test_columns_in_small_units_are_not_lost_beside_those_in_large_ones(rng):
+    x = spiked_rows(rng, 80, 5, 2, noise=0.3) * np.geomspace(1e-12, 1e12, 5)
+    found, wanted = read(PPCA(2, standardize=True), np.array_split(x, 7)), PPCA(2, standardize=True).fit(x)
+    assert_same_model(found, wanted, 1e-8)
 
 
 def test_a_constant_column_of_a_standardised_stream_stays_constant(rng):

@@ -455,6 +455,6 @@ def test_the_uncertainty_of_parameters_is_computed_once_a_fit(x, kind, monkeypat
     fitted.impute_interval(x)
     fitted.impute(x, return_std=True)
     assert len(inverted) <= 1
-    found = fitted._imputed(x)
+    found = imputation.Imputed(*fitted.impute(x, return_std=True))
     assert_array_equal(found.values, fitted.impute(x))
     assert_array_equal(found.interval(0.5)[0], fitted.impute_interval(x, 0.5)[0])

@@ -42,7 +42,7 @@ def test_it_holds_the_model_and_the_posterior_of_each_row(fit, x, tmp_path):
     q, model, scale = fitted.n_components_, fitted.model_, np.array(data["scale"])
     close = {"rtol": 3e-5, "atol": 1e-9}
     assert_allclose(data["mean"], fitted.mean_)
-    assert_allclose(scale[:, None] * numbers(data["loadings"], D, q), fitted.loadings_, **close)
+    assert_allclose(scale[:, None] * numbers(data["loadings"], D, q), model.loadings, **close)
     assert_allclose((scale * data["noise"]) ** 2, np.broadcast_to(model.noise_variance, (D,)), rtol=1e-5)
     assert_allclose(data["mean"] + scale * numbers(data["values"], N, D), x, rtol=1e-6)
     belief = fitted.posterior(x)

@@ -109,6 +109,22 @@ def test_it_says_in_words_what_was_fitted(fitted, x, tmp_path):
 
 
 @quick
+@pytest.mark.parametrize("kind", [PPCA, BayesianPCA])
+def test_words_about_standardised_columns_do_not_depend_on_units(kind, x, tmp_path):
+    ratios = []
+    for units in (1.0, np.geomspace(0.01, 100, D)):
+        fitted = kind(Q, standardize=True, random_state=0).fit(x * units)
+        page = read(report(fitted, x * units, tmp_path / "page.html"))
+        words = " ".join(" ".join(page.words).split())
+        assert f"{kind.__name__} explains {D} columns, scaled to unit variance, by" in words
+        assert f"{fitted.noise_variance_:.4g}" in words
+        assert "tenfold" not in words
+        assert f"hold {share(float(fitted.explained_variance_ratio_.sum()))} of the variance" in words
+        ratios.append(page.data()["ratio"])
+    assert_allclose(ratios[0], ratios[1], rtol=1e-5)
+
+
+@quick
 def test_the_most_unusual_row_is_the_first_to_be_seen(fitted, x, tmp_path):
     page = read(report(fitted, x, tmp_path / "page.html"))
     buttons = [attrs["data-row"] for tag, attrs in page.tags if tag == "button" and "data-row" in attrs]

@@ -78,7 +78,7 @@ def _facts(table: Table, found: Survey) -> dict[str, Any]:
 
 
 def _model_facts(estimator: Any, table: Table) -> dict[str, Any]:
-    bayesian = isinstance(estimator, BayesianPCA)
+    bayesian, scale = isinstance(estimator, BayesianPCA), estimator.scale_
     return {
         "model": type(estimator).__name__,
         "rule": estimator.rule_,
@@ -88,6 +88,7 @@ def _model_facts(estimator: Any, table: Table) -> dict[str, Any]:
         "explained_variance_ratio": estimator.explained_variance_ratio_,
         "components": [dict(zip(table.numbers, axis.tolist(), strict=True)) for axis in estimator.components_],
         "noise_variance": estimator.noise_variance_,
+        "scale": None if scale is None else dict(zip(table.numbers, scale.tolist(), strict=True)),
         **({"lower_bound": estimator.lower_bound_} if bayesian else {"log_likelihood": estimator.log_likelihood_}),
         "converged": estimator.converged_,
         "status": estimator.status_.value,

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 class BiplotDisplay:
     r"""Posterior means of two latent variables as points, and the loadings of the features as arrows.
 
-    A row far along an arrow has a large value of that feature: :math:`x_j \approx \mu_j + w_j^\top z`. Bars at the tip
-    of an arrow are intervals of its loadings; an arrow is pale if they hold zero in both directions. Create it with
-    ``from_estimator``.
+    A row far along an arrow has a large value of that feature: :math:`x_j \approx \mu_j + w_j^\top z`, for
+    standardised columns in standard deviations. Bars at the tip of an arrow are intervals of its loadings; an arrow is
+    pale if they hold zero in both directions. Create it with ``from_estimator``.
 
     Attributes
     ----------
     scores : ndarray (n, 2)
     loadings : ndarray (n_features, 2)
-        In ``units``: of the data, or correlations of features with latent variables.
+        In ``units``: those of ``loadings_``, or correlations of features with latent variables.
     low, high : ndarray (n_features, 2) or None
         Ends of the intervals of the loadings.
     shown : ndarray
@@ -88,8 +88,8 @@ class BiplotDisplay:
         """Draw rows and the ``most`` longest arrows in the plane of two ``components``, counted from 0.
 
         ``units="correlation"`` divides loadings by the standard deviations of the features in the model, which suits
-        features in different units. ``uncertainty``, from ``estimator.uncertainty()``, adds intervals of the
-        loadings at this ``level``.
+        features in different units; after ``standardize=True`` these are near 1. ``uncertainty``, from
+        ``estimator.uncertainty()``, adds intervals of the loadings at this ``level``.
         """
         require_fitted(cls, estimator, "posterior")
         require_choice("units", units, ("loading", "correlation"))
@@ -103,7 +103,7 @@ class BiplotDisplay:
         if len(pair) != 2:
             msg = f"components must be two; got {len(pair)}.\nHint: LatentDisplay and LoadingsDisplay draw one."
             raise ShapeError(msg)
-        scale = np.sqrt(estimator.model_.covariance.diag())[:, None] if units == "correlation" else 1.0
+        scale = _deviations(estimator)[:, None] if units == "correlation" else 1.0
         made = cls(
             np.asarray(estimator.transform(X))[:, pair],
             estimator.loadings_[:, pair] / scale,
@@ -171,6 +171,12 @@ class BiplotDisplay:
             axis.spines[:].set_visible(False)
         words = "correlation with the component" if self.units == "correlation" else "loading"
         self.ax_.set_title(words, fontsize=THEME.small, color=THEME.ink, loc="right")
+
+
+def _deviations(estimator: Any) -> Array:
+    """Standard deviations of the features in the model, in the units of ``loadings_``: (d,)."""
+    deviations = np.sqrt(estimator.model_.covariance.diag())
+    return deviations if estimator.scale_ is None else deviations / estimator.scale_
 
 
 def _interval(uncertainty: ParameterUncertainty, pair: list[int], level: float, scale: Any) -> tuple[Array, Array]:

@@ -235,7 +235,5 @@ class LatentDisplay:
 
 
 def component_title(estimator: Any, j: int) -> str:
-    """Name of a component and its share of variance, which mixes units, and is left out, for standardised columns."""
-    if np.ndim(estimator.noise_variance_):
-        return f"component {j + 1}"
+    """Name of a component and its share of variance."""
     return f"component {j + 1}   ({percent(estimator.explained_variance_ratio_[j])} of variance)"

@@ -162,11 +162,8 @@ class ScreeDisplay:
         return drawn
 
     def _draw_shares(self, counts: Any, most: int = 15) -> None:
-        """Write the cumulative share of variance beside each component, if there are at most ``most``.
-
-        Shares are left out where features have their own noise: their columns were standardised and have mixed units.
-        """
-        if counts.size > most or self.noise_variance.ndim:
+        """Write the cumulative share of variance beside each component, if there are at most ``most``."""
+        if counts.size > most:
             return
         together = np.cumsum(self.explained_variance_ratio)
         tops = self.explained_variance if self.interval is None else self.interval[1]

@@ -42,6 +42,11 @@ class BeliefFit(TableFit):
     draw_seed: int
 
     @cached_property
+    def scaled_model(self) -> LinearGaussian:
+        """The distribution of a new row of the columns as the fit saw them."""
+        return self.result.scaled_model
+
+    @cached_property
     def doubt(self) -> ParameterCovariance:
         """Uncertainty of the parameters that imputed cells inherit."""
         belief = self.result.belief
@@ -50,8 +55,8 @@ class BeliefFit(TableFit):
     def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the numbers and arrays that go into a file."""
         numbers, arrays = story_record(self.result)
-        chosen, std = choice_record(self.result)
-        arrays |= std
+        chosen, scales = choice_record(self.result)
+        arrays |= scales
         numbers |= chosen | {
             "lower_bound_": self.result.lower_bound,
             "n_samples_": self.result.weight,
@@ -98,7 +103,8 @@ class BayesianPCA(TableEstimator):
         Number of components to start with, less than the number of columns; those that the rows do not support are
         removed. None: min(d - 1, n - 2, 50), or min(d - 1, n - 2, 20) if cells are missing.
     standardize : bool, default=False
-        Fit to columns scaled to unit variance, and express the model in the units of the data.
+        Scale columns to unit variance, as is right if they have different units. Components, loadings, relevance and
+        variances are then those of the scaled columns; all methods take and return rows in the units of the data.
     tol : float, default=1e-3
         Stop when the lower bound of the log evidence is estimated to rise by less than this, in nats.
     max_iter : int, default=1000
@@ -119,19 +125,23 @@ class BayesianPCA(TableEstimator):
     relevance_ : ndarray (n_components,)
         Expected squared loading of each component, :math:`1 / \alpha_k = E\|w_k\|^2 / d`: small for components
         that matter little. d is the number of columns with observed cells.
-    mean_, loadings_, components_
-        Posterior means of the mean and of the loadings along their principal axes, and these axes.
-    noise_variance_ : float, or ndarray (n_features,) when ``standardize=True``
+    mean_, scale_
+        Posterior mean of the mean, in the units of the data, and the scales of the columns, as for ``PPCA``. The other
+        attributes that describe components are those of the columns divided by ``scale_``.
+    loadings_, components_
+        Posterior mean of the loadings along their principal axes, and these axes.
+    noise_variance_ : float
         Variance of the noise, without what uncertainty about the parameters adds.
     explained_variance_, explained_variance_ratio_ : ndarray (n_components,)
         Variance of a new row along each axis, which includes the uncertainty of the loadings.
     lower_bound_ : float
         Lower bound of the log evidence, up to a constant that does not depend on the number of components.
     belief_ : ParameterBelief
-        Mean and covariance of the parameters of each feature.
+        Mean and covariance of the parameters of each feature, in the units of the data.
     model_ : LinearGaussian
-        Predictive distribution of a new row, approximated by a Gaussian in which the uncertainty of the parameters
-        counts as noise. All methods use it.
+        Predictive distribution of a new row in the units of the data, approximated by a Gaussian in which the
+        uncertainty of the parameters counts as noise. All methods use it, unless ``training=True`` says that rows are
+        those of the fit.
     n_observed_, empty_features_, n_iter_, converged_, status_, trace_
         As for ``PPCA``; ``trace_`` is the lower bound before each step.
 
@@ -202,7 +212,7 @@ class BayesianPCA(TableEstimator):
 
     @property
     def belief_(self) -> ParameterBelief:
-        """Mean and covariance of the parameters of each feature."""
+        """Mean and covariance of the parameters of each feature, in the units of the data."""
         return self._state.result.belief
 
     @property
@@ -212,18 +222,20 @@ class BayesianPCA(TableEstimator):
 
     @property
     def relevance_(self) -> Array:
-        """Expected squared loading of each component: (n_components,)."""
-        return 1.0 / self.belief_.precision
+        """Expected squared loading of each component, of scaled columns if standardised: (n_components,)."""
+        return 1.0 / self._state.result.scaled_belief.precision
 
     @property
-    def noise_variance_(self) -> Any:
-        """Noise variance without the uncertainty of the parameters: a number, or one per feature."""
-        noise = self.belief_.centre.noise_variance
-        return float(noise) if noise.ndim == 0 else noise
+    def noise_variance_(self) -> float:
+        """Noise variance, of scaled columns if standardised, without the uncertainty of the parameters."""
+        return float(self._state.result.scaled_belief.centre.noise_variance)
 
     def summary(self, feature_names: Any = None) -> str:
         """Describe the fit as text: the number of components, the variance of each, and how the fit ended."""
         return table_summary(self, ("lower bound", self.lower_bound_), feature_names)
+
+    def _training_belief(self) -> ParameterBelief:
+        return self.belief_
 
     def _parameters(self, n_draws: int) -> list[LinearGaussian]:
         fit: BeliefFit = self._state

@@ -91,9 +91,10 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     ----------
     ppca_ : PPCA
         The fitted PPCA of the columns with observed cells. It has the uncertainty of imputed values:
-        ``ppca_.impute_interval(X)``, ``ppca_.impute(X, return_std=True)``.
+        ``ppca_.impute_interval(X)``, ``ppca_.impute(X, return_std=True)``. With ``standardize=True`` its components and
+        loadings are those of the columns divided by ``ppca_.scale_``.
     model_ : LinearGaussian
-        The fitted model of the same columns, for the functions of ``probpca.inference``.
+        The fitted model of the same columns, in the units of the data, for the functions of ``probpca.inference``.
     empty_features_ : ndarray
         Positions of the columns without any observed cell.
     indicator_ : MissingIndicator or None

@@ -74,6 +74,11 @@ class PPCAFit(TableFit):
         return cls(result._replace(cells=cells, empty=empty, sample=None), *rest, **more)
 
     @cached_property
+    def scaled_model(self) -> LinearGaussian:
+        """The model of the columns as the fit saw them."""
+        return self.result.scaled_model
+
+    @cached_property
     def information(self) -> Array:
         """Sums of E[t t'], t = [z; 1], over the rows in which each feature was observed, packed."""
         if self.result.information is not None:
@@ -100,8 +105,8 @@ class PPCAFit(TableFit):
     def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the numbers and arrays that go into a file."""
         numbers, arrays = story_record(self.result)
-        chosen, std = choice_record(self.result)
-        arrays |= std
+        chosen, scales = choice_record(self.result)
+        arrays |= scales
         numbers |= chosen | {
             "log_likelihood_": self.result.log_likelihood,
             "n_samples_": self.result.weight,
@@ -209,8 +214,9 @@ class PPCA(TableEstimator):
         Number of starts, of which the best is kept: if cells are missing the likelihood may have several maxima.
         It matters when few cells are observed for each parameter.
     standardize : bool, default=False
-        Fit to columns scaled to unit variance, and express the model in the units of the data: the
-        noise variance then differs between features.
+        Scale columns to unit variance, as is right if they have different units. Components, loadings and variances
+        are then those of the scaled columns, as by R's ``prcomp(scale. = TRUE)``; all methods take and return rows in
+        the units of the data.
     tol : float, default=1e-3
         Stop when the log-likelihood, summed over the rows, is estimated to rise by less than this.
     max_iter : int, default=1000
@@ -238,14 +244,19 @@ class PPCA(TableEstimator):
 
     Attributes
     ----------
-    mean_, noise_variance_
-        Mean mu of the rows, (n_features,), and variance sigma2 of the noise: a number, or one for each feature when
-        ``standardize=True``.
+    mean_ : ndarray (n_features,)
+        Mean mu of the rows, in the units of the data.
+    scale_ : ndarray (n_features,) or None
+        Standard deviations of the columns (1/n; 1 for a constant column) if ``standardize=True``, else None. The
+        following attributes, up to ``explained_variance_ratio_``, are those of the columns divided by ``scale_``.
     components_ : ndarray (n_components, n_features)
         Orthonormal principal axes; the entry largest in magnitude is positive.
     loadings_ : ndarray (n_features, n_components)
-        W, along the principal axes.
+        W, along the principal axes. With ``standardize=True``: correlations of columns and components.
+    noise_variance_ : float
+        Variance sigma2 of the noise. One for each feature if ``LinearDynamicalSystem.to_ppca`` made the estimator.
     explained_variance_, explained_variance_ratio_ : ndarray (n_components,)
+        Variance along each principal axis, largest first, and its share of the total variance.
     log_likelihood_ : float
         Total over the training rows.
     n_components_ : int
@@ -262,7 +273,8 @@ class PPCA(TableEstimator):
         How the fit ended; ``status_.value`` explains it. ``n_iter_`` counts steps, and for the closed form
         passes over the rows.
     model_ : LinearGaussian
-        The fitted model, for the functions of ``probpca.inference``.
+        The fitted model, for the functions of ``probpca.inference``. It is in the units of the data: with
+        ``standardize=True`` its loadings are ``scale_`` times ``loadings_``, and the noise differs between features.
     information_ : ndarray
         Sums of E[t t'], t = [z; 1], over the rows in which each feature was observed, packed: they determine the
         uncertainty of loadings and mean in intervals. One column if it is the same for all features.
@@ -272,8 +284,8 @@ class PPCA(TableEstimator):
     Notes
     -----
     ``transform`` is the posterior mean of z, which has unit prior variance and is shrunk towards 0 by the noise.
-    ``inverse_transform`` is W z + mu. For the orthogonal projection of classical PCA use ``project``
-    and ``reconstruct``.
+    ``inverse_transform`` is W z + mu, in the units of the data. For the orthogonal projection of classical PCA use
+    ``project`` and ``reconstruct``.
 
     Examples
     --------
@@ -396,6 +408,9 @@ class PPCA(TableEstimator):
             return self._stream.error
         return 0.0 if self._fitted is None else self._state.sketch_error
 
+    def _training_belief(self) -> None:
+        return None  # the posterior of the latents in the fit is that of the model
+
     def _parameters(self, n_draws: int) -> list[LinearGaussian]:
         fit: PPCAFit = self._state
         if len(fit.draws) < n_draws:
@@ -503,6 +518,9 @@ class PPCA(TableEstimator):
     ) -> ParameterUncertainty:
         """Standard errors of the loadings, axes, variances and the mean.
 
+        With ``standardize=True`` all but the mean are those of the columns divided by ``scale_``, and each resample is
+        scaled by its own standard deviations.
+
         Parameters
         ----------
         X : table or None, default=None
@@ -532,14 +550,20 @@ class PPCA(TableEstimator):
         >>> sure.method, sure.loadings.standard_error.shape
         ('bootstrap', (4, 2))
         """
-        model = self.model_
+        model = self._scaled_model
         if method not in ("auto", "asymptotic", "bootstrap"):
             msg = f"method must be one of auto, asymptotic, bootstrap; got {method!r}."
             raise DataError(msg)
         if not (hasattr(n_draws, "__index__") and n_draws >= 2):
             msg = f"n_draws must be a whole number, at least 2; got {n_draws!r}."
             raise ShapeError(msg)
-        how = Bootstrap(bool(model.noise_variance.ndim), self.bias_correction, align)
+        if model.noise_variance.ndim:
+            msg = (
+                "uncertainty is that of PPCA, which has one noise variance; this model has one for each feature.\n"
+                "Hint: a PPCA that was fitted to the rows."
+            )
+            raise DataError(msg)
+        how = Bootstrap(self.scale_, self.bias_correction, align)
         obstacle = self._obstacle_to_formulas()
         chosen = method if method != "auto" else self._method(X, obstacle)
         if chosen == "asymptotic":
@@ -554,7 +578,7 @@ class PPCA(TableEstimator):
 
     def _obstacle_to_formulas(self) -> str:
         """Why the large-sample formulas cannot be used; empty if they can."""
-        if self.model_.noise_variance.ndim:
+        if self.scale_ is not None:
             return "columns were standardised by standard deviations that are estimates themselves"
         if self.information_.shape[1] > 1:
             return "cells were missing, or weighted"

@@ -17,7 +17,15 @@ from probpca.errors import DataError, ShapeError, SourceError
 from probpca.estimators.base import Estimator, Fit, checked_matrix, is_matrix, like, open_rows, require_no_infinity
 from probpca.inference import conditioning, projection, sampling
 from probpca.inference.calibration import Calibration
-from probpca.inference.imputation import Imputed, ParameterCovariance, draw_missing, impute, impute_with_uncertainty
+from probpca.inference.imputation import (
+    Imputed,
+    ParameterCovariance,
+    draw_missing,
+    impute,
+    impute_training,
+    impute_training_with_uncertainty,
+    impute_with_uncertainty,
+)
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.outlier_scores import Outliers, outliers
 from probpca.inference.posteriors import posterior, posterior_covariance, posterior_mean
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from probpca.inference.conditioning import Predictive
+    from probpca.models import ParameterBelief
     from probpca.sources import Source
     from probpca.typing import Array
 
@@ -101,34 +110,46 @@ class TableEstimator(Estimator):
 
     @property
     def mean_(self) -> Array:
-        """Mean mu: (n_features,)."""
+        """Mean mu, in the units of the data: (n_features,)."""
         return self.model_.mean
 
     @property
+    def scale_(self) -> Array | None:
+        """Standard deviations by which ``standardize=True`` divided the columns, (n_features,); None without it."""
+        scale: Array | None = self._state.result.scale
+        return scale
+
+    @property
+    def _scaled_model(self) -> LinearGaussian:
+        """The model of the columns as the fit saw them: divided by ``scale_`` if there is one."""
+        model: LinearGaussian = self._state.scaled_model
+        return model
+
+    @property
     def loadings_(self) -> Array:
-        """Loadings W along the principal axes: (n_features, n_components)."""
-        return self.model_.loadings
+        """Loadings W along the principal axes, of scaled columns if standardised: (n_features, n_components)."""
+        return self._scaled_model.loadings
 
     @property
     def components_(self) -> Array:
-        """Principal axes, orthonormal, one a row: (n_components, n_features)."""
-        return self.model_.principal_axes[0].T
+        """Principal axes, of scaled columns if standardised, orthonormal, one a row: (n_components, n_features)."""
+        return self._scaled_model.principal_axes[0].T
 
     @property
     def noise_variance_(self) -> Any:
-        """Noise variance: a number, or one per feature when ``standardize=True``."""
-        noise = self.model_.noise_variance
+        """Noise variance, of scaled columns if standardised: a number; ``to_ppca`` may give one for each feature."""
+        noise = self._scaled_model.noise_variance
         return float(noise) if noise.ndim == 0 else noise
 
     @property
     def explained_variance_(self) -> Array:
         """Variance of the model along each principal axis, 1/n convention: (n_components,)."""
-        return projection.explained_variance(self.model_)
+        return projection.explained_variance(self._scaled_model)
 
     @property
     def explained_variance_ratio_(self) -> Array:
         """Variance along each principal axis as a share of the total variance of the model: (n_components,)."""
-        return projection.explained_variance_ratio(self.model_)
+        return projection.explained_variance_ratio(self._scaled_model)
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None, cell_weight: Any = None) -> Any:
         """Fit, then return the posterior means of the same rows."""
@@ -146,7 +167,10 @@ class TableEstimator(Estimator):
         return self._answer(posterior_mean, X, out, self.get_feature_names_out)
 
     def inverse_transform(self, X: Any) -> Array:
-        """Rows predicted from latent variables, W z + mu: (n, n_features)."""
+        """Rows predicted from latent variables, W z + mu, in the units of the data: (n, n_features).
+
+        After ``standardize=True`` these are ``scale_ * (X @ loadings_.T) + mean_``.
+        """
         model = self.model_
         latent = check_array(X, dtype=np.float64)
         if latent.shape[1] != model.n_components:
@@ -168,12 +192,18 @@ class TableEstimator(Estimator):
         return Gaussian(mean, covariance)
 
     def project(self, X: Any) -> Array:
-        """Coordinates along the principal axes, as classical PCA has them: (n, n_components)."""
-        return self._answer(projection.project, X)
+        """Coordinates along the principal axes, as classical PCA has them: (n, n_components).
+
+        After ``standardize=True`` they are those of ``(X - mean_) / scale_``.
+        """
+        return self._answer(partial(projection.project, scale=self.scale_), X)
 
     def reconstruct(self, X: Any) -> Array:
-        """The nearest points of the principal subspace: (n, n_features)."""
-        return self._answer(projection.reconstruct, X)
+        """The nearest points of the principal subspace, in the units of the data: (n, n_features).
+
+        After ``standardize=True`` distances are measured in units of ``scale_``.
+        """
+        return self._answer(partial(projection.reconstruct, scale=self.scale_), X)
 
     def score_samples(self, X: Any, *, out: Any = None) -> Any:
         """Log-likelihood of each row: (n,). With ``out``, the name of a file, it is written there block by block."""
@@ -246,29 +276,36 @@ class TableEstimator(Estimator):
         """Inverse of the model covariance, (n_features, n_features), computed by the Woodbury identity."""
         return self.model_.covariance.dense_inverse()
 
-    def impute(self, X: Any, *, return_std: bool = False, out: Any = None) -> Any:
+    def impute(self, X: Any, *, return_std: bool = False, out: Any = None, training: bool = False) -> Any:
         """Rows with missing cells replaced by their conditional means: (n, n_features).
 
         Observed cells are returned bit for bit. With ``return_std`` also the standard deviation of each cell, 0
         where it was observed: it includes the noise, the uncertainty of the row's latent variables, and the
         uncertainty of the parameters that a finite table leaves. A dataframe comes back as a dataframe.
         With ``out``, the name of a file, completed rows are written there block by block.
+
+        ``training=True`` says that ``X`` are rows of the fit, all of them or some. ``BayesianPCA`` then uses the
+        posterior that the fit itself found for their latent variables, which predicts their missing cells better where
+        rows have few cells. For ``PPCA`` it is the posterior of the model, and the answer is the same.
         """
+        belief = self._belief_for(training=training)
         if not return_std:
-            found = self._answer(impute, X, out, self._names)
+            question = impute if belief is None else partial(_impute_training, belief)
+            found = self._answer(question, X, out, self._names)
             return like(X, found) if out is None else found
         if out is not None:
             msg = "out= takes completed rows; standard deviations come as an array.\nHint: leave out one of the two."
             raise DataError(msg)
-        imputed = self._imputed(X)
+        imputed = self._imputed(X, belief)
         return like(X, imputed.values), like(X, imputed.std)
 
-    def impute_interval(self, X: Any, level: float = 0.95) -> tuple[Any, Any]:
+    def impute_interval(self, X: Any, level: float = 0.95, *, training: bool = False) -> tuple[Any, Any]:
         """Lower and upper ends of intervals that contain each missing cell with probability ``level``.
 
-        Both ends of an observed cell are its value.
+        Both ends of an observed cell are its value. ``training=True`` says that ``X`` are rows of the fit, as for
+        ``impute``.
         """
-        low, high = self._imputed(X).interval(level)
+        low, high = self._imputed(X, self._belief_for(training=training)).interval(level)
         return like(X, low), like(X, high)
 
     def impute_draws(self, X: Any, n_draws: int = 20, *, random_state: Any = None) -> Array:
@@ -292,9 +329,26 @@ class TableEstimator(Estimator):
     def _parameters(self, n_draws: int) -> list[LinearGaussian]:
         """Draws of the model, the same whenever they are made."""
 
-    def _imputed(self, X: Any) -> Imputed:
+    @abstractmethod
+    def _training_belief(self) -> ParameterBelief | None:
+        """Posterior of the parameters in a variational fit; None if there is none but the model."""
+
+    def _belief_for(self, *, training: Any) -> ParameterBelief | None:
+        """The belief by which rows are imputed; None for the model."""
+        if not isinstance(training, bool | np.bool_):
+            msg = f"training must be True or False; got {training!r}.\nHint: True says that X are rows of the fit."
+            raise DataError(msg)
+        return self._training_belief() if training else None
+
+    def _imputed(self, X: Any, belief: ParameterBelief | None) -> Imputed:
         """Completed rows with the standard deviation of each cell, from one posterior."""
-        found: Imputed = self._answer(partial(_impute_with_uncertainty, self._state.doubt), X)
+        doubt = self._state.doubt
+        question = (
+            partial(_impute_with_uncertainty, doubt)
+            if belief is None
+            else partial(_impute_training_with_uncertainty, belief, doubt)
+        )
+        found: Imputed = self._answer(question, X)
         return found
 
     def _names(self) -> Any:
@@ -367,3 +421,13 @@ def _outliers(calibration: Calibration, left_out_of: float | None, model: Linear
 
 def _impute_with_uncertainty(doubt: ParameterCovariance, model: LinearGaussian, x: Any) -> Imputed:
     return impute_with_uncertainty(model, x, doubt)
+
+
+def _impute_training(belief: ParameterBelief, _: LinearGaussian, x: Any) -> Array:
+    return impute_training(belief, x)
+
+
+def _impute_training_with_uncertainty(
+    belief: ParameterBelief, doubt: ParameterCovariance, _: LinearGaussian, x: Any
+) -> Imputed:
+    return impute_training_with_uncertainty(belief, x, doubt)

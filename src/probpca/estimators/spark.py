@@ -107,7 +107,7 @@ class PPCA(Estimator, _Columns, HasTol, HasMaxIter, HasSolver, HasSeed, DefaultP
         return self._set(solver=value)
 
     def setStandardize(self, value: bool) -> Self:  # noqa: FBT001, N802
-        """Whether to fit to columns scaled to unit variance; the model is in the units of the data."""
+        """Whether to scale columns to unit variance; loadings and noise are then those of the scaled columns."""
         return self._set(standardize=value)
 
     def setSeed(self, value: int) -> Self:  # noqa: N802
@@ -136,11 +136,16 @@ def _fitted(name: str, doc: str, converter: Any) -> Any:
 
 
 class PPCAModel(Model, _Columns, DefaultParamsReadable, DefaultParamsWritable):  # type: ignore[misc]
-    """A fitted model; its numbers are parameters of Spark, and are saved as such."""
+    """A fitted model; its numbers are parameters of Spark, and are saved as such.
+
+    If columns were standardised, ``loadings`` and ``noiseVariance`` are those of the columns divided by ``scale``,
+    which is set only then.
+    """
 
     mean: Any = _fitted("mean", "mean of the rows", TypeConverters.toListFloat)
+    scale: Any = _fitted("scale", "standard deviations that columns were divided by", TypeConverters.toListFloat)
     loadings: Any = _fitted("loadings", "loadings along the principal axes", TypeConverters.toListListFloat)
-    noiseVariance: Any = _fitted("noiseVariance", "noise variance, or one per feature", TypeConverters.toListFloat)  # noqa: N815
+    noiseVariance: Any = _fitted("noiseVariance", "noise variance", TypeConverters.toFloat)  # noqa: N815
     logLikelihood: Any = _fitted("logLikelihood", "of all training rows", TypeConverters.toFloat)  # noqa: N815
     status: Any = _fitted("status", "how the fit ended", TypeConverters.toString)
 
@@ -148,16 +153,22 @@ class PPCAModel(Model, _Columns, DefaultParamsReadable, DefaultParamsWritable): 
         """Store the numbers of a fit; Spark sets them itself when it reads a saved model."""
         super().__init__()
         if result is not None:
-            self._set(mean=result.model.mean.tolist(), loadings=result.model.loadings.tolist())
-            self._set(noiseVariance=result.model.noise_variance.reshape(-1).tolist())
+            scaled = result.scaled_model
+            self._set(mean=result.model.mean.tolist(), loadings=scaled.loadings.tolist())
+            self._set(noiseVariance=float(scaled.noise_variance))
+            if result.scale is not None:
+                self._set(scale=result.scale.tolist())
             self._set(logLikelihood=float(result.log_likelihood), status=result.status.name)
 
     @property
     def linear_gaussian(self) -> LinearGaussian:
-        """The fitted model, for the functions of ``probpca.inference``."""
-        noise = np.array(self.getOrDefault(self.noiseVariance))
+        """The fitted model in the units of the data, for the functions of ``probpca.inference``."""
         mean, loadings = np.array(self.getOrDefault(self.mean)), np.array(self.getOrDefault(self.loadings))
-        return LinearGaussian(mean, loadings, noise if noise.size > 1 else noise[0])
+        noise = np.array(self.getOrDefault(self.noiseVariance))
+        if not self.isSet(self.scale):
+            return LinearGaussian(mean, loadings, noise)
+        scale = np.array(self.getOrDefault(self.scale))
+        return LinearGaussian(mean, loadings * scale[:, None], noise * np.square(scale))
 
     def getLogLikelihood(self) -> float:  # noqa: N802
         """Total over the training rows."""

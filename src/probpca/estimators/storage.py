@@ -94,9 +94,10 @@ def story_record(result: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def choice_record(result: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return how the number of components of a table was chosen, and the scales of its columns."""
-    std = {} if result.column_std is None else {"column_std_": result.column_std}
-    return {"rule_": result.rule, "notes_": list(result.notes)}, std
+    """Return how the number of components of a table was chosen, and the scales of its columns as far as known."""
+    scales = {"column_std_": result.column_std, "scale_": result.scale}
+    known = {name: values for name, values in scales.items() if values is not None}
+    return {"rule_": result.rule, "notes_": list(result.notes)}, known
 
 
 def read_choice(numbers: Any, arrays: Any) -> dict[str, Any]:
@@ -105,6 +106,7 @@ def read_choice(numbers: Any, arrays: Any) -> dict[str, Any]:
         "rule": numbers["rule_"],
         "notes": tuple(numbers["notes_"]),
         "column_std": arrays.get("column_std_"),
+        "scale": arrays.get("scale_"),
     }
 
 

@@ -19,12 +19,13 @@ def table_summary(estimator: Any, objective: tuple[str, float], feature_names: A
     """Describe the size of the table, the variance of each component, and how the fit ended."""
     names = _names(estimator, feature_names)
     rows = f"{estimator.n_samples_:,.12g} rows x {estimator.n_features_in_:,} features"
+    rows += "" if estimator.scale_ is None else " scaled to unit variance"
     lines = [
         f"{type(estimator).__name__}: {rows}, {_counted(estimator.n_components_, 'component')} ({estimator.rule_})",
         "",
         *_components(estimator, names),
         "",
-        *_ending(estimator, objective, "one per feature (standardize=True)", estimator.n_samples_, "row"),
+        *_ending(estimator, objective, "one per feature", estimator.n_samples_, "row"),
     ]
     notes = [*estimator.notes_, *about_units(estimator.column_std_, names, "standardize=True")]
     return "\n".join([*lines, *(f"{'note':<18}{text}" for text in notes)])

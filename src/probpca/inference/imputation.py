@@ -11,16 +11,18 @@ from scipy.special import stdtrit
 from probpca.blocks import as_block
 from probpca.blocks.block import dense_values
 from probpca.errors import DataError, ShapeError
-from probpca.inference.masked_rows import group_posteriors
+from probpca.inference.masked_rows import group_posteriors, variational_posteriors
 from probpca.inference.sampling import explore
 from probpca.linalg.packed import doubled_sides, identity, inverse, outer_products, packed_size
 from probpca.models import LinearGaussian
 from probpca.models.gaussian import central_interval
 
 if TYPE_CHECKING:
-    from probpca.blocks import Rows
+    from collections.abc import Iterable
+
+    from probpca.blocks import Block, Rows
     from probpca.inference.masked_rows import GroupPosterior
-    from probpca.models import LinearGaussian
+    from probpca.models import LinearGaussian, ParameterBelief
     from probpca.typing import Array, Index
 
 
@@ -88,10 +90,17 @@ def impute(model: LinearGaussian, x: Rows) -> Array:
     array([[4.5, 2. ]])
     """
     block = as_block(x, model.n_features)
-    out = dense_values(block)
-    for found in group_posteriors(model, block):
-        _fill(out, found, found.predicted(found.latents.mean))
-    return out
+    return _completed(block, group_posteriors(model, block))
+
+
+def impute_training(belief: ParameterBelief, x: Rows) -> Array:
+    """Rows of a variational fit, with missing cells replaced by their means given the fit's own latents: (n, d).
+
+    The latents of these rows and the parameters were learned together: their posterior in the fit predicts missing
+    cells of the same rows better than that of the predictive model, for which any row is new.
+    """
+    block = as_block(x, belief.centre.n_features)
+    return _completed(block, variational_posteriors(belief, block))
 
 
 def impute_with_uncertainty(model: LinearGaussian, x: Rows, uncertainty: ParameterCovariance | None = None) -> Imputed:
@@ -102,15 +111,37 @@ def impute_with_uncertainty(model: LinearGaussian, x: Rows, uncertainty: Paramet
     and, if the covariance of the parameters is given, what their uncertainty adds.
     """
     block = as_block(x, model.n_features)
+    noise, covariance = (
+        (model.noise_variance, None) if uncertainty is None else (uncertainty.noise, uncertainty.covariance)
+    )
+    return _completed_with_uncertainty(block, group_posteriors(model, block), noise, covariance)
+
+
+def impute_training_with_uncertainty(belief: ParameterBelief, x: Rows, uncertainty: ParameterCovariance) -> Imputed:
+    """Rows of a variational fit filled in as by ``impute_training``, and the standard deviation of every such cell."""
+    block = as_block(x, belief.centre.n_features)
+    posteriors = variational_posteriors(belief, block)
+    return _completed_with_uncertainty(block, posteriors, uncertainty.noise, uncertainty.covariance)
+
+
+def _completed(block: Block, posteriors: Iterable[GroupPosterior]) -> Array:
+    out = dense_values(block)
+    for found in posteriors:
+        _fill(out, found, found.predicted(found.latents.mean))
+    return out
+
+
+def _completed_with_uncertainty(
+    block: Block, posteriors: Iterable[GroupPosterior], noise: Array, covariance: Array | None
+) -> Imputed:
     values = dense_values(block)
     std = np.zeros(values.shape)
-    noise = model.noise_variance if uncertainty is None else uncertainty.noise
-    for found in group_posteriors(model, block):
+    for found in posteriors:
         variance = found.signal_variance() * np.square(found.scale) + noise
-        if uncertainty is not None:
+        if covariance is not None:
             # The last entry is that of the mean; of a feature that was never seen it is infinite.
             moments = doubled_sides(_second_moments(found))
-            variance = variance + moments[:-1].T @ uncertainty.covariance[:-1] + uncertainty.covariance[-1]
+            variance = variance + moments[:-1].T @ covariance[:-1] + covariance[-1]
         _fill(std, found, np.sqrt(variance), where=values)
         _fill(values, found, found.predicted(found.latents.mean))
     return Imputed(values, std)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
@@ -27,7 +27,7 @@ from probpca.linalg.packed import (
 from probpca.scratch import workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from probpca.blocks import Block
     from probpca.blocks.cells import Cells, Group, Residual
@@ -274,14 +274,46 @@ def doubled(loadings: Array) -> Array:
 
 def group_posteriors(model: LinearGaussian, block: Block) -> Iterator[GroupPosterior]:
     """Cut a block with missing cells into groups, each asked by itself."""
-    scale = np.sqrt(model.noise_variance) if model.noise_variance.ndim else np.asarray(1.0)
+    scale = _noise_units(model, block)
     if scale.ndim:
-        if block.precision is not None:
-            msg = "cell weights go with one noise variance for all features; this model has one per feature."
-            raise DataError(msg)
-        block, model = replace(block, values=with_units(block.values, 1 / scale)), model.rescale(1 / scale)
-        model = replace(model, noise_variance=np.asarray(1.0))
-    centre = model.mean.astype(block.values.dtype).astype(np.float64)
-    parameters = Parameters.of(model, centre)
+        model = replace(model.rescale(1 / scale), noise_variance=np.asarray(1.0))
+    return _groups(partial(Parameters.of, model), model.mean, block, scale)
+
+
+def variational_posteriors(belief: ParameterBelief, block: Block) -> Iterator[GroupPosterior]:
+    r"""Cut a block of rows of a variational fit into groups, with the posterior of the latents in that fit.
+
+    .. math::
+        q(z_i) = N(m_i, P_i), \quad
+        P_i^{-1} = I + \sum_{j \in O_i} E[w_j w_j^\top] / \psi_j, \quad
+        m_i = P_i \sum_{j \in O_i} (\hat w_j x_{ij} - E[w_j \mu_j]) / \psi_j
+
+    It belongs to parameters that have seen these rows. The likelihood of a group means nothing here.
+    """
+    scale = _noise_units(belief.centre, block)
+    if scale.ndim:
+        belief = belief.rescale(1 / scale)
+        belief = replace(belief, centre=replace(belief.centre, noise_variance=np.asarray(1.0)))
+    return _groups(partial(Parameters.of_belief, belief), belief.centre.mean, block, scale)
+
+
+def _noise_units(model: LinearGaussian, block: Block) -> Array:
+    """Units in which all features have the same noise: (), or (d,) if each has a noise variance of its own."""
+    if not model.noise_variance.ndim:
+        return np.asarray(1.0)
+    if block.precision is not None:
+        msg = "cell weights go with one noise variance for all features; this model has one per feature."
+        raise DataError(msg)
+    return np.sqrt(model.noise_variance)
+
+
+def _groups(
+    arrange: Callable[[Array], Parameters], mean: Array, block: Block, scale: Array
+) -> Iterator[GroupPosterior]:
+    """Groups of a block divided by ``scale``, given how parameters are arranged for cells with a certain centre."""
+    if scale.ndim:
+        block = replace(block, values=with_units(block.values, 1 / scale))
+    centre = mean.astype(block.values.dtype).astype(np.float64)
+    parameters = arrange(centre)
     for group in observe(block, centre, keep_empty=True).groups:
         yield GroupPosterior(group, group.cells.ready(), parameters, scale)

@@ -27,34 +27,44 @@ def decode(model: LinearGaussian, z: Array) -> Array:
     return z @ model.loadings.T + model.mean
 
 
-def project(model: LinearGaussian, x: Rows) -> Array:
+def project(model: LinearGaussian, x: Rows, *, scale: Array | None = None) -> Array:
     """Coordinates along the principal axes, U'(x - mu), as classical PCA has them: (n, q).
 
     Of a row with missing cells: those of the point of the principal subspace that is nearest to its
-    observed cells, and nearest to the mean if these leave a choice.
+    observed cells, and nearest to the mean if these leave a choice. With ``scale``, (d,), axes and distances
+    are those of the columns divided by it; model and rows are in the units of the data.
     """
     block = as_block(x, model.n_features)
-    axes, _ = model.principal_axes
+    axes, unit = _scaled_axes(model, scale)
     out = np.empty((block.n_rows, axes.shape[1]))
     if not block.is_complete:
-        along_axes = LinearGaussian(model.mean, axes, np.asarray(1.0))
+        noise = np.asarray(1.0) if scale is None else np.square(scale)  # distances are in units of the noise
+        along_axes = LinearGaussian(model.mean, axes * unit, noise)
         for found in group_posteriors(along_axes, block):
             out[found.index] = found.least_squares().latent.T
         return out
+    per_unit = axes / unit
     with workspace() as work:
         for rows in block.pieces():
-            out[rows] = block.centred(rows, model.mean, work=work) @ axes
+            out[rows] = block.centred(rows, model.mean, work=work) @ per_unit
     return out
 
 
-def reconstruct(model: LinearGaussian, x: Rows) -> Array:
+def reconstruct(model: LinearGaussian, x: Rows, *, scale: Array | None = None) -> Array:
     """The point of the principal subspace nearest to each row, mu + U U'(x - mu): (n, d).
 
     Not shrunk: the least-squares reconstruction. ``decode(model, encode(model, x))`` is the
-    conditional mean of the noise-free row instead, which lies nearer to the mean.
+    conditional mean of the noise-free row instead, which lies nearer to the mean. ``scale`` is that of ``project``.
     """
-    axes, _ = model.principal_axes
-    return project(model, x) @ axes.T + model.mean
+    axes, unit = _scaled_axes(model, scale)
+    return project(model, x, scale=scale) @ (axes * unit).T + model.mean
+
+
+def _scaled_axes(model: LinearGaussian, scale: Array | None) -> tuple[Array, Array | float]:
+    """Principal axes of the columns divided by ``scale``, (d, q), and the unit of each of their rows, (d, 1)."""
+    if scale is None:
+        return model.principal_axes[0], 1.0
+    return model.rescale(1 / scale).principal_axes[0], scale[:, None]
 
 
 def explained_variance(model: LinearGaussian) -> Array:

@@ -144,7 +144,7 @@ def _usable(summary: ColumnSummary) -> ColumnSummary:
 
 def column_std(sums: Sums) -> Array:
     """Standard deviation of each column, 0 if the column is constant up to rounding: (d,)."""
-    deviation = np.sqrt(sums.variance)
+    deviation = np.sqrt(np.maximum(sums.variance, 0.0))  # rounding of float32 products may leave less than nothing
     return np.where(deviation > Units.rounding * np.abs(sums.mean), deviation, 0.0)
 
 
@@ -276,8 +276,8 @@ def in_unit_variance(
 ) -> R:
     """Fit columns scaled to unit variance, and report the result in the units of the data; for every family.
 
-    A constant column keeps its unit. The log-likelihood is that of the data: it differs from that of the scaled
-    columns by the logarithm of the change of units.
+    Latent axes stay the principal axes of the scaled columns. A constant column keeps its unit. The log-likelihood is
+    that of the data: it differs from that of the scaled columns by the logarithm of the change of units.
     """
     scaled, units = standardised(source)
     result: R = fit(scaled, n_components, settings, rng)

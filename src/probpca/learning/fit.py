@@ -34,7 +34,8 @@ def fit_ppca(
     """Fit PPCA by maximum likelihood, to complete rows or to the observed cells of incomplete ones.
 
     ``rows`` are whatever ``open_source`` takes. ``n_components`` is a number, a share of variance or a rule.
-    ``standardize`` fits columns scaled to unit variance and reports the model in the units of the data.
+    ``standardize`` fits columns scaled to unit variance: the model is in the units of the data, with the principal
+    axes of the scaled columns, and ``scale`` holds their standard deviations.
 
     Examples
     --------

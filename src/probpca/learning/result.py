@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from probpca.learning.components import EXACT_RANK
-from probpca.linalg.packed import pack, turn_bordered
+from probpca.linalg.packed import pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ def collapsed_status(rule: str) -> Status:
 class FitResult(NamedTuple):
     """A fitted model and how it came about."""
 
-    model: LinearGaussian
+    model: LinearGaussian  # in the units of the data
     status: Status
     log_likelihood: float  # total over the data, at the model
     trace: tuple[float, ...]  # total log-likelihood before each step; closed form: its maximum
@@ -80,23 +80,28 @@ class FitResult(NamedTuple):
     empty: Index | None = None  # features of which nothing was observed
     notes: tuple[str, ...] = ()  # sentences about the choice of the number of components
     column_std: Array | None = None  # of each column, 0 if constant; None if standardised, or not known: (d,)
+    scale: Array | None = None  # what columns were divided by before the fit: (d,); None if they were not
     sample: Source | None = None  # rows in memory, all or some, if those of the fit were not
 
     def in_units(self, units: Units) -> FitResult:
-        """Convert a fit of columns that were divided by ``units.scale`` to the units of the data."""
-        model, shift = self.model.rescale(units.scale), -units.log_volume
-        information = self.information
-        if information is not None:
-            information = turn_bordered(information, model.principal_rotation)
-        trace = tuple(value + shift for value in self.trace)
+        """Convert a fit of columns that were divided by ``units.scale`` to the units of the data.
+
+        Latent axes stay the principal axes of the scaled columns.
+        """
+        shift = -units.log_volume
         return self._replace(
-            model=model.principal(),
-            information=information,
+            model=self.model.rescale(units.scale),
             log_likelihood=self.log_likelihood + shift,
-            trace=trace,
+            trace=tuple(value + shift for value in self.trace),
+            scale=units.scale,
             column_std=None,
             sample=None if self.sample is None else self.sample.scaled(units.scale),
         )
+
+    @property
+    def scaled_model(self) -> LinearGaussian:
+        """The model of the columns as the fit saw them, divided by ``scale``: it has one noise variance then."""
+        return self.model if self.scale is None else self.model.rescale(1 / self.scale).isotropic()
 
 
 def complete_information(weight: float, q: int) -> Array:

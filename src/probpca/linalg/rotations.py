@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from probpca.typing import Array, Floats
 
 
-def fix_signs(axes: Array) -> Array:
+def fix_signs(axes: Array, tie: float = 1e-6) -> Array:
     """Flip columns so that the entry largest in magnitude is positive.
 
-    The first such entry decides when several are equally large.
+    The first such entry decides when several are equally large, up to a share ``tie`` of their size: the two entries
+    of an axis of two standardised columns are equal but for rounding, which must not decide.
     """
-    largest = np.abs(axes).argmax(axis=0)
+    size = np.abs(axes)
+    largest = (size >= (1 - tie) * size.max(axis=0)).argmax(axis=0)
     signs = np.sign(axes[largest, np.arange(axes.shape[1])])
     return axes * np.where(signs == 0, 1.0, signs)
 

@@ -183,6 +183,10 @@ class LinearGaussian:
         noise = self.noise_variance * np.square(scale)
         return LinearGaussian(self.mean * factor, self.loadings * factor[:, None], noise)
 
+    def isotropic(self) -> LinearGaussian:
+        """The model with one noise variance, the mean of those of the features."""
+        return replace(self, noise_variance=self.noise_variance.mean())
+
 
 def whitened(mean: Array, loadings: Array, latent: Gaussian) -> tuple[Array, Array]:
     """Mean and loadings for standard normal latents in place of latents with another distribution."""

@@ -17,7 +17,8 @@ from probpca.models.state_space import StateSpace
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Version of the files. Since 2 they hold the scales of standardised columns, which models of version 1 do not tell."""
 MODEL_FIELDS = ("mean", "loadings", "noise_variance")
 DYNAMICS_FIELDS = ("transition", "process_noise", "input_loadings")
 
@@ -52,6 +53,12 @@ def read_record(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if header["schema"] > SCHEMA_VERSION:
         msg = (
             f"{path} has schema {header['schema']}; this version reads up to {SCHEMA_VERSION}.\nHint: upgrade probpca."
+        )
+        raise FileFormatError(msg)
+    if header["schema"] < SCHEMA_VERSION:
+        msg = (
+            f"{path} must have schema {SCHEMA_VERSION}; got {header['schema']}, of an earlier version of probpca.\n"
+            "Hint: fit again and write a new file; if it is a checkpoint, delete it first."
         )
         raise FileFormatError(msg)
     return header, arrays

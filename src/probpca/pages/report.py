@@ -140,8 +140,7 @@ def _findings(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
         yield f"{counted(len(empty), 'column')} had no value at all in the fit; nothing can be said about their cells."
     if np.isnan(table.cells).any():
         yield "Choose a row with missing cells: long intervals are fillings that you should not lean on."
-    noise = estimator.noise_variance_
-    weak = 0 if np.ndim(noise) else int((estimator.explained_variance_ < 1.5 * noise).sum())
+    weak = int((estimator.explained_variance_ < 1.5 * noise_along(estimator)).sum())
     if weak:
         yield f"The variance of {counted(weak, 'component')} is hardly above the noise: see whether fewer would do."
 
@@ -198,7 +197,8 @@ def _components(estimator: Any, d: int) -> str:
     first, total = share(float(ratio[0])), share(float(ratio.sum()))
     held = f"which holds {total}" if ratio.size == 1 else f"which together hold {total}"
     more = "" if ratio.size == 1 else f"; the first holds {first}"
-    told = f"{type(estimator).__name__} explains {counted(d, 'column')} by {counted(ratio.size, 'component')}{rule}"
+    columns = counted(d, "column") + ("" if estimator.scale_ is None else ", scaled to unit variance,")
+    told = f"{type(estimator).__name__} explains {columns} by {counted(ratio.size, 'component')}{rule}"
     return f"{told}, {held} of the variance{more}. The rest is taken for noise."
 
 

@@ -8,8 +8,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import random_model
 from probpca.blocks import Block, observe
-from probpca.inference.masked_rows import Parameters, group_posteriors, latents
-from probpca.linalg.packed import unpack
+from probpca.errors import DataError
+from probpca.inference.masked_rows import Parameters, group_posteriors, latents, variational_posteriors
+from probpca.linalg.packed import packed_size, unpack
+from probpca.models import ParameterBelief
 
 
 @pytest.fixture
@@ -39,6 +41,29 @@ def test_answers_about_all_groups_of_a_block_can_be_kept(model, rng, dtype):
             assert_allclose(unpack(covariance)[k], np.linalg.inv(precision), rtol=1e-6)
             h = W.T @ (x[found.index[k]][there] - model.mean[there]) / model.noise_variance
             assert_allclose(found.latents.mean[:, k], np.linalg.solve(precision, h), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("noise", [0.3, "diagonal"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_latents_of_a_fit_whose_parameters_are_certain_are_those_of_the_model(rng, noise, shared):
+    model, x = random_model(rng, d=30, q=3, noise=noise), rows(rng, 60)
+    none = np.full((packed_size(4), 1 if shared else 30), 1e-300)
+    pairs = zip(
+        group_posteriors(model, Block(x)),
+        variational_posteriors(ParameterBelief(model, none, np.ones(3)), Block(x)),
+        strict=True,
+    )
+    for known, believed in pairs:
+        assert_array_equal(believed.index, known.index)
+        assert_allclose(believed.latents.mean, known.latents.mean, rtol=1e-10)
+        assert_allclose(believed.covariance, known.covariance, rtol=1e-10)
+        assert_allclose(believed.predicted(believed.latents.mean), known.predicted(known.latents.mean), rtol=1e-10)
+
+
+def test_cell_weights_go_with_one_noise_variance(rng):
+    belief = ParameterBelief(random_model(rng, d=30, q=3, noise="diagonal"), np.ones((packed_size(4), 1)), np.ones(3))
+    with pytest.raises(DataError, match="one noise variance for all features"):
+        next(variational_posteriors(belief, Block(rows(rng, 60), precision=np.full((60, 30), 2.0))))
 
 
 def test_two_posteriors_share_no_memory(model, rng):

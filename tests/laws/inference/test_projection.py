@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
 from oracles import closed_form_oracle, dense_covariance, dense_posterior, random_model, random_rotation, spiked_rows
 from probpca.inference import decode, encode, explained_variance, project, reconstruct
@@ -98,3 +99,23 @@ def test_more_components_than_features_reconstruct_everything(rng):
     model = LinearGaussian(np.zeros(2), rng.standard_normal((2, 4)), 0.1)
     x = rng.standard_normal((3, 2))
     assert_allclose(reconstruct(model, x), x, **NEAR)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_with_a_scale_it_is_the_projection_of_scaled_columns(model, x, rng, kind, share):
+    scale = np.geomspace(0.01, 100, 7)
+    x = np.where(rng.random(x.shape) < share, np.nan, x)
+    scaled = model.rescale(1 / scale)
+    assert_allclose(project(model, kind(x), scale=scale), project(scaled, x / scale), rtol=1e-8, atol=1e-8)
+    wanted = scale * reconstruct(scaled, x / scale)
+    assert_allclose(reconstruct(model, kind(x), scale=scale), wanted, rtol=1e-8, atol=1e-8 * scale.max())
+
+
+def test_with_a_scale_a_row_is_led_to_the_nearest_point_of_scaled_space(model, x, rng):
+    scale = np.geomspace(0.1, 10, 7)
+    axes = model.rescale(1 / scale).principal_axes[0]
+    nearest = np.square((reconstruct(model, x, scale=scale) - x) / scale).sum(axis=1)
+    for _ in range(20):
+        other = model.mean + scale * (axes @ rng.standard_normal(3))
+        assert (np.square((other - x) / scale).sum(axis=1) >= nearest).all()

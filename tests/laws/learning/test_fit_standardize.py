@@ -1,4 +1,4 @@
-"""Unit variance for the fit, the units of the data for the answer."""
+"""Principal axes of columns of unit variance, in a model in the units of the data."""
 
 from functools import partial
 
@@ -46,11 +46,23 @@ def test_the_log_likelihood_is_that_of_the_data(x, solver):
     assert_allclose(found.trace[-1], found.log_likelihood)
 
 
-def test_loadings_are_along_principal_axes(x):
-    W = fit(x).model.loadings
+@pytest.mark.parametrize("solver", ["auto", "px_em"])
+def test_loadings_are_along_the_principal_axes_of_the_scaled_columns(x, solver):
+    found = fit(x, solver)
+    W = found.model.loadings / x.std(axis=0)[:, None]
     products = W.T @ W
     assert_allclose(products, np.diag(np.diag(products)), atol=1e-9 * products.max())
     assert products[0, 0] >= products[1, 1]
+    assert_allclose(found.scaled_model.loadings, W, rtol=1e-12)
+    assert found.scaled_model.noise_variance.shape == ()
+    assert_allclose(found.scaled_model.noise_variance * found.scale**2, found.model.noise_variance, rtol=1e-12)
+
+
+def test_the_scale_is_the_standard_deviation_and_there_is_none_without_scaling(x):
+    assert_allclose(fit(x).scale, StandardScaler().fit(x).scale_, rtol=1e-12)
+    plain = fit_ppca(x, Q)
+    assert plain.scale is None
+    assert plain.scaled_model is plain.model
 
 
 def test_units_change_the_units_of_the_answer_only(x):
@@ -66,6 +78,7 @@ def test_a_constant_column_keeps_its_unit(x, value):
     x[:, 3] = value
     found = fit(x)
     assert found.status is Status.EXACT
+    assert found.scale[3] == 1
     assert_allclose(found.model.mean[3], value, atol=1e-12)
     assert_allclose(found.model.loadings[3], 0, atol=1e-9)
     others = closed_form_oracle(np.delete(StandardScaler().fit_transform(x), 3, axis=1), Q)

@@ -27,6 +27,12 @@ def test_the_first_of_the_largest_entries_decides(column, fixed):
     assert_array_equal(fix_signs(np.array(column)[:, None])[:, 0], fixed)
 
 
+@pytest.mark.parametrize("rounding", [-1e-15, 1e-15])
+def test_rounding_does_not_decide_between_entries_of_the_same_size(rounding):
+    axis = np.array([[-np.sqrt(0.5)], [np.sqrt(0.5) + rounding]])
+    assert_array_equal(fix_signs(axis), -axis)
+
+
 def test_orthonormal_keeps_the_span(rng):
     matrix = rng.standard_normal((7, 3))
     basis = orthonormal(matrix)

@@ -151,3 +151,10 @@ def test_units_move_the_log_likelihood_by_their_logarithm(model, rng, kind):
     assert_allclose(log_likelihood(told, scale * x) + shift, dense_log_likelihood(model, x), rtol=1e-9)
     assert_allclose(dense_covariance(told), dense_covariance(model) * np.outer(*[scale * np.ones(7)] * 2), **NEAR)
     assert told.noise_variance.ndim == max(np.ndim(scale), model.noise_variance.ndim)
+
+
+def test_one_noise_variance_keeps_the_total_variance(model):
+    told = model.isotropic()
+    assert told.noise_variance.shape == ()
+    assert_array_equal(told.loadings, model.loadings)
+    assert_allclose(np.trace(dense_covariance(told)), np.trace(dense_covariance(model)), rtol=1e-12)

@@ -26,7 +26,7 @@ def path(tmp_path):
 
 def stored(model, **changes):
     """The arrays of a valid file, some of them changed or (None) left out."""
-    header = np.array(json.dumps({"format": "probpca", "schema": 1, "kind": "LinearGaussian"}))
+    header = np.array(json.dumps({"format": "probpca", "schema": 2, "kind": "LinearGaussian"}))
     arrays = {"header": header, **{name: getattr(model, name) for name in FIELDS}, **changes}
     return {name: value for name, value in arrays.items() if value is not None}
 
@@ -113,7 +113,8 @@ def test_a_foreign_archive_is_refused(path, arrays, message):
         ({"loadings": np.full((7, 3), np.nan)}, "holds no valid model: loadings must be finite"),
         ({"mean": np.array(["a"] * 7)}, "holds no valid model"),
         ({"mean": np.array([None] * 7, dtype=object)}, "cannot be read.*pickle"),
-        ({"header": header(format="probpca", schema=2)}, "has schema 2; this version reads up to 1.\nHint: upgrade"),
+        ({"header": header(format="probpca", schema=3)}, "has schema 3; this version reads up to 2.\nHint: upgrade"),
+        ({"header": header(format="probpca", schema=1)}, "must have schema 2; got 1, of an earlier.*\nHint: fit again"),
         ({"header": header(format="probpca")}, "was not written by probpca"),
         ({"header": header(format="probpca", schema="one")}, "was not written by probpca"),
     ],

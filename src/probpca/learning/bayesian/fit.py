@@ -15,7 +15,7 @@ from probpca.learning.complete.spectrum import model_of, noise_of
 from probpca.learning.components import check_count
 from probpca.learning.describe import column_std, describe, in_unit_variance, require_counted, rows_in_memory
 from probpca.learning.em.e_step import expect, expect_believed
-from probpca.learning.em.m_step import EM, latent_moments, theta_of
+from probpca.learning.em.m_step import latent_moments, theta_of
 from probpca.learning.loop import Monitor, iterate
 from probpca.learning.missing.fit import Problem, noise_floor
 from probpca.learning.missing.start import first_model
@@ -53,7 +53,8 @@ class VariationalEM:
 
     Then the noise variance and the precisions :math:`\alpha` that fit best, and in between a change of latent axes
     that makes latents N(0, I) on average and :math:`E[W^\top W]` diagonal: no other is better, and without it
-    hundreds of steps are needed (Ilin & Raiko 2010). Every part raises the bound.
+    hundreds of steps are needed (Ilin & Raiko 2010). Every part raises the bound. A rise of the noise
+    variance is doubled: where components take most of the directions, single ones take hundreds of steps.
     """
 
     floor: float  # smallest noise variance
@@ -65,7 +66,8 @@ class VariationalEM:
 
     def advance(self, belief: ParameterBelief, sums: Regression) -> ParameterBelief:
         """The next belief, given the sums at this one."""
-        learnt = self.learn(belief.centre, belief.precision, sums)
+        before = float(belief.centre.noise_variance)
+        learnt = with_faster_noise(self.learn(belief.centre, belief.precision, sums), before)
         return without_dead(learnt.turned(best_basis(learnt, latent_moments(sums))))
 
     def learn(self, model: LinearGaussian, precision: Array, sums: Regression) -> ParameterBelief:
@@ -80,6 +82,20 @@ class VariationalEM:
         sigma2 = max(float(squares.sum()) / sums.cells, self.floor)
         mean, loadings = model.mean + change[-1], model.loadings + change[:-1].T
         return ParameterBelief(LinearGaussian(mean, loadings, np.asarray(sigma2)), spread, precision)
+
+
+def with_faster_noise(belief: ParameterBelief, before: float, largest: float = 1.2) -> ParameterBelief:
+    r"""Double a rise of the logarithm of the noise variance, by a factor of at most ``largest``.
+
+    Given all else the bound of N cells is :math:`-\tfrac N2 (\log \sigma^2 + s / \sigma^2)`, with s the variance that
+    maximises it. It is flatter above s than below: at :math:`s^2 / \sigma_0^2` it is no lower than at
+    :math:`\sigma_0^2 < s`.
+    """
+    best = float(belief.centre.noise_variance)
+    if best <= before:
+        return belief
+    faster = np.asarray(best * min(best / before, largest))
+    return replace(belief, centre=replace(belief.centre, noise_variance=faster))
 
 
 def best_basis(belief: ParameterBelief, latent: Gaussian) -> Array:
@@ -117,7 +133,7 @@ def divergence(belief: ParameterBelief) -> float:
 class BeliefResult(NamedTuple):
     """Posterior of the parameters and how the fit that found it went."""
 
-    belief: ParameterBelief
+    belief: ParameterBelief  # in the units of the data, as the model
     model: LinearGaussian  # the distribution of a new row, doubt about parameters and all
     status: Status
     lower_bound: float  # of the log evidence, in nats
@@ -129,16 +145,39 @@ class BeliefResult(NamedTuple):
     empty: Index  # features of which nothing was observed
     notes: tuple[str, ...] = ()  # sentences about the choice of the number of components
     column_std: Array | None = None  # of each column, 0 if constant; None if standardised: (d,)
+    scale: Array | None = None  # what columns were divided by before the fit: (d,); None if they were not
     sample: Source | None = None  # rows in memory, all or some, if those of the fit were not
 
     def in_units(self, units: Units) -> BeliefResult:
-        """Convert a fit of columns that were divided by ``units.scale`` to the units of the data."""
+        """Convert a fit of columns that were divided by ``units.scale`` to the units of the data.
+
+        Latent axes stay the principal axes of the scaled columns.
+        """
         observed = units.observed
         shift = -float((observed - (observed > 0)) @ np.log(units.scale))  # cells, and the density of the means
-        belief, trace = self.belief.rescale(units.scale).principal(), tuple(value + shift for value in self.trace)
-        model, bound = belief.predictive(), trace[-1]
-        sample = None if self.sample is None else self.sample.scaled(units.scale)
-        return self._replace(belief=belief, model=model, lower_bound=bound, trace=trace, column_std=None, sample=sample)
+        belief, trace = self.belief.rescale(units.scale), tuple(value + shift for value in self.trace)
+        return self._replace(
+            belief=belief,
+            model=belief.predictive(),
+            lower_bound=trace[-1],
+            trace=trace,
+            scale=units.scale,
+            column_std=None,
+            sample=None if self.sample is None else self.sample.scaled(units.scale),
+        )
+
+    @property
+    def scaled_belief(self) -> ParameterBelief:
+        """The belief about the columns as the fit saw them, divided by ``scale``: with one noise variance."""
+        if self.scale is None:
+            return self.belief
+        belief = self.belief.rescale(1 / self.scale)
+        return replace(belief, centre=belief.centre.isotropic())
+
+    @property
+    def scaled_model(self) -> LinearGaussian:
+        """The distribution of a new row of the columns as the fit saw them, divided by ``scale``."""
+        return self.model if self.scale is None else self.scaled_belief.predictive()
 
 
 def fit_variational(
@@ -153,7 +192,8 @@ def fit_variational(
 
     The posterior of parameters and latent variables is approximated as independent, which makes a bound on the log
     evidence computable (variational Bayes; Bishop 1999, Ilin & Raiko 2010). Rows are read as by the missing-data EM,
-    once a step. ``standardize`` fits columns scaled to unit variance and reports in the units of the data.
+    once a step. ``standardize`` fits columns scaled to unit variance: the belief is in the units of the data, with the
+    principal axes of the scaled columns, and ``scale`` holds their standard deviations.
     """
     rng = np.random.default_rng(rng)
     source = open_source(rows)
@@ -188,7 +228,9 @@ def _start_complete(table: Description, q: int, rng: np.random.Generator) -> _St
 
 def _start_missing(table: Description, q: int, settings: Settings, rng: np.random.Generator) -> _Start:
     problem = Problem.of(table, settings, rng)
-    first = problem if table.sample is None else Problem.of(describe(table.sample, rng), settings, rng)
+    first = problem
+    if table.sample is not None:
+        first = Problem.of(describe(table.sample, rng), replace(settings, watch=None), rng)
     return _Start(problem.rows, _warm(first, q), problem.floor)
 
 
@@ -235,14 +277,22 @@ def _exact_start(table: Description, q: int, rng: np.random.Generator) -> Linear
     return model_of(spectrum, most if 2 * (most + 1) > table.source.n_features else q)
 
 
-def _warm(problem: Problem, q: int, n_steps: int = 3) -> LinearGaussian:
-    """A few steps of parameter-expanded EM from the leading eigenpairs.
+def _warm(
+    problem: Problem, q: int, least_steps: int = 3, most_steps: int = 20, settled: float = 0.95
+) -> LinearGaussian:
+    """Parameter-expanded EM from the leading eigenpairs, until a step leaves the share ``settled`` of the noise.
 
-    A posterior that begins with too small loadings never finds them again.
+    A posterior that begins with too small loadings, or with so much noise that weak ones are lost in it, never finds
+    them again. Too little noise does no harm: it grows while components are removed.
     """
-    model, em = first_model(problem, q), EM(problem.floor)
-    for _ in range(n_steps):
-        model, _ = em.step(model, problem.rows)
+    settings = problem.settings
+    model, monitor = first_model(problem, q), Monitor(settings.tol, settings.max_iter, settings.watch)
+    for taken in range(1, min(most_steps, settings.max_iter) + 1):
+        before = model.noise_variance
+        model, log_likelihood = problem.steps(model)
+        monitor.record(log_likelihood)
+        if taken >= least_steps and model.noise_variance > settled * before:
+            break
     return model
 
 

@@ -35,15 +35,18 @@ class Start(NamedTuple):
     values: Array  # variances along them: (k,)
     share: Array  # of rows in which each feature was observed: (d,)
 
-    def model(self, q: int, enough: int = 2) -> LinearGaussian:
+    def model(self, q: int, enough: int = 2, least_noise: float = 0.03) -> LinearGaussian:
         """The model of the first q axes.
 
-        The start of a feature is read from its cells if there are ``enough`` of them for each of its parameters.
+        The start of a feature is read from its cells if there are ``enough`` of them for each of its parameters. The
+        noise variance is at least the share ``least_noise`` of the variance of a feature: it may be too small to begin
+        with, but a start with too much noise hides weak components.
         """
         d = self.share.size
         kept = self.values[:q]
         energy = float(self.share @ self.summary.variance)
-        noise = max(energy - float(np.maximum(kept, 0.0).sum()), 0.05 * energy) * d / (self.share.sum() * max(d - q, 1))
+        rest = energy - float(np.maximum(kept, 0.0).sum())  # of the d - q axes that are left
+        noise = max(rest / max(d - q, 1), least_noise * energy / d) * d / self.share.sum()
         size = np.sqrt(np.maximum(kept - noise * self.share.mean(), 0.1 * noise * self.share.mean()))
         known = self.summary.observed >= min(enough * (q + 1), self.summary.observed.max() / 2)
         loadings = self.axes[:, :q] * size * np.where(known, 1 / np.sqrt(np.maximum(self.share, 1e-300)), 0.0)[:, None]

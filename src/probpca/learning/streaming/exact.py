@@ -121,13 +121,15 @@ class Summed:
     def rows(self, mean: Array) -> Block:
         """A few rows with the same covariance about a mean: to any solver of complete rows they are worth all rows.
 
-        What merging the means of batches leaves of a constant column is rounding, and is left out.
+        What merging the means of batches leaves of a constant column is rounding, and is left out. Columns have unit
+        variance meanwhile: those in a small unit would be lost in the rounding of those in a large one.
         """
         S, size = self.moments.covariance, np.abs(self.moments.mean)
         varies = np.sqrt(S.diagonal()) > Units.rounding * size
-        values, axes = np.linalg.eigh(np.where(np.outer(varies, varies), S, 0.0))
+        unit = np.where(varies, np.sqrt(S.diagonal()), 1.0)
+        values, axes = np.linalg.eigh(np.where(np.outer(varies, varies), S, 0.0) / unit[:, None] / unit)
         kept = values > 1e-15 * max(values[-1], 0.0)
-        deviations = np.where(varies, (np.sqrt(values[kept] * kept.sum()) * axes[:, kept]).T, 0.0)
+        deviations = np.where(varies, (np.sqrt(values[kept] * kept.sum()) * axes[:, kept]).T * unit, 0.0)
         rows = np.vstack([mean + deviations, mean - deviations]) if kept.any() else np.vstack([mean, mean])
         return Block(rows, np.full(len(rows), self.weight / len(rows)))
 

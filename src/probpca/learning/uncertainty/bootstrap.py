@@ -20,8 +20,6 @@ from probpca.learning.settings import Settings
 from probpca.learning.uncertainty.asymptotic import bias_of_variances
 from probpca.learning.uncertainty.estimate import Estimate, ParameterUncertainty
 from probpca.learning.uncertainty.parameter_draws import Table, require_rows_in_memory, warm_fit
-from probpca.linalg.rotations import orthonormal
-from probpca.models import LinearGaussian
 from probpca.sources import open_source
 from probpca.sources.engines.local import map_blocks, one_blas_thread
 from probpca.statistics import ColumnSummary
@@ -29,6 +27,7 @@ from probpca.statistics import ColumnSummary
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from probpca.models import LinearGaussian
     from probpca.sources import Source
     from probpca.typing import Array
 
@@ -71,11 +70,11 @@ def principal_angles(axes: Array, others: Array) -> Array:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Bootstrap:
     """How rows are resampled: as they were fitted, and how the fits are compared."""
 
-    standardize: bool = False  # were columns scaled by their standard deviations?
+    scale: Array | None = None  # standard deviations that columns were divided by: (d,); None if they were not
     corrected: bool = False  # were variances freed of their bias?
     align: str = "signs"  # or "procrustes"; see ``aligned``
     tol: float = 0.01  # nats that a fit to resampled cells may leave: at most a seventh of a standard error
@@ -95,16 +94,17 @@ def bootstrap_uncertainty(
 ) -> ParameterUncertainty:
     r"""How much a fit would differ if other rows had come: fits to rows drawn with replacement.
 
-    Complete rows are fitted by the closed form; others by EM from the ``model`` that all rows led to. Each
-    standardised resample is scaled by its own standard deviations, as the fit itself was by those of
-    all rows: they are estimates too. Each generator, or seed, makes one draw, whatever the others and the threads are.
-    How draws are made comparable is said in ``aligned``; variances are compared by their rank, and subspaces
-    by the angles between them, which depend on no choice of axes, and if columns were standardised on no units.
+    Complete rows are fitted by the closed form; others by EM from the ``model`` that all rows led to. If columns were
+    standardised, ``model`` is that of the columns divided by ``how.scale``, and the result is about it, but for the
+    mean, which is in the units of the data. Each resample is then scaled by its own standard deviations, as the fit
+    itself was by those of all rows: they are estimates too. Each generator, or seed, makes one draw, whatever the
+    others and the threads are. How draws are made comparable is said in ``aligned``; variances are compared by their
+    rank, and subspaces by the angles between them, which depend on no choice of axes.
 
     Intervals are those that were found to hold what they promise: Student's t with the standard deviation of the
     draws, times :math:`(n / (n - 1))^{1/2}`, for loadings, axes and mean; for variances the same of their
     logarithms, less their bias. That of the noise is what resampling makes of it; resampling does not tell
-    that of explained variances, and the formula of ``bias_of_variances`` is used where there is one noise variance.
+    that of explained variances, and the formula of ``bias_of_variances`` is used.
     """
     how = Bootstrap() if how is None else how
     require_rows_in_memory(source)
@@ -138,8 +138,9 @@ class _Draws:
     def __init__(self, model: LinearGaussian, how: Bootstrap) -> None:
         self.how = how
         axes, _ = model.principal_axes
+        mean = model.mean if how.scale is None else model.mean * how.scale
         self.centre = _Drawn(
-            explained_variance(model), model.noise_variance, model.loadings, axes, model.mean, np.empty(0), True
+            explained_variance(model), model.noise_variance, model.loadings, axes, mean, np.empty(0), True
         )
         self.count = self.converged = 0
         self.small: list[tuple[Array, Array, Array]] = []
@@ -192,7 +193,7 @@ class _Draws:
 
     def _bias(self, n: float) -> Array | float:
         lam, noise = self.centre.explained_variance, self.centre.noise_variance
-        if noise.ndim or self.how.corrected:
+        if self.how.corrected:
             return 0.0
         return bias_of_variances(lam, float(noise), n, self.centre.mean.size).explained_variance
 
@@ -217,36 +218,41 @@ def _draw(table: Table, model: LinearGaussian, how: Bootstrap, rng: np.random.Ge
     """Fit to resampled rows, and compare with the model of all rows."""
     rng = np.random.default_rng(rng)
     rows = open_source(table.resampled(model.n_components, rng), n_jobs=1)
-    if not table.complete:
-        drawn, converged = _fit_observed(rows, model, how)
-    else:
-        settings = Settings(bias_correction=how.corrected)
-        result = fit_ppca(rows, model.n_components, settings, rng, standardize=how.standardize)
-        drawn, converged = result.model, result.status.converged
+    fitted = _fit_complete(rows, model, how, rng) if table.complete else _fit_observed(rows, model, how)
+    drawn, mean, converged = fitted
     axes, (others, _) = model.principal_axes[0], drawn.principal_axes
     return _Drawn(
         explained_variance(drawn),
         drawn.noise_variance,
         aligned(drawn.loadings, model.loadings, how.align),
         aligned(others, axes, how.align),
-        drawn.mean,
-        _angles(model, drawn),
+        mean,
+        principal_angles(axes, others),
         converged,
     )
 
 
-def _angles(model: LinearGaussian, drawn: LinearGaussian) -> Array:
-    """Angles between two subspaces where the noise of the first is a sphere: units of columns do not matter then."""
-    unit = np.sqrt(np.broadcast_to(model.noise_variance, (model.n_features,)))[:, None]
-    return principal_angles(orthonormal(model.loadings / unit), orthonormal(drawn.loadings / unit))
+class _Fitted(NamedTuple):
+    """A fit to resampled rows."""
+
+    model: LinearGaussian  # of the columns divided by their standard deviations, if the fit of all rows was
+    mean: Array  # in the units of the data: (d,)
+    converged: bool
 
 
-def _fit_observed(rows: Source, model: LinearGaussian, how: Bootstrap) -> tuple[LinearGaussian, bool]:
+def _fit_complete(rows: Source, model: LinearGaussian, how: Bootstrap, rng: np.random.Generator) -> _Fitted:
+    """The closed form."""
+    settings, standardize = Settings(bias_correction=how.corrected), how.scale is not None
+    result = fit_ppca(rows, model.n_components, settings, rng, standardize=standardize)
+    return _Fitted(result.scaled_model, result.model.mean, result.status.converged)
+
+
+def _fit_observed(rows: Source, model: LinearGaussian, how: Bootstrap) -> _Fitted:
     """EM from the model of all rows, in the units of these."""
-    unit = Units.of(rows.fold(ColumnSummary.of)).scale if how.standardize else np.ones(())
-    start = model.rescale(1 / unit)
-    start = LinearGaussian(start.mean, start.loadings, np.asarray(start.noise_variance.mean()))
-    source = rows.scaled(1 / unit) if how.standardize else rows
-    floor = NOISE_FLOOR * start.covariance.trace() / start.n_features
-    ended = warm_fit(source.keep(partial(observe, centre=start.mean)), start, EM(floor), Monitor(how.tol, how.max_iter))
-    return ended.state.rescale(unit).principal(), ended.status.converged
+    unit = np.ones(model.n_features)
+    if how.scale is not None:
+        unit = Units.of(rows.fold(ColumnSummary.of)).scale
+        rows, model = rows.scaled(1 / unit), model.rescale(how.scale / unit).isotropic()
+    floor = NOISE_FLOOR * model.covariance.trace() / model.n_features
+    ended = warm_fit(rows.keep(partial(observe, centre=model.mean)), model, EM(floor), Monitor(how.tol, how.max_iter))
+    return _Fitted(ended.state.principal(), ended.state.mean * unit, ended.status.converged)

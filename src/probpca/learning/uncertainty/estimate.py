@@ -57,11 +57,7 @@ def _component(sure: ParameterUncertainty, names: list[str], j: int, level: floa
 def _ending(sure: ParameterUncertainty, level: float) -> list[str]:
     noise = sure.noise_variance
     low, high = noise.interval(level)
-    if noise.value.ndim == 0:
-        text = f"{noise.value:.4g}, standard error {noise.standard_error:.2g}, {low:.4g} .. {high:.4g}"
-    else:
-        relative = np.median(noise.standard_error / noise.value)
-        text = f"one per feature; median relative standard error {relative:.2g}"
+    text = f"{noise.value:.4g}, standard error {noise.standard_error:.2g}, {low:.4g} .. {high:.4g}"
     lines = [f"noise variance: {text}"]
     stable = sure.stability
     if stable is not None:
@@ -132,6 +128,7 @@ class Stability(NamedTuple):
 class ParameterUncertainty:
     """Standard errors and intervals of everything that a fit has estimated.
 
+    If columns were standardised, all but the mean belongs to the scaled columns; the mean is in the units of the data.
     ``PPCA.uncertainty`` makes it; ``str`` shows the loadings, largest first, and the variances.
 
     Examples
@@ -148,7 +145,7 @@ class ParameterUncertainty:
 
     method: str  # "asymptotic" or "bootstrap"
     explained_variance: Estimate  # (q,)
-    noise_variance: Estimate  # (), or (d,) when columns were standardised
+    noise_variance: Estimate  # ()
     loadings: Estimate  # W in principal axes: (d, q)
     components: Estimate  # principal axes, one a row: (q, d)
     mean: Estimate  # (d,)

@@ -62,8 +62,7 @@ def one_blas_thread() -> Iterator[None]:
     with _limit.lock:
         if _limit.holders == 0:
             _limit.threads = tuple(library.num_threads for library in _blas())
-            for library in _blas():
-                library.set_num_threads(1)
+            _set_threads(1 for _ in _blas())
         _limit.holders += 1
     try:
         yield
@@ -71,8 +70,22 @@ def one_blas_thread() -> Iterator[None]:
         with _limit.lock:
             _limit.holders -= 1
             if _limit.holders == 0:
-                for library, threads in zip(_blas(), _limit.threads, strict=True):
-                    library.set_num_threads(threads)
+                _set_threads(_limit.threads)
+
+
+def _set_threads(counts: Iterable[int]) -> None:
+    """Set the number of threads of each BLAS library, from whichever thread holds the lock.
+
+    threadpoolctl 3.8 heeds only the first thread that sets a number until that thread lets go: the last fit to leave
+    could not undo what the first had set.
+    """
+    for library, count in zip(_blas(), counts, strict=True):
+        release = getattr(library, "clear_controlling_thread", None)
+        if release is not None:
+            release(force=True)
+        library.set_num_threads(count)
+        if release is not None:
+            release()
 
 
 class _Limit:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.datasets import load_breast_cancer
+from sklearn.preprocessing import StandardScaler
 
 from oracles import (
     assert_moments_match,
@@ -26,7 +28,7 @@ from oracles import (
 from probpca import DataError, ShapeError
 from probpca.blocks import Block, observe
 from probpca.blocks.cells import FORMS
-from probpca.inference import sample
+from probpca.inference import impute, sample
 from probpca.inference.sampling import sample_parameters
 from probpca.learning import Settings, Status, fit_ppca
 from probpca.learning.bayesian.fit import (
@@ -34,6 +36,7 @@ from probpca.learning.bayesian.fit import (
     best_basis,
     divergence,
     fit_variational,
+    with_faster_noise,
     without_dead,
 )
 from probpca.learning.complete.iterative import condensed
@@ -311,6 +314,28 @@ def test_noise_stays_above_its_floor(rows, belief):
     for floor, wanted in ((2 * free, 2 * free), (0.5 * free, free)):
         held = VariationalEM(float(floor)).learn(belief.centre, belief.precision, sums)
         assert held.centre.noise_variance == wanted
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7, 0.9, 0.99])
+def test_noise_that_rises_may_rise_further_without_lowering_the_bound(cells, rows, belief, share):
+    latents = dense_latents(belief, cells)
+    learnt = ANY.learn(belief.centre, belief.precision, rows.fold(partial(expect_believed, belief)))
+    best = float(learnt.centre.noise_variance)
+    faster = with_faster_noise(learnt, share * best, largest=np.inf)
+    assert_allclose(faster.centre.noise_variance, best / share)  # as far above the best as the noise was below it
+
+    def bound(noise):
+        return dense_bound(replace(learnt, centre=replace(learnt.centre, noise_variance=noise)), cells, latents)
+
+    assert bound(faster.centre.noise_variance) >= bound(share * best)
+    assert bound(1.05 * best / share) < bound(best / share) < bound(best)
+    capped = with_faster_noise(learnt, share * best, largest=1.2)
+    assert_allclose(capped.centre.noise_variance, best * min(1 / share, 1.2))
+
+
+def test_noise_that_falls_falls_to_where_the_bound_is_highest(rows, belief):
+    learnt = ANY.learn(belief.centre, belief.precision, rows.fold(partial(expect_believed, belief)))
+    assert with_faster_noise(learnt, 1.5 * float(learnt.centre.noise_variance)) is learnt
 
 
 def test_parameters_learnt_from_complete_rows_share_their_spread(rng):
@@ -675,11 +700,25 @@ def test_standardizing_is_fitting_scaled_columns_and_telling_it_in_units_of_the_
     assert_allclose(found.belief.centre.mean / std, scaled.belief.centre.mean, atol=1e-4)
     assert_allclose(found.model.covariance.dense() / np.outer(std, std), dense_covariance(scaled.model), atol=1e-4)
     assert_allclose(found.belief.centre.noise_variance, scaled.belief.centre.noise_variance * std**2, rtol=1e-4)
-    in_units = covariances(found.belief) / std[:, None, None] ** 2
-    assert_allclose(np.linalg.det(in_units), np.linalg.det(covariances(scaled.belief)), rtol=1e-3)
-    assert_allclose(found.belief.precision, D / found.belief.energy, rtol=1e-12)
-    between = found.belief.centre.loadings.T @ found.belief.centre.loadings
-    assert_allclose(between, np.diag(np.diag(between)), atol=1e-8 * between.max())
+    assert_allclose(found.belief.centre.loadings / std[:, None], scaled.belief.centre.loadings, atol=1e-4)
+    assert_allclose(covariances(found.belief) / std[:, None, None] ** 2, covariances(scaled.belief), atol=1e-5)
+    assert_allclose(found.scale, std, rtol=1e-12)
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_the_belief_about_scaled_columns_is_kept(x, complete):
+    x = (np.nan_to_num(x) if complete else x) * np.geomspace(1e-2, 1e2, D)
+    found, scaled = fit(x, start=STANDARDIZED), fit(x / np.nanstd(x, axis=0))
+    belief, wanted = found.scaled_belief, scaled.belief
+    assert belief.centre.noise_variance.shape == ()
+    for part in ("mean", "loadings", "noise_variance"):
+        assert_allclose(getattr(belief.centre, part), getattr(wanted.centre, part), rtol=1e-9, atol=1e-9)
+    assert_allclose(covariances(belief), covariances(wanted), rtol=1e-9, atol=1e-9)
+    assert_allclose(belief.precision, wanted.precision, rtol=1e-9)
+    assert_allclose(dense_covariance(found.scaled_model), dense_covariance(scaled.model), atol=1e-9)
+    assert scaled.scale is None
+    assert scaled.scaled_belief is scaled.belief
+    assert scaled.scaled_model is scaled.model
 
 
 def test_units_of_columns_do_not_matter_to_standardized_columns(x):
@@ -702,6 +741,41 @@ def test_as_many_components_are_left_as_there_are(rng, complete, asked):
     assert found.rule == f"{Q} of {asked or D - 1} are relevant"
     assert wanted.rule == f"all of {Q} are relevant"
     assert_same_belief(found, wanted)
+
+
+def uneven_rows(rng, n=150, d=20, q=12):
+    """Rows with many components, and noise that differs between features."""
+    noise = np.sqrt(rng.uniform(0.05, 1.0, d)) * rng.standard_normal((n, d))
+    return rng.standard_normal((n, q)) @ rng.standard_normal((q, d)) + noise
+
+
+def breast_cancer(_):
+    return load_breast_cancer().data[:200, :20]
+
+
+@pytest.mark.parametrize("table", [uneven_rows, breast_cancer])
+@pytest.mark.parametrize("complete", [False, True])
+def test_who_asks_for_all_components_predicts_hidden_cells_as_well_as_who_knows_how_many(rng, table, complete):
+    x = StandardScaler().fit_transform(table(rng))
+    hidden = rng.random(x.shape) < 0.2
+    known = np.where(hidden, NAN, x)
+    half = len(x) // 2
+    rows = x[:half] if complete else known
+
+    def error(q):
+        return np.sqrt(np.square(impute(fit(rows, q, tol=1e-3).model, known) - x)[half:][hidden[half:]].mean())
+
+    assert error(19) < 1.01 * min(error(q) for q in (3, 6, 9, 12, 15, 18))
+
+
+def test_the_steps_of_the_start_are_shown_and_no_more_of_them_than_may_be(x):
+    def shown(max_iter):
+        seen = []
+        fit_variational(open_source(x), Q, Settings(tol=0, max_iter=max_iter, watch=seen.append))
+        return [progress.iteration for progress in seen]
+
+    assert shown(2) == [0, 1, 0, 1, 2]
+    assert shown(4)[:4] == [0, 1, 2, 0]  # the noise settled
 
 
 @pytest.mark.parametrize(

@@ -600,8 +600,14 @@ def test_rows_are_not_written_to(rng):
 def test_the_number_of_states_is_found(rng, rule):
     _, y = clear_series(rng, 200)
     found = choose_states(as_sequences(y), rule, Settings(tol=0.1, max_iter=150), rng, Structure())
-    assert found.result.model.n_components == 2 == max(found.scores, key=found.scores.get)
-    assert {1, 2, 3} <= set(found.scores)
+    scores = found.scores
+    assert found.result.model.n_components == max(scores, key=scores.get)
+    if rule == "bic":
+        assert found.result.model.n_components == 2
+    else:  # cells held out once tell too few states from enough, and hardly enough from a few more
+        assert scores[1] < scores[2] - 0.1
+        assert max(scores.values()) < scores[2] + 0.05
+    assert {1, 2, 3} <= set(scores)
     assert not np.isnan(y).any()
     assert found.result.n_observed == y.size
 

@@ -32,7 +32,8 @@ from probpca.learning.components import Components
 from probpca.learning.describe import describe
 from probpca.learning.em.e_step import expect
 from probpca.learning.em.m_step import EM
-from probpca.learning.missing.fit import fit_missing
+from probpca.learning.missing.fit import Problem, fit_missing
+from probpca.learning.missing.start import first_model
 from probpca.learning.result import complete_information
 from probpca.models import LinearGaussian
 from probpca.sources import open_source, source as memory
@@ -558,6 +559,15 @@ def test_draws_made_at_the_fit_are_used_later(x):
 
 
 # The number of components, of starts, of steps
+
+
+@pytest.mark.parametrize("q", [1, 5, 20, 38, 39])
+def test_the_noise_of_a_start_is_at_most_the_variance_of_a_feature_however_many_components(rng, q):
+    x = punched(rng, spiked_rows(rng, 100, 40, 4, noise=0.01), 0.2)
+    source = open_source(x)
+    start = first_model(Problem.of(describe(source, rng), Settings(), rng), q)
+    variance = np.nanvar(x, axis=0).mean()
+    assert 0.02 * variance < start.noise_variance < variance
 
 
 def test_more_starts_are_never_worse(rng):

@@ -19,13 +19,17 @@ NAMES = ("explained_variance", "noise_variance", "loadings", "components", "mean
 SEEDS = list(range(20))
 
 
-def resample(x, q, seeds=SEEDS, *, weight=None, n_jobs=1, watch=None, **how):
+def resample(x, q, seeds=SEEDS, *, standardize=False, weight=None, n_jobs=1, **how):
     """The uncertainty of a fit, and the fit."""
-    how = Bootstrap(**how)
-    ppca = PPCA(q, standardize=how.standardize, bias_correction=how.corrected, random_state=0)
+    ppca = PPCA(q, standardize=standardize, bias_correction=how.get("corrected", False), random_state=0)
     ppca.fit(x, sample_weight=weight)
     source = open_source(x, weight=weight, n_jobs=n_jobs)
-    return bootstrap_uncertainty(source, ppca.model_, seeds, how, watch), ppca
+    return bootstrap_uncertainty(source, scaled_model(ppca), seeds, Bootstrap(ppca.scale_, **how)), ppca
+
+
+def scaled_model(ppca):
+    """The model of the columns as the fit saw them."""
+    return ppca.model_.rescale(1 / ppca.scale_).isotropic() if ppca.standardize else ppca.model_
 
 
 def repeated(x, seed):
@@ -43,7 +47,7 @@ def dense_fit(x, q):
 def drawn(x, q, seed, *, standardize=False):
     """One draw, and the fit that it is compared with."""
     ppca = PPCA(q, standardize=standardize, random_state=0, tol=1e-7).fit(x)
-    return bootstrap._draw(Table.of(open_source(x)), ppca.model_, Bootstrap(standardize), seed), ppca
+    return bootstrap._draw(Table.of(open_source(x)), scaled_model(ppca), Bootstrap(ppca.scale_), seed), ppca
 
 
 @pytest.mark.parametrize("shape", [(40, 6), (12, 30)], ids=["long", "wide"])
@@ -67,12 +71,13 @@ def test_a_standardised_draw_is_scaled_by_its_own_deviations(rng):
     rows = repeated(x, 3)
     std = rows.std(axis=0)
     mean, lam, noise, axes = dense_fit(rows / std, 2)
-    loadings = std[:, None] * axes * np.sqrt(lam - noise)
-    assert_allclose(found.noise_variance, noise * std**2, rtol=1e-8)
+    axes = axes * np.sign(np.einsum("dj,dj->j", axes, ppca.components_.T))
+    assert_allclose(found.noise_variance, noise, rtol=1e-8)
     assert_allclose(found.mean, mean * std, rtol=1e-8)
-    assert_allclose(found.loadings @ found.loadings.T, loadings @ loadings.T, rtol=1e-6)
-    assert_allclose(found.loadings.T @ found.loadings, np.diag(np.square(found.loadings).sum(axis=0)), atol=1e-6)
-    assert (np.einsum("dj,dj->j", found.loadings, ppca.loadings_) > 0).all()
+    assert_allclose(found.explained_variance, lam, rtol=1e-8)
+    assert_allclose(found.axes, axes, atol=1e-7)
+    assert_allclose(found.loadings, axes * np.sqrt(lam - noise), atol=1e-7)
+    assert_allclose(found.angles, np.degrees(subspace_angles(ppca.components_.T, axes)), atol=1e-5)
 
 
 @pytest.mark.parametrize("standardize", [False, True])
@@ -174,10 +179,19 @@ def test_units_and_the_order_of_columns_do_not_matter(rng):
     assert_allclose(moved.subspace_angles, plain.subspace_angles, rtol=1e-5)
 
 
-def test_units_of_columns_do_not_turn_standardised_subspaces(rng):
+@pytest.mark.parametrize("holes", [0.0, 0.2])
+def test_units_of_columns_change_only_the_mean_of_a_standardised_fit(rng, holes):
     x = spiked_rows(rng, 40, 6, 2)
-    plain, scaled_up = (resample(x * unit, 2, standardize=True)[0] for unit in (1.0, np.geomspace(0.01, 100, 6)))
+    x[rng.random(x.shape) < holes] = np.nan
+    unit = np.geomspace(0.01, 100, 6)
+    plain, scaled_up = (resample(x * by, 2, standardize=True)[0] for by in (1.0, unit))
     assert_allclose(scaled_up.subspace_angles, plain.subspace_angles, rtol=1e-5)
+    for name in ("explained_variance", "noise_variance", "loadings", "components"):
+        for part in ("value", "standard_error", "bias"):
+            one, other = (getattr(getattr(sure, name), part) for sure in (scaled_up, plain))
+            assert_allclose(one, other, rtol=1e-5, err_msg=name)
+    assert_allclose(scaled_up.mean.value, unit * plain.mean.value, rtol=1e-9)
+    assert_allclose(scaled_up.mean.standard_error, unit * plain.mean.standard_error, rtol=1e-6)
 
 
 def test_rows_may_come_sparse_in_float32_or_in_several_blocks(rng):
@@ -250,8 +264,9 @@ def test_draws_that_do_not_converge_are_counted(rng):
 
 
 def test_somebody_may_watch(rng):
-    seen = []
-    resample(spiked_rows(rng, 30, 5, 2), 2, [1, 2, 3], watch=lambda *progress: seen.append(progress))
+    seen, x = [], spiked_rows(rng, 30, 5, 2)
+    model = PPCA(2).fit(x).model_
+    bootstrap_uncertainty(open_source(x), model, [1, 2, 3], watch=lambda *progress: seen.append(progress))
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
