@@ -62,7 +62,15 @@ def distances_of_fit(source: Source, result: Any, *, complete: bool = False) -> 
     rows, many = source, CalibrationRows()
     if not source.in_memory:
         rows, many = result.sample, CalibrationRows(few=SampleSize().calibration)
-    return training_distances(result.model, rows, result.weight, complete=complete, settings=many)
+    return training_distances(result.model, rows, rows_per_feature(result), complete=complete, settings=many)
+
+
+def rows_per_feature(result: Any) -> float:
+    """Number of rows, weighted, in which a feature was observed on average: all rows of a complete table."""
+    if result.cells is None:
+        return float(result.weight)
+    empty = 0 if result.empty is None else len(result.empty)
+    return float(result.cells / max(result.model.n_features - empty, 1))
 
 
 class TableEstimator(Estimator):
@@ -241,7 +249,7 @@ class TableEstimator(Estimator):
         >>> worst, found.p_value[worst].round(3), found.model_p_value[worst].round(3)
         (array([100, 106, 131]), array([0.027, 0.033, 0.034]), array([0.012, 0.017, 0.019]))
         """
-        left_out_of = self.n_samples_ if training else None
+        left_out_of = rows_per_feature(self._state.result) if training else None
         found: Outliers = self._answer(partial(_outliers, self.calibration_, left_out_of), X)
         return found
 

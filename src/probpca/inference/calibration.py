@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 RARE = 0.001
 """p-value below which a row is called unusual: by displays, by the report and by the command line."""
-SMALLEST_TAIL = 1e-290
+SMALLEST_TAIL = 1e-200
 """Probabilities below this are computed by their logarithms."""
+INVERTED_TAIL = 1e-30
+"""Probabilities below this are inverted by their logarithms."""
 
 
 def probability(log10_p: float) -> str:
@@ -50,6 +52,8 @@ class Distances(NamedTuple):
 
     def left_out(self, n: float, most_leverage: float = 0.95, least_noise: float = 0.2) -> Distances:
         r"""Distances of rows of a fit to ``n`` rows from the model of the other rows, to first order.
+
+        If cells are missing n is the number of rows in which a feature was observed, on average.
 
         .. math::
             T^2_{-i} = \frac{n}{n - 1} \frac{T_i^2}{1 - T_i^2 / (n - 1)}, \qquad
@@ -160,8 +164,8 @@ def matched(found: Distances, n: float, weight: Array | None = None, matching: M
     :math:`a k F(k, \nu)`: for each nu, a makes the medians agree, and nu is found by bisection. Where tails are no
     heavier than those of a Gaussian, nu is infinite.
 
-    ``n`` is the number of rows of the fit, of which ``found`` may be some, and ``weight`` counts those. Rows
-    without observed cells say nothing.
+    ``n`` is that of ``Distances.left_out``. ``found`` may be some of the rows of the fit, and ``weight`` counts them.
+    Rows without observed cells say nothing.
     """
     seen = np.isfinite(found.whole) & (found.degrees > 0)
     w = np.ones(seen.size) if weight is None else weight
@@ -293,8 +297,22 @@ def _exceeded(p: Array | float, degrees: Array, nu: float) -> Array:
     """The value that k F(k, nu) exceeds with probability p; 0 when k is 0."""
     half = np.where(degrees > 0, 0.5 * degrees, 1.0)
     if isinf(nu):
-        value = 2.0 * gammainccinv(half, p)
-    else:
-        share = betaincinv(0.5 * nu, half, p)
-        value = nu * (1.0 - share) / share
+        return np.where(degrees > 0, 2.0 * gammainccinv(half, p), 0.0)
+    share = betaincinv(0.5 * nu, half, np.maximum(p, INVERTED_TAIL))
+    value = np.asarray(nu * (1.0 - share) / share)
+    tiny = np.broadcast_to(np.asarray(p) < INVERTED_TAIL, value.shape)
+    if tiny.any():
+        tails, halves = np.broadcast_to(p, value.shape)[tiny], np.broadcast_to(half, value.shape)[tiny]
+        value[tiny] = nu * _far_odds(np.log(tails), 0.5 * nu, halves)
     return np.where(degrees > 0, value, 0.0)
+
+
+def _far_odds(log_tail: Array, a: float, b: Array, steps: int = 12) -> Array:
+    """Odds at which ``_log_lower_beta`` has a value far below zero, by Newton's method on a logarithmic scale."""
+    log_odds = -(log_tail + np.log(a) + betaln(a, b)) / a  # where the tail is a power of the odds
+    for _ in range(steps):
+        odds = np.exp(np.minimum(log_odds, 700.0))
+        found = _log_lower_beta(a, b, odds)
+        slope = np.exp(-a * np.log1p(odds) - b * np.log1p(1.0 / odds) - betaln(a, b) - found)
+        log_odds = log_odds + (found - log_tail) / slope
+    return np.asarray(np.exp(np.where(log_odds < 700.0, log_odds, np.inf)))

@@ -55,8 +55,8 @@ def outliers(
     .. math:: D^2 = (x - \mu)^\top C^{-1} (x - \mu) = T^2 + Q, \qquad D^2 / (a k) \sim F(k, \nu)
 
     The scale a and the degrees of freedom :math:`\nu` are those of ``calibration``; without one ``p_value`` is the
-    same as ``model_p_value``. ``left_out_of`` is the number of rows of the fit if x are among them: p-values are then
-    those of ``Distances.left_out``.
+    same as ``model_p_value``. ``left_out_of`` is the number of rows of the fit if x are among them, or, if cells are
+    missing, the number of rows in which a feature was observed on average: p-values are then those of rows left out.
 
     With :math:`g = C^{-1}(x - \mu)` the contribution of cell j is :math:`(x - \mu)_j g_j`, and
     :math:`g_j / \sqrt{[C^{-1}]_{jj}}` is its leave-one-cell-out z-score, standard normal under
@@ -120,7 +120,8 @@ def calibrate(model: LinearGaussian, x: Rows) -> Calibration:
     """
     block = as_block(x, model.n_features)
     found = _of_complete(model, block) if block.is_complete else _of_observed(model, block)
-    return matched(found.distances, block.total_weight, block.weight)
+    w, k = block.weights, found.distances.degrees
+    return matched(found.distances, float(w @ k) / block.n_features, block.weight)
 
 
 class _Scores(NamedTuple):

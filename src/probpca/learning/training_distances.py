@@ -53,7 +53,7 @@ class TrainingDistances:
 
     model: LinearGaussian
     parts: tuple[InnerProducts | Distances, ...]  # of successive blocks
-    n_rows: float  # of the fit, as their weights count them
+    n_rows: float  # of the fit in which a feature was observed, on average, as weights count them
     weight: Array | None  # of these rows; None: 1
 
     @property
@@ -78,8 +78,8 @@ def training_distances(
 ) -> TrainingDistances | Calibration:
     """Distances from a model of rows that it was fitted to, all or some, which must be in memory.
 
-    ``n_rows`` counts all rows of the fit; ``complete`` says that no cell was missing, if that is known. Where there are
-    no rows, or none that can be judged, the calibration that says so.
+    ``n_rows`` counts the rows of the fit in which a feature was observed, on average; ``complete`` says that no cell
+    was missing, if that is known. Where there are no rows, or none that can be judged, the calibration that says so.
     """
     if rows is None or not rows.n_rows:
         return NO_ROWS

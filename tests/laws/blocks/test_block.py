@@ -9,6 +9,7 @@ from scipy import sparse
 from oracles import random_model
 from probpca import DataError, ShapeError
 from probpca.blocks import Block, as_block
+from probpca.blocks.block import dense_precision, dense_values
 from probpca.inference import log_likelihood, outliers, posterior
 
 FORMS = {
@@ -128,3 +129,15 @@ def test_answers_do_not_share_memory_with_each_other(query, rng):
     assert not np.shares_memory(first, second)
     assert_array_equal(first, kept)
     assert np.abs(second - first).max() > 0.01
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_picked_rows_keep_their_weights_and_precisions(rng, kind):
+    x, rows = rng.standard_normal((8, 3)), np.array([6, 1, 2])
+    values = kind(x)
+    precision = rng.random((8, 3)) if kind is np.asarray else rng.random(values.nnz)
+    block = Block(values, np.arange(8.0), precision)
+    picked = block.pick(rows)
+    assert_array_equal(dense_values(picked), x[rows])
+    assert_array_equal(picked.weight, rows)
+    assert_array_equal(dense_precision(picked), dense_precision(block)[rows])
