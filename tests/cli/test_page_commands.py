@@ -38,7 +38,8 @@ def test_rows_without_names_have_the_numbers_of_the_file(page, command, model, x
 
 
 def test_the_report_and_the_list_of_outliers_count_alike(page, run, model):
-    buttons = [words for words in page("report", model, "table.csv").words if words.startswith("row, ")]
+    made = page("report", model, "table.csv")
+    buttons = [attrs["title"] for tag, attrs in made.tags if tag == "button" and "data-row" in attrs]
     listed = run("outliers", "model.npz", "table.csv", "--top", 5, "--out", "-").out.splitlines()[1:]
     assert len(listed) == 5
     for line, name in zip(listed, buttons, strict=False):
