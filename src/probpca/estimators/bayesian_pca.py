@@ -142,6 +142,8 @@ class BayesianPCA(TableEstimator):
         Predictive distribution of a new row in the units of the data, approximated by a Gaussian in which the
         uncertainty of the parameters counts as noise. All methods use it, unless ``training=True`` says that rows are
         those of the fit.
+    calibration_ : Calibration
+        Reference distribution of the p-values of ``outliers``, matched to the rows of the fit.
     n_observed_, empty_features_, n_iter_, converged_, status_, trace_
         As for ``PPCA``; ``trace_`` is the lower bound before each step.
 

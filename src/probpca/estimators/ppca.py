@@ -278,6 +278,8 @@ class PPCA(TableEstimator):
     information_ : ndarray
         Sums of E[t t'], t = [z; 1], over the rows in which each feature was observed, packed: they determine the
         uncertainty of loadings and mean in intervals. One column if it is the same for all features.
+    calibration_ : Calibration
+        Reference distribution of the p-values of ``outliers``, matched to the rows of the fit.
     draw_seed_ : int
         Seed from which ``impute_draws`` draws parameters.
 
