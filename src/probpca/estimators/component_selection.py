@@ -36,7 +36,8 @@ def select_n_components(
         - "bic": Schwarz's criterion, :math:`\mathcal L - \tfrac12 p \log n`;
         - "evidence": Minka's approximation of the probability of the rows given q;
         - "cv": log density of held-out cells, in five folds; the smallest number of components within one standard
-          error of the best, where the standard error is that of the difference between rows;
+          error of the best, where the standard error is that of the difference between rows. At least ten numbers are
+          tried, and then more until five in a row are no better;
         - "ard": the components that remain in a Bayesian fit that starts with many;
         - "gavish_donoho": singular values above the optimal hard threshold.
 

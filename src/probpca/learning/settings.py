@@ -30,6 +30,22 @@ class SearchLimits:
 
 @final
 @dataclass(frozen=True, slots=True)
+class FoldSettings:
+    """How cross-validation holds out cells, and how far it searches."""
+
+    count: int = 5  # folds
+    # Held-out cells may be predicted worse by a few numbers of components in a row, and then much better.
+    least: int = 10  # numbers of components that are tried in any case
+    patience: int = 5  # the search ends after this many in a row that are no better than fewer
+    # Smallest noise variance, as a share of that of the data: a fit that explains all of its cells would call the
+    # others impossible.
+    least_noise: float = 1e-6
+    tolerance: float = 0.02  # log-likelihood that a fit may leave to be gained, in nats a row
+    negligible: float = 0.002  # difference of scores that makes no number of components better, in nats a row
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class SampleSize:
     """How much of rows that are not in memory is drawn: a fit of the sample starts the fit of all rows."""
 
@@ -132,6 +148,7 @@ class Settings:
     bias_correction: bool = False  # correct variances for the bias that many columns bring
     incremental_rows: int = 1024  # complete rows whose sums incremental EM replaces at a time
     search: SearchLimits = SearchLimits()
+    folds: FoldSettings = FoldSettings()
     sample: SampleSize = SampleSize()
     dense: DenseSettings = DenseSettings()
     krylov: KrylovSettings = KrylovSettings()

@@ -149,12 +149,17 @@ class Problem:
     steps: Steps
 
     @classmethod
-    def of(cls, table: Description, settings: Settings, rng: np.random.Generator) -> Problem:
-        """Prepare the rows of a table."""
+    def of(
+        cls, table: Description, settings: Settings, rng: np.random.Generator, least_noise: float = NOISE_FLOOR
+    ) -> Problem:
+        """Prepare the rows of a table.
+
+        ``least_noise`` is the smallest noise variance of a fit to them, as a share of their mean variance.
+        """
         source, summary = table.source, table.summarise()
         centre = summary.mean.astype(source.dtype).astype(np.float64)
         rows = source.keep(partial(observe, centre=centre))
-        floor = noise_floor(summary)
+        floor = noise_floor(summary, least_noise)
         return cls(rows, summary, floor, settings, rng, Steps(EM(floor, settings.solver != "em"), rows))
 
     def best(self, model: LinearGaussian) -> Iterated[LinearGaussian]:
@@ -189,6 +194,6 @@ class Problem:
                 return iterate_accelerated(steps, start, monitor, self.floor)
 
 
-def noise_floor(summary: ColumnSummary) -> float:
-    """The smallest noise variance of a model of these columns."""
-    return NOISE_FLOOR * float(summary.squares.sum() / summary.precision.sum())
+def noise_floor(summary: ColumnSummary, share: float = NOISE_FLOOR) -> float:
+    """The smallest noise variance of a model of these columns, a share of their mean variance."""
+    return share * float(summary.squares.sum() / summary.precision.sum())

@@ -17,7 +17,7 @@ from probpca.learning.components import EXACT_RANK, RULES, Count, Rule, check_co
 from probpca.learning.describe import describe, require_counted, standardised
 from probpca.learning.missing.fit import Problem
 from probpca.learning.missing.start import by_bic
-from probpca.learning.progress import StageBar
+from probpca.learning.progress import ProgressBar, StageBar
 from probpca.learning.selection.correlations import correlations_of, count_by_parallel
 from probpca.learning.selection.criteria import Curve, about_rank, bic, evidence, exact_rank, gavish_donoho, n_above
 from probpca.learning.selection.cross_validation import cross_validate
@@ -105,8 +105,9 @@ def _by_evidence(table: Table) -> Criterion:
 
 
 def _by_cv(table: Table) -> Criterion:
-    rng, jobs = table.rng["cv"], table.source.n_jobs
-    scores = cross_validate(table.block, table.most(table.settings.search.missing), rng, n_jobs=jobs, tell=table.tell)
+    settings, jobs = table.settings, table.source.n_jobs
+    most = table.most(settings.search.missing)
+    scores = cross_validate(table.block, most, table.rng["cv"], how=settings.folds, n_jobs=jobs, tell=table.tell)
     counts, best = np.arange(1, len(scores.rows) + 1), int(scores.mean.argmax()) + 1
     note = "" if best == scores.choice else f"{best} predicts best, but not clearly better"
     return Criterion("cv", scores.choice, counts, scores.mean, scores.shortfall()[1], note)
@@ -176,8 +177,9 @@ def choose_by_rows(source: Source, wanted: Rule, settings: Settings, rng: np.ran
     Rows that can be read only once are in memory afterwards.
     """
     rows = at_hand(source, rng, settings.sample)
-    table = Table.of(rows.source, rng, settings=Settings(search=settings.search))
-    found = judge(table, wanted.name)
+    fresh = Settings(search=settings.search, folds=settings.folds)
+    with StageBar(enabled=isinstance(settings.watch, ProgressBar)) as bar:
+        found = judge(Table.of(rows.source, rng, settings=fresh, tell=bar), wanted.name)
     count = Count(found.choice, rows.told(wanted.words))  # type: ignore[arg-type]
     if found.note == EXACT_RANK:
         count = Count(count.q, EXACT_RANK, (about_rank(count.q),))

@@ -18,7 +18,7 @@ from probpca.learning.describe import NothingToLearnError, describe
 from probpca.learning.missing.fit import Problem
 from probpca.learning.missing.start import spectral_start
 from probpca.learning.selection.tables import table_of
-from probpca.learning.settings import SearchLimits, Settings
+from probpca.learning.settings import FoldSettings, Settings
 from probpca.linalg.packed import doubled_sides, identity, outer_products, packed_size
 from probpca.sources import open_source
 from probpca.sources.engines.local import map_blocks, one_blas_thread
@@ -137,7 +137,7 @@ class Fold:
     ) -> Fold:
         """Hold out those of the observed cells that the mask ``out`` names."""
         table = describe(open_source(_without(block, cells, out), n_jobs=1), rng)
-        problem = Problem.of(table, settings, rng)
+        problem = Problem.of(table, settings, rng, settings.folds.least_noise)
         held = cells.take(out)
         # Nothing is known about a column without training cells: what is said of it says nothing about q.
         held = held.take(table.summarise().observed[held.columns] > 0)
@@ -204,6 +204,11 @@ class Scores(NamedTuple):
     rows: Array  # (m, n)
     weight: Array  # how often each row counts: (n,)
     cells: float  # number of held-out cells, as rows count
+    negligible: float = 0.0  # difference of means that counts for nothing
+
+    def with_one_more(self, scores: Array) -> Scores:
+        """Add the log densities for one component more: (n,)."""
+        return self._replace(rows=np.vstack([self.rows, scores]))
 
     @property
     def mean(self) -> Array:
@@ -222,10 +227,20 @@ class Scores(NamedTuple):
         return n * centre / self.cells, np.sqrt(n * spread) / self.cells
 
     @property
+    def leader(self) -> int:
+        """The fewest components whose mean is as high as any, up to a negligible difference."""
+        return int(np.flatnonzero(self.mean >= self.mean.max() - self.negligible)[0]) + 1
+
+    @property
     def choice(self) -> int:
-        """The fewest components that fall short of the best by no more than one standard error."""
+        """The fewest components that fall short of the best by at most one standard error or a negligible difference.
+
+        Never more than a number that predicts better: a few cells that a model finds impossible make its standard
+        error as large as its shortfall.
+        """
         short, error = self.shortfall()
-        return int(np.flatnonzero(short <= error)[0]) + 1
+        rising = self.mean >= np.maximum.accumulate(self.mean)
+        return int(np.flatnonzero(rising & (short <= np.maximum(error, self.negligible)))[0]) + 1
 
 
 def cross_validate(
@@ -233,33 +248,37 @@ def cross_validate(
     largest: int,
     rng: np.random.Generator,
     *,
-    n_folds: int = 5,
+    how: FoldSettings = FoldSettings(),
     n_jobs: int = 1,
     tell: Callable[[str], None] | None = None,
 ) -> Scores:
-    """Fit ever more components to the cells outside of each fold, until the score has fallen twice in a row.
+    """Fit ever more components to the cells outside of each fold, until many in a row were no better than fewer.
 
     Every observed cell is held out once. Fits are started from those with one component less.
     """
     if block.is_sparse and not block.unstored_missing:
         block = replace(block, values=table_of(block))
     cells = Listed.of(block)
-    folds = deal(cells, n_folds, rng)
-    # Fits may leave 0.02 nats a row of log-likelihood: scores differ by more where it matters.
-    settings = Settings(tol=0.02 * max(block.total_weight, 1.0), max_iter=200)
+    folds = deal(cells, how.count, rng)
+    n = max(block.total_weight, 1.0)
+    settings = Settings(tol=how.tolerance * n, max_iter=200, folds=how)
     with one_blas_thread():
         hold = partial(_hold_out, block, cells, folds, largest, settings)
-        held = list(map_blocks(hold, list(enumerate(rng.spawn(n_folds))), n_jobs))
-        models: list[LinearGaussian | None] = [None] * n_folds
-        scores: list[Array] = []
-        while len(scores) < largest and not _has_fallen(scores, block.weights):
+        held = list(map_blocks(hold, list(enumerate(rng.spawn(how.count))), n_jobs))
+        counted = sum(float(block.weights[fold.held.rows].sum()) for fold in held)
+        if counted == 0:
+            raise _too_few(cells)
+        models: list[LinearGaussian | None] = [None] * how.count
+        scores = Scores(np.empty((0, block.n_rows)), block.weights, counted, how.negligible * n / counted)
+        for q in range(1, largest + 1):
+            if tell is not None:
+                tell(f"cv: {q} of at most {largest} components")
             grown = list(map_blocks(_grown, list(zip(held, models, strict=True)), n_jobs))
             models = [model for model, _ in grown]
-            scores.append(np.sum([score for _, score in grown], axis=0))
-            if tell is not None:
-                tell(f"cv: {len(scores)} components")
-    counted = sum(float(block.weights[fold.held.rows].sum()) for fold in held)
-    return Scores(np.array(scores), block.weights, counted)
+            scores = scores.with_one_more(np.sum([score for _, score in grown], axis=0))
+            if q >= how.least and q - scores.leader >= how.patience:
+                break
+    return scores
 
 
 def _hold_out(
@@ -269,20 +288,17 @@ def _hold_out(
     try:
         return Fold.of(block, cells, folds == fold, largest, settings, rng)
     except NothingToLearnError as error:
-        msg = (
-            f"cross-validation needs rows from which a model can be learned after a part of their cells was "
-            f"held out; of {cells.rows.size} cells too few are left.\nHint: n_components='bic', or a number."
-        )
-        raise DataError(msg) from error
+        raise _too_few(cells) from error
+
+
+def _too_few(cells: Listed) -> DataError:
+    return DataError(
+        f"cross-validation needs rows from which a model can be learned after a part of their cells was "
+        f"held out; of {cells.rows.size} cells too few are left.\nHint: n_components='bic', or a number."
+    )
 
 
 def _grown(work: tuple[Fold, LinearGaussian | None]) -> tuple[LinearGaussian, Array]:
     fold, before = work
     model = fold.grown(before)
     return model, fold.score(model)
-
-
-def _has_fallen(scores: list[Array], weight: Array, limits: SearchLimits = SearchLimits()) -> bool:
-    """Whether the last scores are all worse than an earlier one."""
-    means = [float(score @ weight) for score in scores]
-    return len(means) > limits.patience and int(np.argmax(means)) < len(means) - limits.patience

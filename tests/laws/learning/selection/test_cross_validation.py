@@ -15,6 +15,7 @@ from probpca.blocks import Block
 from probpca.blocks.block import dense_values, joined
 from probpca.learning import Settings
 from probpca.learning.selection.cross_validation import Fold, Listed, Scores, cross_validate, deal
+from probpca.learning.settings import FoldSettings
 from probpca.models import Gaussian
 
 FOLDS = 5
@@ -24,9 +25,9 @@ def holed(rng, x, share):
     return np.where(rng.random(x.shape) < share, np.nan, x)
 
 
-def validated(x, largest=6, *, weight=None, seed=0, n_jobs=1):
+def validated(x, largest=6, *, weight=None, seed=0, **options):
     block = x if isinstance(x, Block) else Block(x, weight)
-    return cross_validate(block, largest, np.random.default_rng(seed), n_jobs=n_jobs)
+    return cross_validate(block, largest, np.random.default_rng(seed), **options)
 
 
 def counts_by(index, folds, size):
@@ -145,9 +146,54 @@ def test_strong_directions_of_a_wide_table_are_counted_exactly(rng):
 
 def test_noise_alone_has_one_component():
     for seed in range(3):
-        found = validated(np.random.default_rng(seed).standard_normal((100, 8)))
-        assert found.choice == 1
-        assert len(found.rows) < 6  # it stopped when the score had fallen twice
+        assert validated(np.random.default_rng(seed).standard_normal((100, 8))).choice == 1
+
+
+# How far it looks
+
+
+def test_a_search_ends_when_enough_numbers_in_a_row_were_no_better(rng):
+    x = holed(rng, spiked_rows(rng, 150, 30, 3, noise=0.03), 0.1)
+    found = validated(x, 20)
+    assert found.choice == 3
+    assert len(found.rows) == 10  # so many are looked at in any case
+    assert len(validated(x, 20, how=FoldSettings(least=1, patience=4)).rows) == 7
+    assert len(validated(x, 4).rows) == 4
+
+
+def test_a_number_of_components_beyond_some_that_predict_worse_is_found(rng):
+    x = spiked_rows(rng, 150, 10, 3)
+    x = x / x.std(axis=0)  # noise that differs between columns
+    near, far = (validated(x, 9, how=how) for how in (FoldSettings(least=1, patience=2), FoldSettings()))
+    assert near.choice == 3
+    assert (far.mean[3:5] < far.mean[2]).all()
+    assert far.choice > 5
+    short, error = far.shortfall()
+    assert short[2] > 2 * error[2]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+@pytest.mark.parametrize("noise", [0.0, 1e-8, 1e-4])
+@pytest.mark.parametrize(("n", "d", "q"), [(200, 20, 3), (60, 30, 4)])
+def test_the_rank_of_rows_with_little_noise_or_none_is_found(n, d, q, noise, share):
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal((n, q)) @ rng.standard_normal((q, d)) + noise * rng.standard_normal((n, d))
+        assert validated(holed(rng, x, share), d - 1).choice == q
+
+
+def test_a_fit_that_explains_all_of_its_cells_does_not_call_others_impossible(rng):
+    x = rng.standard_normal((17, 7))
+    sure, unsure = (validated(x, 6, how=FoldSettings(least_noise=share)) for share in (1e-12, 1e-6))
+    assert sure.mean[-1] < -1e6
+    assert unsure.mean[-1] > -0.5 * np.square(np.ptp(x)) / (1e-6 * x.var()) / 10
+    assert sure.choice == unsure.choice == 1
+
+
+def test_the_search_says_how_far_it_has_come(rng):
+    told = []
+    validated(rng.standard_normal((40, 5)), 4, tell=told.append)
+    assert told == [f"cv: {q} of at most 4 components" for q in (1, 2, 3, 4)]
 
 
 def test_sparse_cells_are_the_same_as_dense_ones(rng):
@@ -197,6 +243,24 @@ def test_the_fewest_components_within_one_standard_error_are_chosen(rng):
     hard = 50 * rng.standard_normal(100)
     assert_allclose(Scores(scores.rows + hard, scores.weight, 300.0).shortfall()[1], error, atol=1e-12)
     assert Scores(np.array([clearly, best]), np.ones(100), 200.0).choice == 2
+
+
+def test_negligible_differences_count_for_nothing(rng):
+    one = rng.standard_normal(100)
+    barely = Scores(np.array([one - 1.0, one, one + 0.005, one + 0.01]), np.ones(100), 300.0)
+    assert barely.choice == 4  # certain, but small
+    exact = barely._replace(negligible=0.02 / 3)
+    assert exact.choice == exact.leader == 2
+
+
+def test_no_more_components_are_chosen_than_of_a_number_that_predicts_better(rng):
+    best = rng.standard_normal(100)
+    fewer = best - 0.1
+    broken = best - np.where(np.arange(100) == 7, 1e6, 0.0)  # one row is impossible to it
+    scores = Scores(np.array([fewer, broken, best]), np.ones(100), 300.0)
+    short, error = scores.shortfall()
+    assert short[1] <= error[1] * (1 + 1e-9)
+    assert scores.choice == 3
 
 
 def test_weights_are_repetitions_in_the_rule(rng):
