@@ -1,5 +1,8 @@
 """Pages from the command line: rows are counted as all commands count them, from 1."""
 
+import json
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -69,3 +72,15 @@ def test_a_cell_without_a_name_is_no_name(page, model, table):
     data = page("explorer", model, table).data()
     assert data["names"][6:9] == ["row, 6", None, "row, 8"]
     assert data["rows"][7] == 8
+
+
+def test_the_report_of_the_file_of_the_fit_judges_rows_of_the_fit(page, run, model):
+    first = page("report", model, "table.csv")
+    assert "rows are those of the fit" in run("report", "model.npz", "table.csv", "--force").out
+    shutil.copyfile("table.csv", "copy.csv")
+    other = page("report", model, "copy.csv")
+    assert "rows are taken for new ones" in run("report", "model.npz", "copy.csv", "--force").out
+    assert json.loads(run("report", "model.npz", "copy.csv", "--force", "--json").out)["training"] is False
+    assert (np.array(first.data()["p"]) <= np.array(other.data()["p"])).all()
+    assert first.data()["p"] != other.data()["p"]
+    assert "p-values" not in run("explorer", "model.npz", "table.csv", "--force").out
