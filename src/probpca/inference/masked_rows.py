@@ -10,6 +10,7 @@ import numpy as np
 
 from probpca.blocks import observe
 from probpca.blocks.block import with_units
+from probpca.blocks.cells import FORM_SETTINGS
 from probpca.errors import DataError
 from probpca.linalg.low_rank import SplitDistance
 from probpca.linalg.packed import (
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from probpca.blocks import Block
-    from probpca.blocks.cells import Cells, Group, Residual
+    from probpca.blocks.cells import Cells, FormSettings, Group, Residual
     from probpca.models import LinearGaussian, ParameterBelief
     from probpca.scratch import Workspace
     from probpca.typing import Array, Index
@@ -272,12 +273,14 @@ def doubled(loadings: Array) -> Array:
     return doubled_sides(outer_products(loadings))
 
 
-def group_posteriors(model: LinearGaussian, block: Block) -> Iterator[GroupPosterior]:
-    """Cut a block with missing cells into groups, each asked by itself."""
+def group_posteriors(
+    model: LinearGaussian, block: Block, settings: FormSettings = FORM_SETTINGS
+) -> Iterator[GroupPosterior]:
+    """Cut a block with missing cells into groups, each asked by itself; ``settings`` say which rows go together."""
     scale = _noise_units(model, block)
     if scale.ndim:
         model = replace(model.rescale(1 / scale), noise_variance=np.asarray(1.0))
-    return _groups(partial(Parameters.of, model), model.mean, block, scale)
+    return _groups(partial(Parameters.of, model), model.mean, block, scale, settings)
 
 
 def variational_posteriors(belief: ParameterBelief, block: Block) -> Iterator[GroupPosterior]:
@@ -308,12 +311,16 @@ def _noise_units(model: LinearGaussian, block: Block) -> Array:
 
 
 def _groups(
-    arrange: Callable[[Array], Parameters], mean: Array, block: Block, scale: Array
+    arrange: Callable[[Array], Parameters],
+    mean: Array,
+    block: Block,
+    scale: Array,
+    settings: FormSettings = FORM_SETTINGS,
 ) -> Iterator[GroupPosterior]:
     """Groups of a block divided by ``scale``, given how parameters are arranged for cells with a certain centre."""
     if scale.ndim:
         block = replace(block, values=with_units(block.values, 1 / scale))
     centre = mean.astype(block.values.dtype).astype(np.float64)
     parameters = arrange(centre)
-    for group in observe(block, centre, keep_empty=True).groups:
+    for group in observe(block, centre, keep_empty=True, settings=settings).groups:
         yield GroupPosterior(group, group.cells.ready(), parameters, scale)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
+from probpca.blocks.cells import FormSettings
 from probpca.inference.calibration import Calibration, Distances, matched
 from probpca.inference.masked_rows import group_posteriors
 from probpca.learning.settings import CalibrationRows
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 NO_ROWS = Calibration(obstacle="no rows of the fit were kept to calibrate it with")
 STREAM = Calibration(obstacle="rows that came by partial_fit were not kept to calibrate it with")
+ONE_FORM = FormSettings(small_cells=2**16)
+"""Rows that are asked once: to look for a form that suits each of them would take longer than to ask."""
 CELL_WEIGHTS = Calibration(obstacle="cells were weighted and columns standardised, which cannot be judged together")
 
 
@@ -97,7 +100,7 @@ def training_distances(
 
 def _of_observed(model: LinearGaussian, block: Block) -> Distances:
     out = Distances.empty(block.n_rows)
-    for found in group_posteriors(model, block):
+    for found in group_posteriors(model, block, ONE_FORM):
         out.inside[found.index], out.outside[found.index] = found.split_distance()
         out.degrees[found.index] = found.group.observed
     np.minimum(out.degrees, model.n_components, out=out.rank)
