@@ -174,7 +174,7 @@ def matched(found: Distances, n: float, weight: Array | None = None, matching: M
         return Calibration(obstacle=f"fewer than {matching.fewest:g} rows of the fit can be judged")
     extreme = float(w[chi2_tail(found.whole, found.degrees) < RARE].sum() / w.sum())
     distance = found.left_out(n).whole
-    if not np.median(distance) > 0:
+    if not _quantile(distance, w, 0.5) > 0:
         return Calibration(obstacle="half of the rows of the fit lie at the mean")
     scale, nu = _Matched(distance, found.degrees, w, matching).find()
     return Calibration(scale, nu, extreme)

@@ -158,6 +158,12 @@ def test_where_nothing_can_be_matched_the_reference_is_chi_square_and_says_why(d
     assert found.note == f"p_value is the same as model_p_value: {found.obstacle}."
 
 
+def test_rows_of_large_weight_may_all_lie_at_the_mean():
+    weight = np.where(np.arange(40) < 15, 100.0, 1.0)
+    found = matched(whole(np.where(np.arange(40) < 15, 0.0, 2.0), 3), 1525, weight)
+    assert "lie at the mean" in found.obstacle
+
+
 def test_the_note_warns_of_outliers_that_hide_each_other():
     assert Calibration(1.0, 6.0, 0.04).note == ""
     for heavy in (Calibration(1.0, 4.9, 0.01), Calibration(1.0, 9.0, 0.06), Calibration(2.0, np.inf, 0.2)):
