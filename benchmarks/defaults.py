@@ -210,7 +210,6 @@ def intervals_of(item):
     x = (x - x.mean(axis=0)) / x.std(axis=0)
     hidden = rng.random(x.shape) < HIDDEN
     holed = np.where(hidden, np.nan, x)
-    hidden &= ~np.isnan(np.where(hidden, x, np.nan))
     found = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -228,8 +227,11 @@ def intervals_of(item):
 
 
 def intervals(workers, *, quick):
-    """Coverage of 95 % intervals with defaults, on real tables with a fifth of the cells hidden."""
-    some = {name: x[:600] for name, x in real_tables().items() if x.shape[1] > 4 and len(x) >= 40}
+    """Coverage of 95 % intervals with defaults, on real tables with a fifth of the cells hidden.
+
+    Without digits, whose pixels at the edge are constant but for a few cells.
+    """
+    some = {name: x[:600] for name, x in real_tables().items() if x.shape[1] > 4 and len(x) >= 40 and name != "digits"}
     some = dict(list(some.items())[:4]) if quick else some
     out = {name: {} for name in some}
     for name, found in workers.map(intervals_of, [(item, seed) for item in some.items() for seed in range(2)]):

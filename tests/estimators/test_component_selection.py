@@ -18,7 +18,7 @@ from probpca.learning.settings import SampleSize, Settings
 COMPLETE = ["parallel", "bic", "evidence", "cv", "gavish_donoho"]
 Q = 3
 INTERPRET, PREDICT = "To interpret components take", "To predict or impute cells take"
-NOISE = "noise that differs between columns as components."
+NOISE = "noise that differs between columns."
 
 
 @pytest.fixture
@@ -264,11 +264,14 @@ def test_an_unknown_criterion_is_refused_by_the_estimator(x):
         ({}, "No criterion applies."),
         ({"cv": 2}, "cv chooses 2; other criteria were not asked."),
         ({"cv": 2, "bic": 2}, "Both criteria choose 2."),
-        ({"bic": 3, "cv": 3, "evidence": 12}, f"They choose from 3 to 12. {PREDICT} 3 (cv). evidence counts {NOISE}"),
+        (
+            {"bic": 3, "cv": 3, "evidence": 12},
+            f"They choose from 3 to 12. {PREDICT} 3 (cv). evidence also counts {NOISE}",
+        ),
         ({"parallel": 2, "bic": 3, "cv": 3}, f"They choose from 2 to 3. {INTERPRET} 2 (parallel). {PREDICT} 3 (cv)."),
         (
             {"parallel": 2, "bic": 7, "evidence": 7, "cv": 5},
-            f"They choose from 2 to 7. {INTERPRET} 2 (parallel). {PREDICT} 5 (cv). bic and evidence count {NOISE}",
+            f"They choose from 2 to 7. {INTERPRET} 2 (parallel). {PREDICT} 5 (cv). bic and evidence also count {NOISE}",
         ),
         ({"bic": 3, "evidence": 5}, "They choose from 3 to 5."),
     ],

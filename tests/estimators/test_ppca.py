@@ -201,7 +201,7 @@ def test_columns_of_very_different_scale_get_a_note(rng, estimator, holes):
     frame = pd.DataFrame(x, columns=["Murder", "Assault", "UrbanPop", "Rape"])
     said = clone(estimator).fit(frame).summary()
     assert "-fold (Assault " in said
-    assert "standardize=True gives all the same weight" in said
+    assert "standardize=True gives all columns the same weight" in said
     assert "-fold (" not in clone(estimator).set_params(standardize=True).fit(frame).summary()
     assert "-fold (" not in clone(estimator).fit(x / USARRESTS_STD).summary()
 

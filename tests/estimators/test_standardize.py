@@ -309,5 +309,5 @@ def test_loadings_of_scaled_columns_are_more_certain_than_those_of_scales(rng):
 
 def test_uncertainty_needs_one_noise_variance(x):
     system = LinearDynamicalSystem(1, transition="stable", random_state=0, tol=1.0).fit(x)
-    with pytest.raises(DataError, match=r"one noise variance; this model has one for each feature\.\nHint"):
+    with pytest.raises(DataError, match=r"one noise variance; this one has a noise variance for each feature\.\nHint"):
         system.to_ppca().uncertainty(x)

@@ -43,7 +43,8 @@ def select_n_components(
 
         "parallel" is for structure, components to be interpreted; "cv" and "ard" are for prediction; "bic",
         "evidence" and "gavish_donoho" suit tables whose columns have the same noise variance. "evidence" and
-        "gavish_donoho" need complete rows. A complete table without noise has its rank by every criterion.
+        "gavish_donoho" need complete rows. For a complete table without noise
+        every criterion takes the rank, if that is low.
         None: all criteria; the result gives the reason why some do not apply.
     max_components : int or None, default=None
         Largest number of components to try. None: 50 for "bic" and "parallel", 20 for criteria that need fits.

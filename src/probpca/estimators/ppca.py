@@ -199,7 +199,8 @@ class PPCA(TableEstimator):
         Number of components q < d; or the share of the variance that they must explain; or the criterion
         that chooses them: "parallel", "bic", "cv" and "ard", and for complete rows "evidence" and "gavish_donoho";
         see ``select_n_components``. None is "parallel": the leading eigenvalues of the correlation matrix that
-        exceed those of independent columns, at most min(50, d - 1, n - 2). A complete table without noise has its rank.
+        exceed those of independent columns, at most min(50, d - 1, n - 2). For a complete table without noise
+        it is the rank, if that is low.
     solver : str, default="auto"
         For complete rows "auto" and "closed_form" compute the exact maximum, with an eigensolver that
         suits the shape; "covariance", "gram", "krylov" and "svd" select the eigensolver. "em", "px_em"
@@ -252,7 +253,8 @@ class PPCA(TableEstimator):
     components_ : ndarray (n_components, n_features)
         Orthonormal principal axes; the entry largest in magnitude is positive.
     loadings_ : ndarray (n_features, n_components)
-        W, along the principal axes. With ``standardize=True``: correlations of columns and components.
+        W, along the principal axes. With ``standardize=True``: correlations of columns and components, times
+        (1 - sigma2 / explained variance)^(1/2).
     noise_variance_ : float
         Variance sigma2 of the noise. One for each feature if ``LinearDynamicalSystem.to_ppca`` made the estimator.
     explained_variance_, explained_variance_ratio_ : ndarray (n_components,)
@@ -561,8 +563,8 @@ class PPCA(TableEstimator):
             raise ShapeError(msg)
         if model.noise_variance.ndim:
             msg = (
-                "uncertainty is that of PPCA, which has one noise variance; this model has one for each feature.\n"
-                "Hint: a PPCA that was fitted to the rows."
+                "uncertainty() needs a model with one noise variance; this one has a noise variance for each feature.\n"
+                "Hint: call it on a PPCA fitted to the rows."
             )
             raise DataError(msg)
         how = Bootstrap(self.scale_, self.bias_correction, align)

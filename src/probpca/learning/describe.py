@@ -31,7 +31,21 @@ class NothingToLearnError(DataError):
     """Too few cells were observed, or they do not differ: more rows may help."""
 
 
-class Sums(Protocol):
+class Variances(Protocol):
+    """Sums that know the mean and the variance of each feature."""
+
+    @property
+    def mean(self) -> Array:
+        """Mean of each feature: (d,)."""
+        ...
+
+    @property
+    def variance(self) -> Array:
+        """Variance of each feature: (d,)."""
+        ...
+
+
+class Sums(Variances, Protocol):
     """Sums over rows that say how many there are and how much they vary."""
 
     @property
@@ -47,16 +61,6 @@ class Sums(Protocol):
     @property
     def complete(self) -> bool:
         """Whether every cell was observed, with one precision; if not, the sums may mean nothing."""
-        ...
-
-    @property
-    def mean(self) -> Array:
-        """Mean of each feature: (d,)."""
-        ...
-
-    @property
-    def variance(self) -> Array:
-        """Variance of each feature: (d,)."""
         ...
 
 
@@ -142,7 +146,7 @@ def _usable(summary: ColumnSummary) -> ColumnSummary:
     return summary
 
 
-def column_std(sums: Sums) -> Array:
+def column_std(sums: Variances) -> Array:
     """Standard deviation of each column, 0 if the column is constant up to rounding: (d,)."""
     deviation = np.sqrt(np.maximum(sums.variance, 0.0))  # rounding of float32 products may leave less than nothing
     return np.where(deviation > Units.rounding * np.abs(sums.mean), deviation, 0.0)
@@ -161,7 +165,8 @@ def about_units(std: Array | None, names: Sequence[str], option: str, least_rati
         return []
     ends = f"{names[high]} {std[high]:.3g}, {names[low]} {std[low]:.3g}"
     differ = f"The standard deviations of the columns differ {ratio:,.0f}-fold ({ends})"
-    return [f"{differ}, and those of large numbers dominate the components; {option} gives all the same weight."]
+    what = "and columns with large ones dominate the components"
+    return [f"{differ}, {what}. If their units are arbitrary, {option} gives all columns the same weight."]
 
 
 def rows_in_memory(opened: Source, table: Description) -> Source | None:

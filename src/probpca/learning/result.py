@@ -57,7 +57,8 @@ class Status(Enum):
     @property
     def converged(self) -> bool:
         """Is the model the optimum that was asked for?"""
-        return self not in (Status.MAX_ITER, Status.SERIES_MAX_ITER, Status.BOUND_MAX_ITER, Status.NOISE_COLLAPSED)
+        good = (Status.EXACT, Status.CONVERGED, Status.BOUND_CONVERGED, Status.SKETCHED, Status.ONLINE, Status.LOW_RANK)
+        return self in good
 
 
 def collapsed_status(rule: str) -> Status:

@@ -46,6 +46,27 @@ class FoldSettings:
 
 @final
 @dataclass(frozen=True, slots=True)
+class ParallelSettings:
+    """How parallel analysis draws the eigenvalues of independent columns, and compares them with those of a table."""
+
+    draws: tuple[int, int] = (100, 1000)  # least and largest number of tables that are drawn
+    drawn_columns: int = 10_000  # columns of all drawn tables together, within these bounds
+    quantile: float = 0.95  # of the drawn eigenvalues, which those of the table must exceed
+    seed: int = 0  # the draws are the same in every call: they depend on the size of the table alone
+    first: int = 16  # eigenvalues that are compared at first; twice as many whenever all of them are above
+    exact: int = 200  # columns up to which correlation matrices are drawn; beyond, white Wishart matrices
+    corner: float = 8.0  # size of the corner of a tridiagonal matrix that has its leading eigenvalues
+    rounding: float = 1e-9  # relative excess that does not count
+    most_pairs: int = 2000  # columns up to which missing cells are allowed for pair by pair
+    general_factor: float = 0.4  # share of the first eigenvalue from which on one component may hide others
+
+    def draws_of(self, d: int) -> int:
+        """Number of tables to draw: small ones cost little, and many draws make their quantile smooth."""
+        return min(max(self.drawn_columns // d, self.draws[0]), self.draws[1])
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class SampleSize:
     """How much of rows that are not in memory is drawn: a fit of the sample starts the fit of all rows."""
 
@@ -148,6 +169,7 @@ class Settings:
     bias_correction: bool = False  # correct variances for the bias that many columns bring
     incremental_rows: int = 1024  # complete rows whose sums incremental EM replaces at a time
     search: SearchLimits = SearchLimits()
+    parallel: ParallelSettings = ParallelSettings()
     folds: FoldSettings = FoldSettings()
     sample: SampleSize = SampleSize()
     dense: DenseSettings = DenseSettings()

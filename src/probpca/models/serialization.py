@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SCHEMA_VERSION = 2
-"""Version of the files. Since 2 they hold the scales of standardised columns, which models of version 1 do not tell."""
+"""Version of the files. Since 2 they hold the scales of standardised columns, which version 1 lacks."""
 MODEL_FIELDS = ("mean", "loadings", "noise_variance")
 DYNAMICS_FIELDS = ("transition", "process_noise", "input_loadings")
 

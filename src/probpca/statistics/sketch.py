@@ -191,6 +191,11 @@ class Sketch:
             self.squares + other.squares + between,
         )
 
+    @property
+    def variance(self) -> Array:
+        """Variance of each feature: (d,)."""
+        return self.squares / max(self.weight, 1e-300)
+
     def faded(self, share: float) -> Sketch:
         """Every row counted for a ``share`` of what it was."""
         return replace(

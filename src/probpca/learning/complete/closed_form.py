@@ -16,7 +16,6 @@ from probpca.learning.result import FitResult, Status, collapsed_status
 from probpca.learning.selection.correlations import correlations_of, count_by_parallel
 from probpca.learning.selection.criteria import (
     Curve,
-    about_rank,
     bic,
     evidence,
     exact_rank,
@@ -70,39 +69,37 @@ def choose_components(table: Description, wanted: Components, settings: Settings
     k = pairs_wanted(table.source, wanted, settings)
     if wanted != Rule("parallel"):
         spectrum = leading_spectrum(table, k, settings, rng)
-        return choose_by_spectrum(spectrum, wanted, spectrum.values.size)
-    parallel = count_by_parallel(correlations_of(table, settings, rng), settings.search.complete)
+        rank = exact_rank(spectrum, single=table.source.single_precision)
+        return choose_by_spectrum(spectrum, wanted, spectrum.values.size, rank=rank)
+    correlations = correlations_of(table, settings, rng)
+    parallel = count_by_parallel(correlations, settings.search.complete, settings.parallel)
     if regime_of(table.source, k, settings) == "krylov":  # every eigenpair takes products with all rows
         k = min(parallel.n_components, k)
-    return choose_by_parallel(leading_spectrum(table, k, settings, rng), parallel, k)
+    spectrum = leading_spectrum(table, k, settings, rng)
+    return choose_by_parallel(spectrum, parallel, k, exact_rank(spectrum, single=table.source.single_precision))
 
 
-def choose_by_parallel(spectrum: Spectrum, parallel: Parallel, most: int) -> Chosen:
+def choose_by_parallel(spectrum: Spectrum, parallel: Parallel, most: int, rank: int | None) -> Chosen:
     """The choice of parallel analysis; that of BIC among up to ``most`` components is named if it is another one."""
-    rank = exact_rank(spectrum)
     if rank is not None:
-        return Chosen(rank, spectrum, EXACT_RANK, parallel.curve, (about_rank(rank),))
+        return Chosen(rank, spectrum, EXACT_RANK, parallel.curve)
     q, most = min(parallel.n_components, most), min(most, spectrum.n_features - 1)
     while q > 1 and noise_of(spectrum, q).collapsed:  # parts that add up to a whole
         q -= 1
     notes = parallel.notes
     if most > q or most == spectrum.n_features - 1:
         other = bic(spectrum, int(min(most, max(spectrum.weight - 2, 1)))).best
-        why = (
-            "it counts noise that differs between columns as components"
-            if other > q
-            else "weak components do not outweigh its penalty"
-        )
-        notes = notes if other == q else (f"BIC would take {other}: {why}.", *notes)
+        why = "also counts noise that differs between columns" if other > q else "leaves out weak components"
+        notes = notes if other == q else (f"BIC would take {other}: it {why}.", *notes)
     return Chosen(q, spectrum, Rule("parallel").words, parallel.curve, notes)
 
 
-def choose_by_spectrum(spectrum: Spectrum, wanted: Components, most: int, reason: str = "") -> Chosen:
-    """Choose among up to ``most`` components by the eigenvalues alone."""
-    if isinstance(wanted, Rule):
-        rank = exact_rank(spectrum)
-        if rank is not None:
-            return Chosen(rank, spectrum, EXACT_RANK, notes=(about_rank(rank),))
+def choose_by_spectrum(
+    spectrum: Spectrum, wanted: Components, most: int, reason: str = "", rank: int | None = None
+) -> Chosen:
+    """Choose among up to ``most`` components by the eigenvalues alone; a rule takes the ``rank`` of an exact table."""
+    if isinstance(wanted, Rule) and rank is not None:
+        return Chosen(rank, spectrum, EXACT_RANK)
     match wanted:
         case Count(q, rule, notes):
             return Chosen(q, spectrum, rule, notes=notes)

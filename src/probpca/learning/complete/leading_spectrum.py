@@ -24,16 +24,19 @@ def leading_spectrum(table: Description, k: int, settings: Settings, rng: np.ran
     Where eigenvalues matter that squared data cannot resolve, the energy outside the axes is summed afresh, or a
     decomposition of the rows themselves takes over.
     """
+    return _with_safe_tail(table, leading_pairs(table, k, settings, rng), settings)
+
+
+def leading_pairs(table: Description, k: int, settings: Settings, rng: np.random.Generator) -> Spectrum:
+    """The k largest eigenpairs, for those who do not need the energy outside of them to its last digits."""
     match regime_of(table.source, k, settings):
         case "covariance":
-            spectrum = by_covariance(table, k, settings, rng)
+            return by_covariance(table, k, settings, rng)
         case "gram":
-            spectrum = by_gram(table, k, settings, rng)
+            return by_gram(table, k, settings, rng)
         case "krylov":
-            spectrum = by_krylov(table, k, settings, rng)
-        case "svd":
-            return by_svd(table, k)
-    return _with_safe_tail(table, spectrum, settings)
+            return by_krylov(table, k, settings, rng)
+    return by_svd(table, k)
 
 
 def regime_of(source: Source, k: int, settings: Settings) -> Regime:
@@ -64,6 +67,8 @@ def choose_regime(source: Source, k: int, settings: Settings = Settings()) -> Re
 
 def _with_safe_tail(table: Description, spectrum: Spectrum, settings: Settings) -> Spectrum:
     """Compute the energy outside the axes anew if the difference that gave it has lost its digits."""
+    if regime_of(table.source, spectrum.values.size, settings) == "svd":
+        return spectrum  # a sum of squares already
     d, k = spectrum.axes.shape
     noise = spectrum.residual(k) / (d - k)
     largest = float(spectrum.values[0])

@@ -12,14 +12,14 @@ from probpca.blocks import observe
 from probpca.errors import DataError
 from probpca.learning.checkpoint import Checkpoint, Saver, fingerprint
 from probpca.learning.complete.spectrum import NOISE_FLOOR
-from probpca.learning.components import Count, Rule
+from probpca.learning.components import EXACT_RANK, Count, Rule
 from probpca.learning.describe import describe, warn_of_no_checkpoint
 from probpca.learning.em.e_step import expect
 from probpca.learning.em.gradient import ascend
 from probpca.learning.em.incremental import Incremental
 from probpca.learning.em.m_step import EM
 from probpca.learning.loop import Iterated, Monitor, iterate, iterate_accelerated
-from probpca.learning.missing.start import Fitted, first_model, search
+from probpca.learning.missing.start import Fitted, first_model, search, tells_rank
 from probpca.learning.result import FitResult, collapsed_status
 from probpca.learning.selection.correlations import correlations_of, count_by_parallel
 from probpca.learning.settings import ZERO_NOISE, Regime, Settings
@@ -44,8 +44,10 @@ def fit_missing(table: Description, wanted: Components, settings: Settings, rng:
     they are then read once an iteration.
     """
     _require_applicable(settings)
+    given = isinstance(wanted, Count)
     if wanted == Rule("parallel"):
-        parallel = count_by_parallel(correlations_of(table, settings, rng), settings.search.complete)
+        correlations = correlations_of(table, settings, rng)
+        parallel = count_by_parallel(correlations, settings.search.complete, settings.parallel)
         wanted = Count(parallel.n_components, Rule("parallel").words, parallel.notes)
     with one_blas_thread():
         problem = Problem.of(table, settings, rng)
@@ -58,12 +60,14 @@ def fit_missing(table: Description, wanted: Components, settings: Settings, rng:
     if checkpoint is not None:
         checkpoint.remove()
     collapsed = float(model.noise_variance) <= 2 * problem.floor
-    status = collapsed_status(fitted.rule) if collapsed else fitted.ended.status
+    rule, notes = fitted.rule, wanted.notes if isinstance(wanted, Count) else fitted.notes
+    if collapsed and not given and tells_rank(problem, model.n_components):
+        rule, notes = EXACT_RANK, ()
+    status = collapsed_status(rule) if collapsed else fitted.ended.status
     trace, summary = fitted.ended.trace, problem.summary
     cells, empty = float(summary.observed.sum()), np.flatnonzero(summary.observed == 0)
     n_iter, n = len(trace) - 1, summary.total_weight
-    notes = wanted.notes if isinstance(wanted, Count) else fitted.notes
-    return FitResult(model, status, trace[-1], trace, n_iter, n, fitted.rule, cells, information, empty, notes)
+    return FitResult(model, status, trace[-1], trace, n_iter, n, rule, cells, information, empty, notes)
 
 
 def _require_applicable(settings: Settings) -> None:
@@ -107,7 +111,7 @@ def _searched(problem: Problem, sample: Source | None, wanted: Components, check
         table = describe(sample, problem.rng, None, problem.settings.sample)
         small = search(Problem.of(table, replace(problem.settings, watch=None), problem.rng), wanted)
         start, rule, notes = small.ended.state, small.rule, small.notes
-        if not isinstance(wanted, Count):
+        if not isinstance(wanted, Count) and rule != EXACT_RANK:
             rule = f"{rule}, in a sample of {table.summarise().total_weight:,.0f} rows"
     return Fitted(problem.run(start, None if checkpoint is None else Saver(checkpoint, rule)), rule, notes)
 

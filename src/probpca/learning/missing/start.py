@@ -10,7 +10,7 @@ import numpy as np
 from probpca.inference.projection import explained_variance_ratio
 from probpca.learning.components import EXACT_RANK, Count, Rule, Share
 from probpca.learning.describe import column_std
-from probpca.learning.selection.criteria import Curve, about_rank, n_parameters
+from probpca.learning.selection.criteria import Curve, is_low_rank, n_parameters
 from probpca.linalg.block_krylov import block_krylov
 from probpca.models import LinearGaussian
 from probpca.statistics import Sum
@@ -151,8 +151,8 @@ def by_bic(problem: Problem, most: int) -> Fitted:
     for ended in _path(problem, most):
         q = ended.state.n_components
         collapsed = float(ended.state.noise_variance) <= 2 * problem.floor
-        if collapsed and _is_exact_rank(problem, q):
-            return Fitted(ended, EXACT_RANK, (about_rank(q),), _numbered(scores))
+        if collapsed and tells_rank(problem, q):
+            return Fitted(ended, EXACT_RANK, curve=_numbered(scores))
         if collapsed and best is not None:
             break
         scores.append(ended.trace[-1] - penalty * n_parameters(d, q))
@@ -167,16 +167,16 @@ def _numbered(scores: list[float]) -> Curve:
     return Curve(np.arange(1, len(scores) + 1), np.array(scores))
 
 
-def _is_exact_rank(problem: Problem, q: int, least_free: float = 0.1) -> bool:
-    """Whether a fit without noise tells the rank of the table.
+def tells_rank(problem: Problem, q: int, least_free: float = 0.1) -> bool:
+    """Whether a fit of q components without noise tells the rank of the table.
 
-    It does if at least a share ``least_free`` of the cells is left when each parameter and each latent variable has
-    taken one, and the rank is below that of columns which add up to a constant.
+    It does if the rank is low, and if at least a share ``least_free`` of the cells is left when each parameter and each
+    latent variable has taken one.
     """
     summary = problem.summary
     varying, cells = int((column_std(summary) > 0).sum()), float(summary.observed.sum())
     taken = q * summary.total_weight + (q + 1) * (varying - q)
-    return q < min(varying - 1, summary.total_weight - 1) and cells - taken >= least_free * cells
+    return is_low_rank(q, varying, summary.total_weight) and cells - taken >= least_free * cells
 
 
 def _by_share(problem: Problem, wanted: Share, most: int) -> Fitted:

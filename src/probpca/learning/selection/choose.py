@@ -19,7 +19,7 @@ from probpca.learning.missing.fit import Problem
 from probpca.learning.missing.start import by_bic
 from probpca.learning.progress import ProgressBar, StageBar
 from probpca.learning.selection.correlations import correlations_of, count_by_parallel
-from probpca.learning.selection.criteria import Curve, about_rank, bic, evidence, exact_rank, gavish_donoho, n_above
+from probpca.learning.selection.criteria import Curve, bic, evidence, exact_rank, gavish_donoho, n_above
 from probpca.learning.selection.cross_validation import cross_validate
 from probpca.learning.selection.result import Criterion, Selection
 from probpca.learning.selection.tables import at_hand
@@ -68,8 +68,12 @@ class Table:
 
     @cached_property
     def rank(self) -> int | None:
-        """Rank of complete rows without noise, which is then the choice of every criterion."""
-        return exact_rank(self.spectrum) if self.described.complete else None
+        """Rank of complete rows without noise, which is then the choice of every criterion; None if it is too large."""
+        if not self.described.complete:
+            return None
+        rank = exact_rank(self.spectrum, single=self.source.single_precision)
+        limit = self.settings.search.complete if self.largest is None else self.largest
+        return rank if rank is not None and rank <= limit else None
 
     def most(self, limit: int) -> int:
         """Largest number of components to try, at least one."""
@@ -115,7 +119,8 @@ def _by_cv(table: Table) -> Criterion:
 
 def _by_parallel(table: Table) -> Criterion:
     limit = table.settings.search.complete if table.largest is None else table.largest
-    found = count_by_parallel(correlations_of(table.described, table.settings, table.rng["parallel"]), limit)
+    correlations = correlations_of(table.described, table.settings, table.rng["parallel"])
+    found = count_by_parallel(correlations, limit, table.settings.parallel)
     return Criterion("parallel", found.n_components, *found.curve, note=" ".join(found.notes))
 
 
@@ -179,10 +184,9 @@ def choose_by_rows(source: Source, wanted: Rule, settings: Settings, rng: np.ran
     rows = at_hand(source, rng, settings.sample)
     fresh = Settings(search=settings.search, folds=settings.folds)
     with StageBar(enabled=isinstance(settings.watch, ProgressBar)) as bar:
-        found = judge(Table.of(rows.source, rng, settings=fresh, tell=bar), wanted.name)
-    count = Count(found.choice, rows.told(wanted.words))  # type: ignore[arg-type]
-    if found.note == EXACT_RANK:
-        count = Count(count.q, EXACT_RANK, (about_rank(count.q),))
+        found = judge(Table.of(rows.source, rng, settings=fresh, tell=bar, all_values=False), wanted.name)
+    rule = EXACT_RANK if found.note == EXACT_RANK else rows.told(wanted.words)
+    count = Count(found.choice, rule)  # type: ignore[arg-type]
     return rows.source if not source.repeatable else source, count
 
 

@@ -10,22 +10,19 @@ import numpy as np
 from scipy.linalg import eigvalsh
 
 from probpca.learning.complete.dense import Gram
-from probpca.learning.complete.leading_spectrum import leading_spectrum
+from probpca.learning.complete.leading_spectrum import leading_pairs
 from probpca.learning.describe import Description, column_std
-from probpca.learning.selection.criteria import n_above
-from probpca.learning.selection.parallel_analysis import Correlations, ParallelSettings, parallel_analysis
+from probpca.learning.selection.criteria import Curve, n_above
+from probpca.learning.selection.parallel_analysis import Correlations, parallel_analysis
+from probpca.learning.settings import ParallelSettings
 from probpca.statistics import Moments, Pairs, Root
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from probpca.learning.selection.criteria import Curve
     from probpca.learning.settings import Settings
     from probpca.statistics import ColumnSummary
     from probpca.typing import Array, Index
-
-GENERAL_FACTOR = 0.4
-"""Share of the first eigenvalue from which on one factor may hide others from parallel analysis."""
 
 
 class Parallel(NamedTuple):
@@ -36,16 +33,20 @@ class Parallel(NamedTuple):
     notes: tuple[str, ...]
 
 
-def count_by_parallel(correlations: Correlations, limit: int) -> Parallel:
+def count_by_parallel(
+    correlations: Correlations, limit: int, settings: ParallelSettings = ParallelSettings()
+) -> Parallel:
     """The number of leading eigenvalues above chance, of at most ``limit``, and what there is to say about it."""
-    n, d = correlations.n_rows, correlations.n_features
-    curve, values = parallel_analysis(correlations, int(max(min(limit, d - 1, n - 2), 1)))
-    notes = correlations.notes
+    n, d, notes = correlations.n_rows, correlations.n_features, correlations.notes
+    curve, first = Curve(np.ones(1, np.intp), np.zeros(1)), 0.0
+    if d > 1:
+        curve, values = parallel_analysis(correlations, int(max(min(limit, d - 1, n - 2), 1)), settings)
+        first = float(values[0])
     if curve.score[0] <= 1:
-        notes = ("There are no correlations beyond chance; one component is the least there is.", *notes)
-    elif d > 2 and values[0] > GENERAL_FACTOR * d:
-        share = f"The first component holds {values[0] / d:.0%} of the variance of the standardised columns"
-        notes = (f"{share}: a general factor may hide weaker components from parallel analysis.", *notes)
+        notes = ("There are no correlations beyond chance; one component, the minimum, is fitted.", *notes)
+    elif d > 2 and first > settings.general_factor * d:
+        much = "One component accounts for much of the correlations"
+        notes = (f"{much}: as a general factor it may hide weaker ones from parallel analysis.", *notes)
     return Parallel(n_above(curve), curve, notes)
 
 
@@ -54,7 +55,7 @@ def correlations_of(table: Description, settings: Settings, rng: np.random.Gener
     deviation = column_std(table.sums)
     if table.complete:
         return _of_complete(table, deviation, settings, rng)
-    if table.source.n_features <= ParallelSettings().most_pairs:
+    if table.source.n_features <= settings.parallel.most_pairs:
         return pair_correlations(table.source.fold(partial(Pairs.of, table.sums.mean)), table.sums, deviation > 0)
     filled = Description(table.source.centred_and_filled(table.sums.mean), None, complete=True)
     summary = filled.summarise()
@@ -75,7 +76,7 @@ def _of_complete(table: Description, deviation: Array, settings: Settings, rng: 
     scaled = Description(source, sums, complete=True)
 
     def leading(k: int) -> Array:
-        return leading_spectrum(scaled, k, settings, rng).values
+        return leading_pairs(scaled, k, settings, rng).values
 
     return Correlations(table.total_weight, int(varies.sum()), leading)
 
@@ -98,8 +99,8 @@ def pair_correlations(pairs: Pairs, summary: ColumnSummary, varies: npt.NDArray[
     share = summary.observed[kept] / summary.total_weight
     std = np.sqrt(np.diag(products) / np.diag(counts))
     weight = np.outer(share, share)
-    scale = np.sqrt(weight) / np.maximum(counts, 1.0) / np.outer(std, std)
-    matrix = products * scale
+    mean_product = np.divide(products, counts, out=np.zeros_like(products), where=counts > 0)
+    matrix = np.sqrt(weight) * mean_product / np.outer(std, std)
     np.fill_diagonal(matrix, 1.0)
     apart = ~np.eye(kept.size, dtype=bool)
     met = apart & (counts > 0)

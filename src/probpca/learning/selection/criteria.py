@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from probpca.errors import DataError
-from probpca.learning.complete.spectrum import log_likelihood_of, noise_of
+from probpca.learning.complete.spectrum import SINGLE_EPS, log_likelihood_of, noise_of
 
 if TYPE_CHECKING:
     from probpca.learning.complete.spectrum import Spectrum
@@ -32,26 +32,29 @@ class Curve(NamedTuple):
         return int(self.n_components[self.score.argmax()])
 
 
-def exact_rank(spectrum: Spectrum) -> int | None:
-    """Number of dimensions that the rows span exactly, to rounding; None if there is noise beside them.
+def exact_rank(spectrum: Spectrum, *, single: bool = False) -> int | None:
+    """Number of dimensions that the rows span exactly, to rounding, if it is low; None if there is noise beside them.
 
-    A table has an exact rank if its spectrum ends in rounding before its rows or columns do. Constant columns do not
-    count. Neither does a rank of one less than the number of columns, as that of parts that add up to a whole: most
-    tables of this kind have noise in all other directions.
+    ``single`` says that the rows are float32, and rounded as such.
     """
-    most = min(spectrum.n_features - 1, spectrum.values.size)
-    rank = next((q for q in range(1, most + 1) if noise_of(spectrum, q).collapsed), None)
+    d, resolution = spectrum.n_features, spectrum.resolution
+    if single:
+        resolution = max(resolution, SINGLE_EPS**2 * (spectrum.total + float(spectrum.mean @ spectrum.mean)) / d)
+    most = min(d - 1, spectrum.values.size)
+    rank = next((q for q in range(1, most + 1) if spectrum.residual(q) <= resolution * (d - q)), None)
     if rank is None:
         return None
     variance = np.square(spectrum.axes[:, :rank]) @ spectrum.values[:rank]
-    varying = int((variance > spectrum.resolution).sum())
-    return rank if rank < min(varying - 1, spectrum.weight - 1) else None
+    return rank if is_low_rank(rank, int((variance > resolution).sum()), spectrum.weight) else None
 
 
-def about_rank(rank: int) -> str:
-    """A sentence about a table of exactly low rank."""
-    components = "one component" if rank == 1 else f"{rank} components"
-    return f"The columns are exact combinations of {components}, to rounding: no noise is left to estimate."
+def is_low_rank(rank: int, n_varying: int, n_rows: float, largest_share: float = 0.75) -> bool:
+    """Whether a rank is low for a table of this size: at most a share of what its columns and its rows allow.
+
+    Constant columns do not count as varying. A few columns that depend on others, parts that add up to a whole, or a
+    few rows that repeat others leave a higher rank, and noise in most directions.
+    """
+    return rank < n_varying - 1 and rank <= largest_share * min(n_varying, n_rows - 1)
 
 
 def n_parameters(d: int, q: int) -> int:

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
 from probpca.learning.selection.criteria import Curve
+from probpca.learning.settings import ParallelSettings
 from probpca.sources.engines.local import one_blas_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from probpca.typing import Array
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class ParallelSettings:
-    """How eigenvalues of independent columns are drawn and compared."""
-
-    draws: int = 100
-    quantile: float = 0.95  # of the drawn eigenvalues, which those of the table must exceed
-    seed: int = 0  # the draws are the same in every call: they depend on the size of the table alone
-    first: int = 16  # eigenvalues that are compared at first; twice as many whenever all of them are above
-    exact: int = 200  # features up to which correlation matrices are drawn; beyond, white Wishart matrices
-    corner: float = 8.0  # size of the corner of a tridiagonal matrix that has its leading eigenvalues
-    rounding: float = 1e-9  # relative excess that does not count
-    most_pairs: int = 2000  # features up to which missing cells are allowed for pair by pair
 
 
 class Correlations(NamedTuple):
@@ -44,12 +29,11 @@ class Correlations(NamedTuple):
 def parallel_analysis(
     correlations: Correlations, most: int, settings: ParallelSettings = ParallelSettings()
 ) -> tuple[Curve, Array]:
-    r"""Each eigenvalue of the correlations in units of what chance alone gives, and the eigenvalues: (k,), (k,).
+    """Each eigenvalue of the correlations in units of what chance alone gives, and the eigenvalues: (k,), (k,).
 
-    Chance is the 95 % quantile that the k-th largest eigenvalue has in tables of independent normal columns with
-    as many rows and columns (Horn 1965). It depends on the size of the table alone: no rows are shuffled, none are
-    read again, and the answer is the same in every call. Components are kept up to the first ratio that is not above
-    1, so that at most one beyond the last component need be looked at: ``most`` bounds their number.
+    Chance is the 95 % quantile that the k-th largest eigenvalue has in tables of independent normal columns of the
+    same size (Horn 1965). It depends on that size alone: no rows are shuffled, and the answer is the same in every
+    call. Components are kept up to the first ratio that is not above 1; ``most`` bounds their number.
     """
     n, d, leading, _ = correlations
     k = min(settings.first, most)
@@ -68,7 +52,7 @@ def null_eigenvalues(n: float, d: int, k: int, settings: ParallelSettings = Para
         if d > settings.exact:
             drawn = _wishart_eigenvalues(n, d, k, settings, rng)
         else:
-            drawn = _correlation_eigenvalues(n, d, settings.draws, rng)[:, :k]
+            drawn = _correlation_eigenvalues(n, d, settings.draws_of(d), rng)[:, :k]
     return np.asarray(np.quantile(drawn, settings.quantile, axis=0))
 
 
@@ -92,12 +76,13 @@ def _wishart_eigenvalues(n: float, d: int, k: int, settings: ParallelSettings, r
 
     A Wishart matrix has the eigenvalues of a tridiagonal one of chi-square variates (Dumitriu & Edelman 2002), and
     its leading ones are those of the leading corner of about :math:`m^{1/3} k^{2/3}` rows, to nine digits. They lie
-    above those of correlations by 0.3 to 1.5 % at 200 columns, and by less beyond.
+    a little above those of correlations: by 0.3 to 1.5 % at 200 columns and more rows, by some per cent where rows are
+    few.
     """
     m, most = min(n - 1, d), max(n - 1, d)
     m = max(int(m), 1)
     c = min(m, max(int(settings.corner * m ** (1 / 3) * (k / 4) ** (2 / 3)), k + 1))
-    place, draws = np.arange(c), settings.draws
+    place, draws = np.arange(c), settings.draws_of(d)
     upper = rng.chisquare(most - place, (draws, c))
     lower = rng.chisquare(m - 1 - place[:-1], (draws, c - 1))
     diagonal = upper.copy()

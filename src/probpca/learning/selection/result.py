@@ -22,7 +22,7 @@ PURPOSES = {
     "bic": "structure, if all columns have the same noise variance",
     "evidence": "structure, if all columns have the same noise variance",
     "cv": "prediction: cells that were held out",
-    "ard": "prediction, by a Bayesian fit with as many components",
+    "ard": "prediction: components that a Bayesian fit keeps",
     "gavish_donoho": "reconstruction, if all columns have the same noise variance",
 }
 """What each criterion is for."""
@@ -54,7 +54,7 @@ def _advice(choices: dict[str, int]) -> Iterator[str]:
     more = [name for name in EQUAL_NOISE if careful is not None and choices.get(name, 0) > careful]
     if more:
         names = " and ".join(filter(None, (", ".join(more[:-1]), more[-1])))
-        yield f"{names} {'counts' if len(more) == 1 else 'count'} noise that differs between columns as components."
+        yield f"{names} also {'counts' if len(more) == 1 else 'count'} noise that differs between columns."
 
 
 def printed(selection: Selection) -> str:
@@ -68,7 +68,8 @@ def printed(selection: Selection) -> str:
     body = ["   ".join(cells).rstrip() for cells in zip(*padded, strict=True)]
     widest = max(len(c.name) for c in selection.criteria)
     endings = [_ending(c, widest) for c in selection.criteria]
-    return "\n".join([f"Number of components: {rows}", "", *body, "", *endings, "", selection.agreement])
+    curves = [*body, ""] if drawn else []
+    return "\n".join([f"Number of components: {rows}", "", *curves, *endings, "", selection.agreement])
 
 
 def _lines(selection: Selection) -> list[int]:
@@ -104,7 +105,7 @@ def _ending(criterion: Criterion, width: int) -> str:
 
 
 UNITS = {
-    "parallel": "of chance",
+    "parallel": "x chance",
     "bic": "nats",
     "evidence": "nats",
     "cv": "nats a cell",

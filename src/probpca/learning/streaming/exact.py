@@ -14,10 +14,11 @@ from probpca.learning.complete.closed_form import choose_by_parallel, choose_by_
 from probpca.learning.complete.dense import top_of_factor
 from probpca.learning.complete.spectrum import Spectrum, resolution_of_squares
 from probpca.learning.components import Components, Count, Rule, given_count
-from probpca.learning.describe import Units
+from probpca.learning.describe import Units, column_std
 from probpca.learning.fit import fit_ppca
 from probpca.learning.result import Status
 from probpca.learning.selection.correlations import count_by_parallel
+from probpca.learning.selection.criteria import exact_rank
 from probpca.learning.selection.parallel_analysis import Correlations
 from probpca.learning.settings import Settings, StreamLimits
 from probpca.sources import open_source
@@ -181,11 +182,12 @@ class Sketched:
         resolution = resolution_of_squares(values)
         spectrum = Spectrum(n, sketch.count, sketch.mean, values, axes, sketch.dropped / n, resolution)
         wanted, most = Components.parse(n_components, spectrum.n_features), min(values.size, settings.search.complete)
-        std = np.sqrt(sketch.squares / n)
+        std, rank = column_std(sketch), exact_rank(spectrum)
         if wanted == Rule("parallel"):
-            chosen = choose_by_parallel(spectrum, count_by_parallel(self._correlations(std), most), most)
+            parallel = count_by_parallel(self._correlations(std), most, settings.parallel)
+            chosen = choose_by_parallel(spectrum, parallel, most, rank)
         else:
-            chosen = choose_by_spectrum(spectrum, wanted, most, "the sketch has no more")
+            chosen = choose_by_spectrum(spectrum, wanted, most, "the sketch has no more", rank)
         result = exact_fit(chosen)
         result = without_bias(result) if settings.bias_correction else result
         status = result.status if sketch.lost == 0 else Status.SKETCHED

@@ -115,6 +115,7 @@ class Online:
     floor: float
     average: _Average
     rule: str
+    notes: tuple[str, ...]  # about the choice of the number of components
     half_life: float | None
     seen: Array  # observed cells of each feature, as they count: (d,)
     count: int  # rows that have come
@@ -129,7 +130,8 @@ class Online:
         rows, seen = total.weight, total.gram[-1]
         average = _Average(edge=rows).add(rows, _since_seen(seen, model), _packed(model))
         count = sum(block.count for block in blocks)
-        return cls(model, total.scaled(1 / rows), rows, floor, average, result.rule, None, seen, count, settings)
+        sums, rule, notes = total.scaled(1 / rows), result.rule, result.notes
+        return cls(model, sums, rows, floor, average, rule, notes, None, seen, count, settings)
 
     @property
     def weight(self) -> float:
@@ -197,9 +199,8 @@ class Online:
         information = turn_bordered(gram * share, model.principal_rotation)
         value, empty = self.sums.log_likelihood * self.rows, np.flatnonzero(seen == 0)
         cells = float(seen.sum())
-        return FitResult(
-            model.principal(), Status.ONLINE, value, (value,), 1, self.rows, self.rule, cells, information, empty
-        )
+        story = (Status.ONLINE, value, (value,), 1, self.rows, self.rule, cells, information, empty, self.notes)
+        return FitResult(model.principal(), *story)
 
 
 def _since_seen(seen: Array, model: LinearGaussian) -> Array:

@@ -77,7 +77,7 @@ def _set_threads(counts: Iterable[int]) -> None:
     """Set the number of threads of each BLAS library, from whichever thread holds the lock.
 
     threadpoolctl 3.8 heeds only the first thread that sets a number until that thread lets go: the last fit to leave
-    could not undo what the first had set.
+    could not undo what the first had set. So whoever is in control loses it here, a caller's own limit included.
     """
     for library, count in zip(_blas(), counts, strict=True):
         release = getattr(library, "clear_controlling_thread", None)

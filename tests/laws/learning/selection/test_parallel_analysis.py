@@ -15,7 +15,8 @@ from probpca.learning.complete.closed_form import first_pass
 from probpca.learning.components import Count, Rule
 from probpca.learning.describe import describe
 from probpca.learning.selection.correlations import correlations_of, count_by_parallel
-from probpca.learning.selection.parallel_analysis import ParallelSettings, null_eigenvalues
+from probpca.learning.selection.parallel_analysis import null_eigenvalues
+from probpca.learning.settings import ParallelSettings
 from probpca.sources import open_source
 from probpca.sources.engines.local import one_blas_thread
 
@@ -81,12 +82,16 @@ def test_chance_of_many_columns_is_that_of_wishart_matrices(n, d):
 
 def test_the_corner_of_a_tridiagonal_matrix_has_its_leading_eigenvalues():
     """Draws of the whole matrix are others than those of its corner: quantiles of many draws agree."""
-    few, whole = (null_eigenvalues(5000, 1000, 5, ParallelSettings(draws=400, corner=corner)) for corner in (8.0, 1e9))
+    few, whole = (
+        null_eigenvalues(5000, 1000, 5, ParallelSettings(draws=(400, 400), corner=corner)) for corner in (8.0, 1e9)
+    )
     assert_allclose(few, whole, rtol=2e-3)
 
 
 def test_where_exact_draws_end_chance_changes_little():
-    exact, beyond = (null_eigenvalues(600, 180, 5, ParallelSettings(draws=200, exact=most)) for most in (200, 100))
+    exact, beyond = (
+        null_eigenvalues(600, 180, 5, ParallelSettings(draws=(200, 200), exact=most)) for most in (200, 100)
+    )
     assert (beyond > exact).all()  # careful
     assert_allclose(beyond, exact, rtol=0.015)
 
@@ -160,7 +165,7 @@ def test_missing_cells_are_allowed_for_pair_by_pair(rng, kind, tmp_path):
     x[7] = np.nan
     weight, rows, options = np.ones(80), x, {}
     if kind == "weighted":
-        weight = rng.integers(1, 4, 80).astype(float)
+        weight = rng.uniform(0.01, 1.0, 80)
         options = {"weight": weight}
     elif kind == "sparse":
         seen = ~np.isnan(x)
@@ -230,7 +235,7 @@ def test_noise_alone_raises_a_false_alarm_in_one_table_of_twenty():
 def test_noise_alone_has_one_component_and_says_so():
     found = counted(np.random.default_rng(0).standard_normal((150, 20)))
     assert found.n_components == 1
-    assert found.notes == ("There are no correlations beyond chance; one component is the least there is.",)
+    assert found.notes == ("There are no correlations beyond chance; one component, the minimum, is fitted.",)
 
 
 @pytest.mark.parametrize(("load", "count"), [(load_iris, 1), (load_wine, 3), (load_breast_cancer, 5)])
@@ -251,6 +256,13 @@ def test_one_column_that_varies_is_no_component(rng):
     found = counted(x)
     assert found.n_components == 1
     assert found.curve.score[0] <= 1
+
+
+@pytest.mark.parametrize("holes", [False, True])
+def test_columns_that_hardly_vary_beside_their_mean_are_no_components(rng, holes):
+    x = 1e10 + 1e-4 * rng.standard_normal((30, 5))
+    x[rng.random(x.shape) < 0.1 * holes] = np.nan
+    assert PPCA(random_state=0).fit(x).n_components_ == 1
 
 
 def test_units_and_the_order_of_rows_do_not_matter(rng):
@@ -278,7 +290,8 @@ def test_a_fit_does_not_name_bic_if_it_agrees(rng):
 
 def test_a_component_that_may_hide_others_is_named(rng):
     x = 3.0 * rng.standard_normal((200, 1)) + rng.standard_normal((200, 8))
-    assert any("a general factor may hide weaker components" in note for note in PPCA().fit(x).notes_)
+    for rows in (x, np.where(rng.random(x.shape) < 0.1, np.nan, x)):
+        assert any("it may hide weaker ones from parallel analysis" in note for note in PPCA().fit(rows).notes_)
 
 
 @pytest.mark.parametrize("solver", ["em", "px_em", "gradient"])
@@ -294,6 +307,17 @@ def test_a_stream_takes_the_number_of_a_fit(rng):
         streamed.partial_fit(part)
     fitted = PPCA().fit(x)
     assert (streamed.n_components_, streamed.rule_, streamed.notes_) == (3, fitted.rule_, fitted.notes_)
+
+
+def test_a_constant_column_of_a_sketch_does_not_vary(rng):
+    x = rng.standard_normal((60, WIDE)) + 1.0
+    x[:, 7] = 1234567.891
+    streamed = PPCA()
+    for part in np.array_split(x, 9):
+        streamed.partial_fit(part)
+    assert streamed.column_std_[7] == 0
+    assert_allclose(np.delete(streamed.column_std_, 7), np.delete(x.std(axis=0), 7), rtol=1e-9)
+    assert "-fold (" not in streamed.summary()
 
 
 def test_a_sketch_of_many_columns_finds_strong_components(rng):
