@@ -3,8 +3,10 @@ Which rows are strange, and why
 ===============================
 
 A row may be strange in two ways: far out along the components (to the right), or unlike anything that components can
-make (above). Dashed lines are limits that a row of the model exceeds with probability 0.01. Of countries with missing
-years fewer things are known; they are drawn where a complete one would be that is as improbable.
+make (above). The least probable rows are named. P-values are calibrated by the rows themselves: countries differ so
+much that none is beyond the limits, which chance exceeds with probability 0.001, and the note says what else that may
+mean. Of countries with missing years fewer things are known; they are drawn where a complete one would be that is as
+improbable.
 """
 
 from probpca import PPCA, OutlierDisplay

@@ -14,10 +14,10 @@ def marks(page, chart):
 
 
 def numbers_of_row(page):
-    """D2, T2, residual, each with its p-value."""
+    """D2, T2, residual, and the p-values of D2, of D2 if exactly Gaussian, of T2 and of the residual."""
     texts = page.locator("#numbers dd").all_text_contents()
     p = [text.removeprefix("p = ").split(", of")[0] for text in texts[1::2]]
-    return [number(text) for text in texts[::2]], [number(text) for text in p]
+    return [number(text) for text in texts[::2] if text], [number(text) for text in p]
 
 
 def test_every_chart_is_drawn(visit, fertility):
@@ -41,10 +41,11 @@ def test_choosing_a_row_shows_its_numbers(visit, fertility):
 def assert_shows(page, fertility, name):
     i, fitted = fertility.labels.index(name), fertility.fitted
     row = fertility.x[i : i + 1]
-    found = fitted.outliers(row)
+    found = fitted.outliers(row, training=True)
     distances, p = numbers_of_row(page)
     assert_allclose(distances, [found.distance[0], found.latent_distance[0], found.residual_distance[0]], rtol=1e-3)
-    assert_allclose(p, [found.p_value[0], found.latent_p_value[0], found.residual_p_value[0]], rtol=0.06)
+    wanted = [found.p_value[0], found.model_p_value[0], found.latent_p_value[0], found.residual_p_value[0]]
+    assert_allclose(p, wanted, rtol=0.06)
     assert page.inner_text("#chosen-name") == f"{name}, row {i}"
     values, (low, high) = fitted.impute(row)[0], fitted.impute_interval(row)
     missing = np.isnan(row[0])
@@ -95,7 +96,7 @@ def test_a_click_on_a_point_chooses_its_row(visit, fertility, chart):
 
 def test_the_table_the_buttons_and_numbers_choose_too(visit, fertility):
     page = visit(fertility.report)
-    order = np.argsort(fertility.fitted.outliers(fertility.x).log10_p_value, kind="stable")
+    order = np.argsort(fertility.fitted.outliers(fertility.x, training=True).log10_p_value, kind="stable")
     assert page.inner_text("#chosen-name") == f"{fertility.labels[order[0]]}, row {order[0]}"
     page.click("#unusual tbody tr:nth-child(3) button")
     assert page.inner_text("#chosen-name") == f"{fertility.labels[order[2]]}, row {order[2]}"

@@ -1,5 +1,8 @@
 """Pages from the command line: rows are counted as all commands count them, from 1."""
 
+import json
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -38,7 +41,8 @@ def test_rows_without_names_have_the_numbers_of_the_file(page, command, model, x
 
 
 def test_the_report_and_the_list_of_outliers_count_alike(page, run, model):
-    buttons = [words for words in page("report", model, "table.csv").words if words.startswith("row, ")]
+    made = page("report", model, "table.csv")
+    buttons = [attrs["title"] for tag, attrs in made.tags if tag == "button" and "data-row" in attrs]
     listed = run("outliers", "model.npz", "table.csv", "--top", 5, "--out", "-").out.splitlines()[1:]
     assert len(listed) == 5
     for line, name in zip(listed, buttons, strict=False):
@@ -68,3 +72,15 @@ def test_a_cell_without_a_name_is_no_name(page, model, table):
     data = page("explorer", model, table).data()
     assert data["names"][6:9] == ["row, 6", None, "row, 8"]
     assert data["rows"][7] == 8
+
+
+def test_the_report_of_the_file_of_the_fit_judges_rows_of_the_fit(page, run, model):
+    first = page("report", model, "table.csv")
+    assert "rows are those of the fit" in run("report", "model.npz", "table.csv", "--force").out
+    shutil.copyfile("table.csv", "copy.csv")
+    other = page("report", model, "copy.csv")
+    assert "rows are taken for new ones" in run("report", "model.npz", "copy.csv", "--force").out
+    assert json.loads(run("report", "model.npz", "copy.csv", "--force", "--json").out)["training"] is False
+    assert (np.array(first.data()["p"]) <= np.array(other.data()["p"])).all()
+    assert first.data()["p"] != other.data()["p"]
+    assert "p-values" not in run("explorer", "model.npz", "table.csv", "--force").out

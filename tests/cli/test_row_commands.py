@@ -1,6 +1,9 @@
 """Commands that put questions to a model: the answers are those of the library, with labels beside them."""
 
 import json
+import os
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from cli.conftest import FEATURES
 from probpca import PPCA
+from probpca.inference.calibration import probability
 
 LABELS = ["name", "when", "price"]
 
@@ -93,14 +97,16 @@ def test_score_is_the_log_likelihood_of_each_row(run, ppca, x):
 @pytest.mark.usefixtures("folder")
 def test_outliers_in_order_have_their_distances_and_cells(run, ppca, x):
     assert run("outliers", "model.npz", "table.csv", "--out", "o.parquet").code == 0
-    found, expected = pl.read_parquet("o.parquet"), ppca.outliers(x)
+    found, expected = pl.read_parquet("o.parquet"), ppca.outliers(x, training=True)
     assert found["row"].to_list() == list(range(1, 61))
     assert found.columns[1:4] == LABELS
     assert_array_equal(found["D2"], expected.distance)
     assert_array_equal(found["T2"], expected.latent_distance)
     assert_array_equal(found["residual"], expected.residual_distance)
-    assert_array_equal(found["p_value"], expected.p_value)
-    assert_array_equal(found["log10_p"], expected.log10_p_value)
+    assert_allclose(found["p_value"], expected.p_value, rtol=1e-9)
+    assert_allclose(found["log10_p"], expected.log10_p_value, rtol=1e-9)
+    assert_array_equal(found["model_p_value"], expected.model_p_value)
+    assert_array_equal(found["log10_model_p"], expected.log10_model_p_value)
     score = np.abs(np.nan_to_num(expected.cell_scores))
     some = np.flatnonzero(np.isfinite(x).sum(axis=1) >= 3)
     worst = np.argsort(-score, axis=1)
@@ -112,15 +118,71 @@ def test_outliers_in_order_have_their_distances_and_cells(run, ppca, x):
 
 @pytest.mark.usefixtures("folder")
 def test_the_worst_outliers_come_first(run, ppca, x):
-    expected = np.argsort(ppca.outliers(x).log10_p_value, kind="stable")[:4] + 1
+    judged = ppca.outliers(x, training=True)
+    expected = np.argsort(judged.log10_p_value, kind="stable")[:4] + 1
     assert run("outliers", "model.npz", "table.csv", "--top", 4, "--out", "o.csv").code == 0
     assert read("o.csv")["row"].tolist() == expected.tolist()
     told = json.loads(run("outliers", "model.npz", "table.csv", "--top", 4, "--json").out)
     assert told["data"]["row"] == expected.tolist()
+    rare = int((judged.p_value < 0.001).sum())
+    assert (told["rare_rows"], told["rare_below"], told["note"]) == (rare, 0.001, judged.note)
+    assert_allclose(told["rare_by_chance"], 0.06)
     lines = run("outliers", "model.npz", "table.csv", "--top", 4).out.splitlines()
-    assert [int(line.split()[0]) for line in lines[3:]] == expected.tolist()
-    rare = int((ppca.outliers(x).p_value < 0.001).sum())
-    assert lines[0] == f"{rare} of 60 rows have a p-value below 0.001; 0.06 would by chance"
+    assert [int(line.split()[0]) for line in lines[1:5]] == expected.tolist()
+    assert [line.split()[3] for line in lines[1:5]] == [probability(p) for p in judged.log10_p_value[expected - 1]]
+    assert lines[6] == f"{rare} of 60 rows have p < 0.001; chance alone would give 0.06"
+
+
+TRAINING = "p-values: the rows are those of the fit; each is judged as if it had been left out"
+
+
+def judged_as(run, table):
+    """The line that says how rows were judged, and the same for programs."""
+    (said,) = [line for line in run("outliers", "model.npz", table).out.splitlines() if line.startswith("p-values")]
+    return said, json.loads(run("outliers", "model.npz", table, "--json").out)["training"]
+
+
+@pytest.mark.usefixtures("model")
+def test_the_file_of_the_fit_is_recognised_and_others_are_new(run, ppca, x):
+    assert judged_as(run, "table.csv") == (TRAINING, True)
+    assert judged_as(run, Path("table.csv").resolve()) == (TRAINING, True)
+    shutil.copyfile("table.csv", "copy.csv")
+    said, training = judged_as(run, "copy.csv")
+    assert not training
+    assert said == "p-values: the rows are taken for new ones; the model was fitted to table.csv"
+    told = json.loads(run("outliers", "model.npz", "copy.csv", "--json").out)
+    assert_allclose(told["data"]["p_value"], ppca.outliers(x).p_value, rtol=1e-9)
+
+
+@pytest.mark.usefixtures("model")
+@pytest.mark.parametrize("change", ["content", "time"])
+def test_a_file_that_has_changed_holds_new_rows(run, change):
+    table = Path("table.csv")
+    if change == "content":
+        table.write_text(table.read_text(encoding="utf-8").replace("row, 3", "row, three"), encoding="utf-8")
+    else:
+        os.utime(table, (1e9, 1e9))
+    said = "p-values: the rows are taken for new ones; table.csv has changed since the fit"
+    assert judged_as(run, "table.csv") == (said, False)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_model_of_the_library_does_not_know_its_table(run, ppca):
+    ppca.to_file("model.npz")
+    said, training = judged_as(run, "table.csv")
+    assert not training
+    assert said.endswith("the model does not say which file it was fitted to")
+
+
+def test_a_folder_is_recognised_until_one_of_its_files_changes(run, folder, x):
+    parts = folder / "parts"
+    parts.mkdir()
+    for k, some in enumerate(np.array_split(x, 2)):
+        pl.DataFrame(some, schema=list(FEATURES)).write_parquet(parts / f"{k}.parquet")
+    assert run("fit", "parts", "--components", 2).code == 0
+    assert judged_as(run, "parts") == (TRAINING, True)
+    pl.DataFrame(x[:7], schema=list(FEATURES)).write_parquet(parts / "2.parquet")
+    assert judged_as(run, "parts")[1] is False
 
 
 @pytest.mark.usefixtures("folder")

@@ -230,3 +230,22 @@ def test_rows_are_sparse_by_how_they_are_stored_not_by_how_many_cells_they_store
     source = open_source(rows(x))
     assert source.is_sparse == sparse.issparse(rows(x))
     assert_allclose(PPCA(2, solver="krylov").fit(rows(x)).explained_variance_, PPCA(2).fit(x).explained_variance_)
+
+
+@pytest.mark.parametrize("parts", [1, 5])
+def test_some_rows_are_spread_over_the_whole_table(parts):
+    numbered = np.column_stack([np.arange(1000.0), np.zeros(1000)])
+    source = open_source(numbered) if parts == 1 else open_source(iter(np.array_split(numbered, parts))).keep()
+    rows = np.concatenate([block.values for block in source.spread(90)])[:, 0]
+    assert rows.size == np.unique(rows).size == 90
+    place = rows - np.arange(90) * 1000 / 90  # one in each stretch
+    assert (place > -1).all()
+    assert (place < 1000 / 90).all()
+    assert_array_equal(rows, np.concatenate([block.values for block in source.spread(90)])[:, 0])
+    for period in (2, 5, 7, 10, 11, 12, 24):  # of a table that has one: all phases are met alike
+        phases = np.bincount(rows.astype(int) % period, minlength=period)
+        assert phases.max() <= 90 / period + 4 * np.sqrt(90 / period)
+        assert phases.min() > 0 or period > 12
+    assert sum(block.n_rows for block in source.spread(5000)) == 1000
+    scaled = np.concatenate([block.values for block in source.scaled(np.array([2.0, 1.0])).spread(90)])[:, 0]
+    assert_array_equal(scaled, 2 * rows)

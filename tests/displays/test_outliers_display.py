@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import chi2
+from scipy.stats import chi2, f as fisher
 
 from oracles import spiked_rows
 from probpca import PPCA, DataError, OutlierDisplay, ShapeError
+from probpca.inference import outliers
+from probpca.inference.calibration import RARE
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +38,8 @@ def holed(x):
     return rows
 
 
-def test_complete_rows_are_drawn_at_their_distances(ppca, x):
-    display = OutlierDisplay.from_estimator(ppca, x)
+def test_new_rows_are_drawn_at_their_distances(ppca, x):
+    display = OutlierDisplay.from_estimator(ppca, x, training=False)
     found = ppca.outliers(x)
     assert_array_equal(display.points, np.column_stack([found.latent_distance, found.residual_distance]))
     assert_array_equal(display.whole, found.distance)
@@ -46,22 +48,62 @@ def test_complete_rows_are_drawn_at_their_distances(ppca, x):
     display.figure_.canvas.draw()
 
 
-def test_limits_are_quantiles_of_chi_square(ppca, x):
-    display = OutlierDisplay.from_estimator(ppca, x, p=[0.001, 0.05])
+def test_rows_of_the_fit_are_drawn_where_new_rows_are_as_improbable(ppca, x):
+    display, found = OutlierDisplay.from_estimator(ppca, x), ppca.outliers(x, training=True)
+    reference = ppca.calibration_
+    assert_array_equal(display.outliers.p_value, found.p_value)
+    assert_allclose(reference.tail(display.whole, 7), found.p_value, rtol=1e-6)
+    assert_allclose(reference.tail(display.points[:, 0], 2), found.latent_p_value, rtol=1e-6)
+    assert (display.whole > found.distance).all()
+
+
+def test_limits_are_those_of_the_calibration(ppca, x):
+    display, reference = OutlierDisplay.from_estimator(ppca, x, p=[0.001, 0.05]), ppca.calibration_
     for part, degrees in (("latent", 2), ("residual", 5), ("whole", 7)):
-        assert_allclose(display.limits[part], chi2.ppf([0.95, 0.999], degrees))
-    upright, level = display.ax_.lines[0], display.ax_.lines[2]
-    assert_allclose(upright.get_xdata(), chi2.ppf(0.95, 2))
-    assert_allclose(level.get_ydata(), chi2.ppf(0.95, 5))
+        wanted = reference.scale * degrees * fisher.isf([0.05, 0.001], degrees, reference.degrees)
+        assert_allclose(display.limits[part], wanted, rtol=1e-6)
+    drawn = {float(line.get_xdata()[0]) for line in display.ax_.lines if line.get_xdata()[0] == line.get_xdata()[1]}
+    assert drawn >= set(display.limits["latent"][:1])
     chart = OutlierDisplay.from_estimator(ppca, x, kind="chart", p=0.02)
-    assert_allclose(chart.ax_.lines[0].get_ydata(), chi2.ppf(0.98, 7))
-    assert_allclose(chart.points_[0].get_offsets()[:3, 1], chart.outliers.distance[:3])
+    assert_allclose(chart.ax_.lines[0].get_ydata(), chart.limits["whole"][0])
     chart.figure_.canvas.draw()
 
 
-def test_limits_part_probable_rows_from_improbable_ones_with_missing_cells_or_without(ppca, holed):
-    display = OutlierDisplay.from_estimator(ppca, holed, p=0.03)
-    found = ppca.outliers(holed)
+def test_without_a_calibration_limits_are_quantiles_of_chi_square(ppca, x):
+    display = OutlierDisplay(outliers(ppca.model_, x), 2, p=0.02)
+    for part, degrees in (("latent", 2), ("residual", 5), ("whole", 7)):
+        assert_allclose(display.limits[part], chi2.isf([0.02], degrees))
+
+
+def test_a_limit_far_beyond_all_rows_is_not_drawn(ppca, x):
+    display = OutlierDisplay.from_estimator(ppca, x[20:40], kind="chart", p=1e-9)
+    assert not display.ax_.lines
+    assert display.ax_.get_ylim()[1] < display.limits["whole"][0]
+    assert display.ax_.get_title(loc="right") == "0 of 20 rows beyond p = 1e-09; 2e-08 by chance"
+
+
+def test_one_threshold_is_used_and_chance_is_told(ppca, x):
+    for kind, chance in (("distances", "0.16"), ("chart", "0.08")):
+        display = OutlierDisplay.from_estimator(ppca, x, kind=kind)
+        assert_array_equal(display.p, [RARE])
+        said = f"{display.beyond(kind).size} of 80 rows beyond p = 0.001; {chance} by chance"
+        assert display.ax_.get_title(loc="right") == said
+
+
+def test_what_to_be_careful_about_is_written_below():
+    rows = np.random.default_rng(0).standard_normal((60, 6))
+    rows[:9] *= 30
+    for kind in ("distances", "chart"):
+        display = OutlierDisplay.from_estimator(PPCA(2).fit(rows), rows, kind=kind)
+        written = [" ".join(text.get_text().split()) for text in display.ax_.texts]
+        assert display.outliers.note in written
+        display.figure_.canvas.draw()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_limits_part_probable_rows_from_improbable_ones_with_missing_cells_or_without(ppca, holed, training):
+    display = OutlierDisplay.from_estimator(ppca, holed, p=0.03, training=training)
+    found = ppca.outliers(holed, training=training)
     parts = (
         (display.points[:, 0], found.latent_p_value, "latent"),
         (display.points[:, 1], found.residual_p_value, "residual"),
@@ -69,16 +111,18 @@ def test_limits_part_probable_rows_from_improbable_ones_with_missing_cells_or_wi
     )
     for drawn, p_value, part in parts:
         assert_array_equal(drawn > display.limits[part], p_value < 0.03)
-        assert_allclose(chi2.sf(drawn, {"latent": 2, "residual": 5, "whole": 7}[part]), p_value, atol=1e-12)
+        degrees = {"latent": 2, "residual": 5, "whole": 7}[part]
+        assert_allclose(ppca.calibration_.tail(drawn, degrees), p_value, rtol=1e-6, atol=1e-12)
     assert_array_equal(display.points[0], 0)
     display.figure_.canvas.draw()
 
 
 def test_strange_rows_are_found_and_named(ppca, x):
     names = [f"row {i}" for i in range(80)]
-    display = OutlierDisplay.from_estimator(ppca, x, names=names, most=2)
-    found = ppca.outliers(x)
+    display = OutlierDisplay.from_estimator(ppca, x, names=names, most=2, p=0.01)
+    found = ppca.outliers(x, training=True)
     strange = (found.latent_p_value < 0.01) | (found.residual_p_value < 0.01)
+    assert_array_equal(display.ranking, np.argsort(found.log10_p_value, kind="stable"))
     assert_array_equal(np.sort(display.beyond()), np.flatnonzero(strange))
     assert_array_equal(np.sort(display.beyond("chart")), np.flatnonzero(found.p_value < 0.01))
     written = {text.get_text() for text in display.ax_.texts if text.get_text().startswith("row")}
@@ -99,7 +143,7 @@ def test_bars_of_a_row_are_its_contributions(ppca, x):
 
 def test_bars_may_be_scores_in_the_order_of_the_columns(ppca, x):
     display = OutlierDisplay.from_estimator(ppca, x, kind="cells", measure="cell_scores", in_order=True)
-    worst = int(ppca.outliers(x).log10_p_value.argmin())
+    worst = int(ppca.outliers(x, training=True).log10_p_value.argmin())
     assert_allclose([bar.get_height() for bar in display.bars_], ppca.outliers(x).cell_scores[worst])
     colours = {bar.get_facecolor() for bar in display.bars_}
     assert len(colours) == 2
@@ -141,7 +185,8 @@ def test_rows_are_counted_in_whole_numbers(ppca, holed):
 def test_one_component_and_many_features_are_drawn():
     x = np.random.default_rng(0).standard_normal((40, 120))
     ppca = PPCA(n_components=1).fit(x)
-    assert_allclose(OutlierDisplay.from_estimator(ppca, x).limits["residual"], chi2.isf(0.01, 119))
+    limit = ppca.calibration_.exceeded(0.001, 119)
+    assert_allclose(OutlierDisplay.from_estimator(ppca, x).limits["residual"], limit)
     assert len(OutlierDisplay.from_estimator(ppca, x, row=0).bars_) == 20
 
 

@@ -132,6 +132,8 @@ def test_a_map_is_a_dataframe_with_a_column_for_each_number(source):
 def test_a_map_of_several_arrays_has_columns_of_their_names(spark):
     found = open_spark(columns(spark, ROWS[:50])).map(partial(outliers, MODEL)).toPandas()
     wanted = outliers(MODEL, ROWS[:50])
+    assert "note" not in found.columns
+    assert_allclose(np.sort(found.model_p_value), np.sort(wanted.model_p_value), rtol=1e-9)
     assert_allclose(np.sort(found.distance), np.sort(wanted.distance), rtol=1e-9)
     assert_allclose(np.sort(found.contributions_3), np.sort(wanted.contributions[:, 3]), rtol=1e-9, atol=1e-12)
 

@@ -15,9 +15,10 @@ from sklearn.preprocessing import StandardScaler
 from html_pages import EVIL, bits, loads_nothing, numbers, read
 from oracles import spiked_rows
 from probpca import PPCA, BayesianPCA, DataError, LinearDynamicalSystem, ShapeError, SourceError, report
+from probpca.inference.calibration import RARE
 from probpca.pages import report as home
 from probpca.pages.page import PageLimits, counted, packed
-from probpca.pages.report import ReportSettings, choose_rows, probability, share
+from probpca.pages.report import ReportSettings, choose_rows, p_text, share
 from probpca.pages.report_charts import charts
 
 N, D, Q = 60, 8, 3
@@ -53,7 +54,7 @@ def fitted(x):
 def test_its_numbers_are_the_answers_of_the_estimator(kind, x, tmp_path):
     fitted = kind(Q, random_state=0).fit(x)
     data = read(report(fitted, x, tmp_path / "page.html")).data()
-    found, belief = fitted.outliers(x), fitted.posterior(x)
+    found, belief = fitted.outliers(x, training=True), fitted.posterior(x)
     values, std = fitted.impute(x, return_std=True)
     mean, scale = np.array(data["mean"]), np.array(data["scale"])
     close = {"rtol": 2e-5, "atol": 1e-9}
@@ -75,6 +76,8 @@ def test_its_numbers_are_the_answers_of_the_estimator(kind, x, tmp_path):
         ("outside", found.residual_distance),
         ("p", found.p_value),
         ("log10p", found.log10_p_value),
+        ("modelP", found.model_p_value),
+        ("log10modelP", found.log10_model_p_value),
         ("insideP", found.latent_p_value),
         ("outsideP", found.residual_p_value),
     ]:
@@ -97,15 +100,48 @@ def test_complete_rows_share_one_covariance(tmp_path):
 @quick
 def test_it_says_in_words_what_was_fitted(fitted, x, tmp_path):
     words = " ".join(" ".join(read(report(fitted, x, tmp_path / "page.html", title="Of mice")).words).split())
-    found = fitted.outliers(x)
+    found = fitted.outliers(x, training=True)
     assert "Of mice" in words
     assert f"PPCA explains {D} columns by {Q} components" in words
     assert f"{np.isnan(x).sum()} of {N * D} cells are missing" in words
     assert share(float(fitted.explained_variance_ratio_.sum())) in words
-    assert f"{(found.p_value < 0.01).sum()} row" in words
+    first = "; ".join(f"row {i}" for i in found.log10_p_value.argsort()[:3])
+    assert f"{first}: the least probable of all rows, in this order" in words
+    rare = f"{(found.p_value < 0.001).sum()} of 60 rows have a p-value below 0.001"
+    assert f"{rare}; chance alone would give about 0.06." in words.replace(" has a p", " have a p")
+    assert "The rows are taken for those of the fit, and each is judged as if it had been left out." in words
     assert fitted.status_.value in words
     assert f"{fitted.noise_variance_:.4g}" in words
-    assert probability(found.log10_p_value.min()) in words
+    assert p_text(found.log10_p_value.min()) in words
+    assert p_text(found.log10_model_p_value.min()) in words
+
+
+@quick
+def test_new_rows_are_judged_as_they_are(fitted, x, tmp_path):
+    page = read(report(fitted, x, tmp_path / "page.html", training=False))
+    assert_allclose(page.data()["p"], fitted.outliers(x).p_value, rtol=1e-6)
+    assert "The rows are taken for new." in " ".join(" ".join(page.words).split())
+
+
+@quick
+def test_the_note_on_p_values_is_shown(tmp_path):
+    x = spiked_rows(np.random.default_rng(0), N, D, Q, noise=0.1)
+    x[:9] += 9 * np.random.default_rng(1).standard_normal((9, D))
+    fitted = PPCA(Q).fit(x)
+    words = " ".join(" ".join(read(report(fitted, x, tmp_path / "page.html")).words).split())
+    assert "masking" in fitted.outliers(x).note
+    assert fitted.outliers(x).note in words
+    assert "Read the note on p-values" in words
+
+
+@quick
+def test_the_threshold_is_that_of_the_settings_everywhere(fitted, x, tmp_path):
+    for p in (ReportSettings().p, 0.2):
+        page = read(report(fitted, x, tmp_path / "page.html", settings=ReportSettings(p=p)))
+        assert page.data()["odd"] == p
+        keys = [words for words in page.words if words.startswith("unusual, p < ")]
+        assert keys == [f"unusual, p < {p}"] * 2
+    assert ReportSettings().p == RARE == 0.001
 
 
 @quick
@@ -128,7 +164,7 @@ def test_words_about_standardised_columns_do_not_depend_on_units(kind, x, tmp_pa
 def test_the_most_unusual_row_is_the_first_to_be_seen(fitted, x, tmp_path):
     page = read(report(fitted, x, tmp_path / "page.html"))
     buttons = [attrs["data-row"] for tag, attrs in page.tags if tag == "button" and "data-row" in attrs]
-    order = np.argsort(fitted.outliers(x).log10_p_value, kind="stable")
+    order = np.argsort(fitted.outliers(x, training=True).log10_p_value, kind="stable")
     assert [int(row) for row in buttons] == order[:15].tolist()
     assert page.data()["first"] == order[0] == 4
 
@@ -353,9 +389,9 @@ def test_words_for_numbers():
         "more than 99.9 %",
         "100.0 %",
     ]
-    assert probability(np.log10(0.031)) == "0.031"
-    assert probability(-100.5) == "3.2 \u00d7 10⁻¹⁰¹"
-    assert probability(np.log10(9.99e-8)) == "1.0 \u00d7 10⁻⁷"
+    assert p_text(np.log10(0.031)) == "0.031"
+    assert p_text(-100.5) == "3.2 \u00d7 10⁻¹⁰¹"
+    assert p_text(np.log10(9.99e-8)) == "1.0 \u00d7 10⁻⁷"
 
 
 @quick

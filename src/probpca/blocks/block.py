@@ -122,6 +122,15 @@ class Block:
         others = None if self.others is None else self.others.slice(rows.start, rows.stop - rows.start)
         return Block(values, weight, precision, self.unstored_missing, others)
 
+    def pick(self, rows: Index) -> Block:
+        """A copy of some rows, given by their positions; without the other columns."""
+        precision = self.precision
+        if precision is not None:
+            precision = with_data(self.values, precision)[rows].data if self.is_sparse else precision[rows]
+        weight = None if self.weight is None else self.weight[rows]
+        values = self.values[rows] if self.is_sparse else self.values.take(rows, axis=0)
+        return Block(values, weight, precision, self.unstored_missing)
+
     @property
     def is_complete(self) -> bool:
         """Is every cell observed, all with the same precision? One quick pass over the rows."""

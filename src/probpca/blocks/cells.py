@@ -700,8 +700,10 @@ def _precision(block: Block, rows: Index) -> Array:
 
 def _recur(mask: Mask, glance: int) -> bool:
     """Whether some rows share their patterns, as far as a glance at them tells."""
+    if len(mask) < glance:
+        return True
     some = mask[:: max(len(mask) // glance, 1)]
-    return np.unique(np.packbits(some, axis=1), axis=0).shape[0] < 0.98 * len(some) or len(mask) < glance
+    return np.unique(np.packbits(some, axis=1), axis=0).shape[0] < 0.98 * len(some)
 
 
 def patterns(mask: Mask, settings: FormSettings = FORM_SETTINGS, *, certain: bool) -> tuple[Index, Mask]:

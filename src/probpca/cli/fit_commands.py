@@ -6,12 +6,13 @@ import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from probpca.cli.run import place_for, print_json, shown_progress
+from probpca.cli.run import place_for, print_json, shown_progress, write_model
 from probpca.cli.table import Survey, Surveyed, Table, is_code, open_table, require_columns, survey
 from probpca.cli.text import clip, is_terminal, note, screen_width, several, wrap
 from probpca.errors import SourceError
 from probpca.estimators import PPCA, BayesianPCA, select_n_components
 from probpca.learning.describe import about_units
+from probpca.sources.files import Stamp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,8 +38,10 @@ def _fit(args: Any) -> None:
         random_state=args.seed,
     )
     table, found, rows = _surveyed(args)
+    stamp = Stamp.of_table(table.place)
     estimator.fit(rows)
-    estimator.set_params(verbose=False, n_jobs=None).to_file(out)  # these belong to the terminal, not to the model
+    # Progress and threads belong to the terminal, not to the model.
+    write_model(estimator.set_params(verbose=False, n_jobs=None), out, stamp)
     for text in _remarks(table, found):
         note(text)
     if args.json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probpca.cli.run import Opened, open_both, place_for, print_json, shown_progress
-from probpca.cli.text import note, several
+from probpca.cli.text import note, several, wrap
 from probpca.sources.engines.local import itself
 
 if TYPE_CHECKING:
@@ -42,11 +42,16 @@ def run(args: Any) -> None:
     options["feature_names"] = list(opened.fitted.features)
     if args.command == "explorer":
         options["image_shape"] = None if args.image_shape is None else tuple(args.image_shape)
+    else:
+        options["training"] = opened.training
     page = _writer(args.command)(opened.fitted.estimator, rows.values, out, **options)
     if args.json:
-        print_json({"command": args.command, "rows": len(rows.values), "out": page})
+        facts = {} if args.command == "explorer" else {"training": opened.training}
+        print_json({"command": args.command, "rows": len(rows.values), **facts, "out": page})
         return
     print(f"{page}: {several(len(rows.values), 'row')}, one file; open it in a browser")
+    if args.command == "report":
+        print(wrap(opened.judged))
 
 
 def _writer(command: str) -> Callable[..., Path]:

@@ -33,6 +33,7 @@ from probpca.cli.text import (
     words,
     wrap,
 )
+from probpca.inference.calibration import RARE, probability
 from probpca.inference.imputation import Imputed
 from probpca.sources.files import arrow_module, file_format
 from probpca.sources.write import batch_of
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 
 WORST_ROWS = 10
 """Outliers that are shown."""
-RARE = 0.001
-"""p-value below which a row is called rare."""
 
 
 def run(args: Any) -> None:
@@ -258,14 +257,15 @@ class Judgement:
     def __post_init__(self) -> None:
         """Find names that the table does not have."""
         cells = [f"{what}_{k + 1}" for k in range(3) for what in ("cell", "z")]
-        self.names = self.opened.fresh(["row", "D2", "T2", "residual", "p_value", "log10_p", *cells])
+        scores = ["p_value", "log10_p", "model_p_value", "log10_model_p", "D2", "T2", "residual"]
+        self.names = self.opened.fresh(["row", *scores, *cells])
 
     def question(self, values: Floats) -> list[Any]:
         """Distances of rows, and the three cells of each that contribute most, column by column."""
-        found: Outliers = self.opened.fitted.estimator.outliers(values)
+        found: Outliers = self.opened.fitted.estimator.outliers(values, training=self.opened.training)
         features = np.array(self.opened.fitted.features, dtype=object)
-        columns: list[Any] = [found.distance, found.latent_distance, found.residual_distance, found.p_value]
-        columns.append(found.log10_p_value)
+        columns: list[Any] = [found.p_value, found.log10_p_value, found.model_p_value, found.log10_model_p_value]
+        columns += [found.distance, found.latent_distance, found.residual_distance]
         size = np.nan_to_num(np.abs(found.cell_scores), nan=-1.0)
         for place in np.argsort(-size, axis=1, kind="stable")[:, :3].T:
             z = np.take_along_axis(found.cell_scores, place[:, None], axis=1)[:, 0]
@@ -277,7 +277,7 @@ class Judgement:
         number, *names = self.names
         for answer in self.opened.ask(self.question, watch):
             columns = dict(zip(names, answer.found, strict=False))
-            p, log_p = columns[self.names[4]], columns[self.names[5]]
+            p, log_p = columns[self.names[1]], columns[self.names[2]]
             self.n_rows += len(p)
             self.n_rare += int((p < RARE).sum())
             batch = batch_of({number: answer.row_numbers, **self.opened.carried(answer.block), **columns})
@@ -292,7 +292,25 @@ class Judgement:
 
     def facts(self) -> dict[str, Any]:
         """Facts for programs."""
-        return {"judged_rows": self.n_rows, "rare_rows": self.n_rare, "rare_below": RARE}
+        return {
+            "judged_rows": self.n_rows,
+            "rare_rows": self.n_rare,
+            "rare_below": RARE,
+            "rare_by_chance": RARE * self.n_rows,
+            "training": self.opened.training,
+            "note": self.note,
+        }
+
+    @property
+    def note(self) -> str:
+        """What to be careful about."""
+        return str(self.opened.fitted.estimator.calibration_.note)
+
+    def summary(self) -> str:
+        """How many rows are rare, how they were judged, and what to be careful about."""
+        rare = f"{self.n_rare:,} of {several(self.n_rows, 'row')} have p < {RARE}"
+        said = [f"{rare}; chance alone would give {RARE * self.n_rows:.2g}", self.opened.judged]
+        return "\n".join(map(wrap, [*said, *([f"note: {self.note}"] if self.note else [])]))
 
     def text(self, most: int) -> str:
         """The worst rows as a table."""
@@ -302,9 +320,10 @@ class Judgement:
             label = None  # a feature; its cell is among those that may be named
         shown = [counts(names[0], rows[names[0]])]
         shown += [words(label or "(no name)", rows[label])] if label is not None else []
-        shown += [numbers(name, rows[name]) for name in (names[5], names[1])]
-        cells = _cells([rows[name] for name in names[6:] if name in rows], left_of(shown))
-        rest = [numbers(name, rows[name]) for name in names[2:4]]
+        shown += [TextColumn(names[k], [*map(probability, rows[names[k + 1]])]) for k in (1, 3)]
+        shown += [numbers(names[5], rows[names[5]])]
+        cells = _cells([rows[name] for name in names[8:] if name in rows], left_of(shown))
+        rest = [numbers(name, rows[name]) for name in names[6:8]]
         fit = sum(column.width + GAP for column in rest) <= left_of([*shown, cells]) + GAP
         return table([*shown, cells, *rest] if fit else [*shown, cells])
 
@@ -333,9 +352,8 @@ def _outliers(args: Any) -> None:
         head = finish(args, place, batches(watch), judgement.facts)
     if head is None:
         return
-    rare = f"{judgement.n_rare:,} of {several(judgement.n_rows, 'row')} have a p-value below {RARE}"
-    print(wrap(f"{rare}; {RARE * judgement.n_rows:.2g} would by chance"), end="\n\n")
     print(judgement.text(WORST_ROWS if place else judgement.worst.count))
+    print(f"\n{judgement.summary()}")
     if place:
         print(f"\n{written(place, head.n_rows)}")
 

@@ -19,9 +19,10 @@ from probpca.cli.table import Table, infinite_cell, matched, open_table, row_nam
 from probpca.cli.text import cells, is_terminal, note, several, table as text_table, wrap
 from probpca.errors import DataError, FileFormatError, SourceError
 from probpca.estimators import PPCA, BayesianPCA
+from probpca.estimators.storage import write_estimator
 from probpca.learning.progress import ProgressBar
 from probpca.models.serialization import read_record
-from probpca.sources.files import FORMATS, format_of
+from probpca.sources.files import FORMATS, Stamp, format_of
 from probpca.sources.write import stream_batches, take_rows, write_batches
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Fitted(NamedTuple):
 
     estimator: Any
     names: tuple[str, ...] | None
+    table: Stamp | None = None  # the file that it was fitted to, as it was then
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -64,6 +66,20 @@ class Opened(NamedTuple):
     table: Table
     features: tuple[str, ...]  # columns of the table that the model sees, in its order
     label: str | None  # the column that names rows
+    training: bool = False  # is it the table that the model was fitted to?
+
+    @property
+    def judged(self) -> str:
+        """How p-values take the rows of the table, and why."""
+        if self.training:
+            return "p-values: the rows are those of the fit; each is judged as if it had been left out"
+        if self.fitted.table is None:
+            why = "the model does not say which file it was fitted to"
+        elif self.fitted.table.path == self.table.place.resolve():
+            why = f"{self.table.place} has changed since the fit"
+        else:
+            why = f"the model was fitted to {self.fitted.table.path.name}"
+        return f"p-values: the rows are taken for new ones; {why}"
 
     @property
     def others(self) -> list[str]:
@@ -149,7 +165,8 @@ def open_both(args: Any) -> Opened:
     if (fitted.names is None) == table.named:
         which = "the table" if fitted.names else "the model"
         note(f"columns of {which} have no names; they are taken in their order.")
-    return Opened(fitted, table, names, row_names(table, names, args.id))
+    training = fitted.table is not None and fitted.table == Stamp.of_table(table.place)
+    return Opened(fitted, table, names, row_names(table, names, args.id), training)
 
 
 def open_model(path: str, n_jobs: int | None = None) -> Fitted:
@@ -166,17 +183,33 @@ def open_model(path: str, n_jobs: int | None = None) -> Fitted:
             msg = f"{place} is not a model that probpca fit wrote."
             raise FileFormatError(msg)
     kinds: dict[Any, Any] = {kind.__name__: kind for kind in (PPCA, BayesianPCA)}
-    kind = read_record(place)[0].get("kind")
+    header = read_record(place)[0]
+    kind = header.get("kind")
     if kind not in kinds:
         msg = f"{place} holds a {kind}; commands take a {' or a '.join(kinds)}.\nHint: probpca fit writes one."
         raise FileFormatError(msg)
     estimator = kinds[kind].from_file(place)
     estimator.n_jobs = n_jobs
     names = getattr(estimator, "feature_names_in_", None)
-    if names is None:
-        return Fitted(estimator, None)
-    del estimator.feature_names_in_
-    return Fitted(estimator, tuple(map(str, names)))
+    if names is not None:
+        del estimator.feature_names_in_
+    return Fitted(estimator, None if names is None else tuple(map(str, names)), _read_stamp(header.get(STAMP)))
+
+
+STAMP = "table"
+"""Name, in the header of a model, of the stamp of the table that it was fitted to."""
+
+
+def write_model(estimator: Any, out: Path, stamp: Stamp) -> None:
+    """Write a model that remembers which table it was fitted to."""
+    write_estimator(estimator, out, **{STAMP: [str(stamp.path), stamp.size, stamp.modified]})
+
+
+def _read_stamp(stored: Any) -> Stamp | None:
+    if stored is None:
+        return None
+    path, size, modified = stored
+    return Stamp(Path(path), size, modified)
 
 
 def place_for(out: str, *, force: bool, reads: Iterable[str] = (), suffixes: tuple[str, ...] = ()) -> Path:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import chi2
 
 from probpca.displays.axes import (
     THEME,
@@ -21,22 +22,31 @@ from probpca.displays.axes import (
 )
 from probpca.displays.inputs import by_name, default_names, names_of, require_choice, require_fitted, row_names
 from probpca.errors import DataError
+from probpca.inference.calibration import RARE, Calibration, probability
+from probpca.inference.outlier_scores import CHI_SQUARE
 from probpca.learning.uncertainty.estimate import largest_first
 
 if TYPE_CHECKING:
     from probpca.inference.outlier_scores import Outliers
     from probpca.typing import Array, Index
 
+SMALL = {"fontsize": 9, "color": THEME.muted}
+"""Look of the words about a panel."""
+NOTE_LENGTH = 84
+"""Letters of a line of the note below a panel."""
+FAR_LIMIT = 5.0
+"""A limit that is more than this many times as large as every distance is not drawn: it would squeeze all points."""
+
 
 class OutlierDisplay:
     """Rows by their distance from the model, or the cells of one row.
 
     "distances" shows the distance within the principal subspace against that off it, "chart" the whole distance row
-    by row, both with limits that a row of the model exceeds with probability ``p``; "cells" shows which
-    cells make one row unusual. Create it with ``from_estimator``.
+    by row, both with limits that chance exceeds with probability ``p``; "cells" shows which cells make one row unusual.
+    The least probable rows are named. Create it with ``from_estimator``.
 
-    The distance of a row with missing cells has another distribution: the row is drawn at the distance of a complete
-    row with the same p-value, so that limits mean the same for all rows.
+    P-values are calibrated, and limits with them. A row with missing cells, and a row of the fit, is drawn at the
+    distance of a complete new row with the same p-value, so that limits mean the same for all rows.
 
     Attributes
     ----------
@@ -47,7 +57,9 @@ class OutlierDisplay:
     whole : ndarray (n,)
         Squared distances, as drawn.
     limits : dict
-        "latent", "residual" and "whole": chi-square quantiles of the squared distances, one for each ``p``.
+        "latent", "residual" and "whole": squared distances of new rows that have these p-values, one for each ``p``.
+    ranking : ndarray (n,)
+        Positions of the rows, the least probable first.
     figure_, ax_
         matplotlib Figure and Axes.
     points_, bars_ : artists
@@ -61,20 +73,22 @@ class OutlierDisplay:
     >>> table = load_fertility().complete()
     >>> ppca = PPCA(n_components=3).fit(table.values)
     >>> display = OutlierDisplay.from_estimator(ppca, table.values, names=table.countries)
-    >>> [display.names[i] for i in display.beyond()[:3]]
+    >>> [display.names[i] for i in display.ranking[:3]]
     ['Kuwait', 'Macao SAR, China', 'Yemen, Rep.']
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         outliers: Outliers,
         n_components: int,
         *,
-        p: Any = 0.01,
+        calibration: Calibration = CHI_SQUARE,
+        training: bool = False,
+        p: Any = RARE,
         names: list[str] | None = None,
         feature_names: list[str] | None = None,
     ) -> None:
-        """Store what ``plot`` draws."""
+        """Store what ``plot`` draws; ``calibration`` is that of the p-values of ``outliers``."""
         n, d = outliers.contributions.shape
         self.outliers, self.p = outliers, np.sort(np.atleast_1d(np.asarray(p, dtype=np.float64)))[::-1]
         if not ((self.p > 0) & (self.p < 1)).all():
@@ -83,12 +97,14 @@ class OutlierDisplay:
         self.names = [str(i) for i in range(n)] if names is None else names
         self.feature_names = default_names(d) if feature_names is None else feature_names
         degrees = {"latent": min(n_components, d), "residual": d - n_components, "whole": d}
-        self.limits = {part: chi2.isf(self.p, count) for part, count in degrees.items()}
-        o, incomplete = outliers, np.isnan(outliers.cell_scores).any(axis=1)
-        latent = _comparable(o.latent_distance, o.latent_p_value, degrees["latent"], incomplete)
-        residual = _comparable(o.residual_distance, o.residual_p_value, degrees["residual"], incomplete)
+        self.limits = {part: calibration.exceeded(self.p, count) for part, count in degrees.items()}
+        self.ranking: Index = np.argsort(outliers.log10_p_value, kind="stable")
+        moved = np.isnan(outliers.cell_scores).any(axis=1) | training
+        drawn = partial(_comparable, calibration, moved)
+        latent = drawn(outliers.latent_distance, outliers.latent_p_value, degrees["latent"])
+        residual = drawn(outliers.residual_distance, outliers.residual_p_value, degrees["residual"])
         self.points: Array = np.column_stack([latent, residual])
-        self.whole = _comparable(o.distance, o.p_value, d, incomplete)
+        self.whole = drawn(outliers.distance, outliers.p_value, d)
 
     @classmethod
     def from_estimator(  # noqa: PLR0913
@@ -98,7 +114,8 @@ class OutlierDisplay:
         *,
         kind: str | None = None,
         row: Any = None,
-        p: Any = 0.01,
+        p: Any = RARE,
+        training: bool = True,
         names: Any = None,
         feature_names: Any = None,
         ax: Any = None,
@@ -107,13 +124,16 @@ class OutlierDisplay:
         """Draw the rows of ``X``, or the cells of one ``row``, given by position or name.
 
         ``kind`` is "distances" (the default), "chart", or "cells" (if a row is given). ``p`` may be several
-        probabilities. ``options`` are those of ``plot``.
+        probabilities. ``X`` are taken for the rows of the fit; ``training=False`` says that they are new rows.
+        ``options`` are those of ``plot``.
         """
-        require_fitted(cls, estimator, "outliers")
-        found = estimator.outliers(X)
+        require_fitted(cls, estimator, "outliers", "calibration_")
+        found = estimator.outliers(X, training=training)
         made = cls(
             found,
             estimator.n_components_,
+            calibration=estimator.calibration_,
+            training=training,
             p=p,
             names=row_names(X, names, len(found.distance)),
             feature_names=names_of(estimator, feature_names),
@@ -127,8 +147,12 @@ class OutlierDisplay:
             strange = found.p_value < smallest
         else:
             strange = (found.latent_p_value < smallest) | (found.residual_p_value < smallest)
-        order = np.argsort(found.log10_p_value, kind="stable")
-        return order[strange[order]]
+        return self.ranking[strange[self.ranking]]
+
+    def by_chance(self, kind: str = "distances") -> float:
+        """Number of rows that chance alone puts beyond a limit of the smallest ``p``."""
+        inside = (1.0 - self.p[-1]) ** (1 if kind == "chart" else 2)  # within one limit, or within both
+        return float((1.0 - inside) * self.whole.size)
 
     def plot(
         self,
@@ -161,7 +185,7 @@ class OutlierDisplay:
     def _row(self, row: Any) -> int:
         """Position of a row given by position or name; by default of the least probable."""
         if row is None:
-            return int(np.argmin(self.outliers.log10_p_value))
+            return int(self.ranking[0])
         return by_name("row", row, self.names)[0]
 
     def _draw_distances(self, ax: Any, most: int) -> None:
@@ -169,32 +193,46 @@ class OutlierDisplay:
         ax = self.ax_
         for axis, values, part in zip("xy", self.points.T, ("latent", "residual"), strict=True):
             root_scale(ax, axis, self._highest(values, part))
-        flagged = self.beyond("distances")
-        self._draw_points(self.points, flagged)
-        self._name(self.points, flagged[:most])
+        self._draw_points(self.points, self.beyond("distances"))
+        self._name(self.points, self.ranking[:most])
         for axis, part in zip("xy", ("latent", "residual"), strict=True):
-            draw_limits(ax, axis, self.limits[part], self._limit_words)
+            self._draw_limits(axis, part)
         frame(ax, x="$T^2$, within the principal subspace", y="$Q$, off the subspace")
+        self._tell("distances")
 
     def _draw_chart(self, ax: Any, most: int) -> None:
         self.figure_, self.ax_ = place(ax)
         root_scale(self.ax_, "y", self._highest(self.whole, "whole"))
-        points, flagged = np.column_stack([np.arange(self.whole.size), self.whole]), self.beyond("chart")
-        self._draw_points(points, flagged)
-        self._name(points, flagged[:most])
-        draw_limits(self.ax_, "y", self.limits["whole"], self._limit_words)
+        points = np.column_stack([np.arange(self.whole.size), self.whole])
+        self._draw_points(points, self.beyond("chart"))
+        self._name(points, self.ranking[:most])
+        self._draw_limits("y", "whole")
         whole_numbers(self.ax_.xaxis)
         frame(self.ax_, x="row", y="squared distance from the model, $D^2$")
+        self._tell("chart")
 
-    @property
-    def _limit_words(self) -> list[str]:
-        """Words beside the limits."""
-        return [f"p = {p:g}" for p in self.p]
+    def _tell(self, kind: str) -> None:
+        """How many rows lie beyond, above the panel; below it what to be careful about."""
+        count, n = self.beyond(kind).size, self.whole.size
+        told = f"{count:,} of {n:,} {'row' if n == 1 else 'rows'} beyond p = {self.p[-1]:g}"
+        self.ax_.set_title(f"{told}; {self.by_chance(kind):.2g} by chance", loc="right", **SMALL)
+        if self.outliers.note:
+            words = "\n".join(wrap(self.outliers.note, NOTE_LENGTH))
+            self.ax_.annotate(
+                words, (0, 0), (0, -34), "axes fraction", "offset points", va="top", **SMALL | {"fontsize": 8}
+            )
+
+    def _draw_limits(self, axis: str, part: str) -> None:
+        """Draw the limits that are on the panel, with words beside them."""
+        limits, top = self.limits[part], getattr(self.ax_, f"get_{axis}lim")()[1]
+        shown = limits < top
+        draw_limits(self.ax_, axis, limits[shown], [f"p = {p:g}" for p in self.p[shown]])
 
     def _highest(self, values: Array, part: str) -> float:
-        """The highest value to show: all rows, and limits with the words above them."""
-        limits = self.limits[part]
-        return float(max([values.max(initial=1e-3), *(1.2 * limits[np.isfinite(limits)])]))
+        """The highest value to show: all rows, and limits with the words above them unless they are far off."""
+        limits, largest = self.limits[part], values.max(initial=1e-3)
+        near = limits[limits < FAR_LIMIT * largest]
+        return float(max([largest, *(1.2 * near)]))
 
     def _draw_points(self, points: Array, flagged: Index) -> None:
         """Draw all rows faint and those beyond a limit in colour."""
@@ -221,14 +259,14 @@ class OutlierDisplay:
         draw = upright_bars if in_order else lying_bars
         self.bars_ = draw(self.ax_, values[self.cells_], scores[self.cells_] > 0, names, words)
         bold_title(self.ax_, self.names[row])
-        told = f"$D^2$ = {self.outliers.distance[row]:.4g},   $\\log_{{10}} p$ = {self.outliers.log10_p_value[row]:.1f}"
-        self.ax_.set_title(told, loc="right", fontsize=9, color=THEME.muted)
+        told = f"$D^2$ = {self.outliers.distance[row]:.4g},   p = {probability(self.outliers.log10_p_value[row])}"
+        self.ax_.set_title(told, loc="right", **SMALL)
 
 
-def _comparable(distance: Array, p_value: Array, degrees: int, incomplete: Any) -> Array:
-    """Squared distances, where an incomplete row has that of a complete row with the same p-value: (n,)."""
+def _comparable(calibration: Calibration, moved: Any, distance: Array, p_value: Array, degrees: int) -> Array:
+    """Squared distances, where rows that are ``moved`` have that of a complete new row with the same p-value: (n,)."""
     out = np.array(distance)
-    if incomplete.any() and degrees > 0:
-        same = chi2.isf(np.maximum(p_value[incomplete], 1e-300), degrees)  # finite, however small p is
-        out[incomplete] = np.maximum(out[incomplete], same)
+    if moved.any() and degrees > 0:
+        same = calibration.exceeded(np.maximum(p_value[moved], 1e-300), degrees)  # finite, however small p is
+        out[moved] = np.where(p_value[moved] > 0, same, np.maximum(out[moved], same))
     return out

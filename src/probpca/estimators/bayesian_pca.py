@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from probpca.estimators.base import Fit, check_parameters, generator, open_training, progress_bar
+from probpca.estimators.base import check_parameters, generator, open_training, progress_bar
 from probpca.estimators.constraints import nothing, table_constraints, whole
-from probpca.estimators.queries import TableEstimator
-from probpca.estimators.storage import choice_record, read_choice, read_story, story_record
+from probpca.estimators.queries import TableEstimator, TableFit, distances_of_fit
+from probpca.estimators.storage import (
+    calibration_record,
+    choice_record,
+    read_calibration,
+    read_choice,
+    read_story,
+    story_record,
+)
 from probpca.estimators.summary import table_summary
 from probpca.inference.imputation import ParameterCovariance
 from probpca.inference.sampling import sample_parameters
@@ -28,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class BeliefFit(Fit):
+class BeliefFit(TableFit):
     """What a fit of ``BayesianPCA`` found."""
 
     result: BeliefResult
@@ -56,8 +63,9 @@ class BeliefFit(Fit):
             "n_observed_": self.result.cells,
             "draw_seed_": self.draw_seed,
         }
-        arrays |= {"empty_features_": self.result.empty}
-        return numbers, {**belief_arrays(self.result.belief), **arrays}
+        obstacle, reference = calibration_record(self.calibration)
+        arrays |= reference | {"empty_features_": self.result.empty}
+        return numbers | obstacle, {**belief_arrays(self.result.belief), **arrays}
 
     @classmethod
     def from_record(cls, path: str | Path, numbers: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
@@ -73,7 +81,7 @@ class BeliefFit(Fit):
             **read_story(numbers, arrays),
             **read_choice(numbers, arrays),
         )
-        return cls(result, numbers["draw_seed_"])
+        return cls(result, numbers["draw_seed_"], training=read_calibration(numbers, arrays))
 
 
 class BayesianPCA(TableEstimator):
@@ -134,6 +142,8 @@ class BayesianPCA(TableEstimator):
         Predictive distribution of a new row in the units of the data, approximated by a Gaussian in which the
         uncertainty of the parameters counts as noise. All methods use it, unless ``training=True`` says that rows are
         those of the fit.
+    calibration_ : Calibration
+        Reference distribution of the p-values of ``outliers``, matched to the rows of the fit.
     n_observed_, empty_features_, n_iter_, converged_, status_, trace_
         As for ``PPCA``; ``trace_`` is the lower bound before each step.
 
@@ -199,7 +209,8 @@ class BayesianPCA(TableEstimator):
             source = open_training(self, X, sample_weight, cell_weight, None if bar is None else bar.parts)
             settings = Settings(tol=self.tol, max_iter=self.max_iter, watch=bar)
             result = fit_variational(source, self.n_components, settings, rng, standardize=bool(self.standardize))
-        return self._finish(BeliefFit(result, int(rng.integers(2**63))))
+        training = distances_of_fit(source, result)
+        return self._finish(BeliefFit(result._replace(sample=None), int(rng.integers(2**63)), training=training))
 
     @property
     def belief_(self) -> ParameterBelief:

@@ -14,7 +14,6 @@ from sklearn.exceptions import NotFittedError
 from probpca.blocks import Block
 from probpca.errors import DataError, ProbpcaError, ShapeError, SourceError
 from probpca.estimators.base import (
-    Fit,
     check_parameters,
     checked_matrix,
     generator,
@@ -23,14 +22,22 @@ from probpca.estimators.base import (
     progress_bar,
 )
 from probpca.estimators.constraints import ppca_constraints
-from probpca.estimators.queries import TableEstimator
-from probpca.estimators.storage import choice_record, read_choice, read_story, story_record
+from probpca.estimators.queries import TableEstimator, TableFit, distances_of_fit
+from probpca.estimators.storage import (
+    calibration_record,
+    choice_record,
+    read_calibration,
+    read_choice,
+    read_story,
+    story_record,
+)
 from probpca.estimators.summary import table_summary
 from probpca.inference.imputation import ParameterCovariance, noise_inflation
 from probpca.learning import Settings, fit_ppca
 from probpca.learning.result import FitResult, complete_information
 from probpca.learning.streaming.exact import Sketched, Summed, begin_stream, check_half_life, needed_rows
 from probpca.learning.streaming.online_em import Gathered
+from probpca.learning.training_distances import STREAM
 from probpca.learning.uncertainty.asymptotic import COMFORTABLE, asymptotic_uncertainty
 from probpca.learning.uncertainty.bootstrap import Bootstrap, bootstrap_uncertainty
 from probpca.learning.uncertainty.parameter_draws import draw_parameters, require_rows_in_memory
@@ -50,7 +57,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class PPCAFit(Fit):
+class PPCAFit(TableFit):
     """What a fit of ``PPCA`` found."""
 
     result: FitResult
@@ -64,7 +71,7 @@ class PPCAFit(Fit):
         """Keep a result, which need not count the cells of complete rows."""
         cells = result.weight * result.model.n_features if result.cells is None else result.cells
         empty = np.empty(0, np.intp) if result.empty is None else result.empty
-        return cls(result._replace(cells=cells, empty=empty), *rest, **more)
+        return cls(result._replace(cells=cells, empty=empty, sample=None), *rest, **more)
 
     @cached_property
     def scaled_model(self) -> LinearGaussian:
@@ -108,6 +115,8 @@ class PPCAFit(Fit):
             "sketch_error_": self.sketch_error,
         }
         arrays |= {"information_": self.information, "empty_features_": self.result.empty}
+        obstacle, reference = calibration_record(self.calibration)
+        numbers, arrays = numbers | obstacle, arrays | reference
         drawn = [model_arrays(model) for model in self.draws]
         if drawn:
             arrays |= {f"draws_{name}": np.stack([model[name] for model in drawn]) for name in MODEL_FIELDS}
@@ -129,7 +138,8 @@ class PPCAFit(Fit):
         stacks = [arrays[f"draws_{name}"] for name in MODEL_FIELDS if f"draws_{name}" in arrays]
         drawn = [dict(zip(MODEL_FIELDS, parts, strict=True)) for parts in zip(*stacks, strict=True)]
         draws = tuple(model_from_arrays(path, parts) for parts in drawn)
-        return cls(result, numbers["draw_seed_"], numbers["sketch_error_"], draws=draws)
+        training = read_calibration(numbers, arrays)
+        return cls(result, numbers["draw_seed_"], numbers["sketch_error_"], draws=draws, training=training)
 
 
 class StreamedFit:
@@ -175,7 +185,7 @@ class StreamedFit:
             self._failure = str(error)
             return
         lost = self.stream.error if isinstance(self.stream, Sketched) else 0.0
-        self._solution = PPCAFit.of(result, int(rng.integers(2**63)), lost)
+        self._solution = PPCAFit.of(result, int(rng.integers(2**63)), lost, training=STREAM)
 
 
 class PPCA(TableEstimator):
@@ -270,6 +280,8 @@ class PPCA(TableEstimator):
     information_ : ndarray
         Sums of E[t t'], t = [z; 1], over the rows in which each feature was observed, packed: they determine the
         uncertainty of loadings and mean in intervals. One column if it is the same for all features.
+    calibration_ : Calibration
+        Reference distribution of the p-values of ``outliers``, matched to the rows of the fit.
     draw_seed_ : int
         Seed from which ``impute_draws`` draws parameters.
 
@@ -350,7 +362,9 @@ class PPCA(TableEstimator):
                 require_rows_in_memory(source)
             settings, standardize = self._settings(bar), bool(self.standardize)
             result = fit_ppca(source, self.n_components, settings, rng, standardize=standardize)
-        fit = PPCAFit.of(result, int(rng.integers(2**63)), source=source if self.keep_source else None)
+        training = distances_of_fit(source, result, complete=result.cells is None)
+        kept = source if self.keep_source else None
+        fit = PPCAFit.of(result, int(rng.integers(2**63)), source=kept, training=training)
         if self.n_parameter_draws:
             fit = fit.with_draws(source, self.n_parameter_draws)
         return self._finish(fit)

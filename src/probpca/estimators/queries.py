@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,8 +14,9 @@ from sklearn.utils import check_array
 
 from probpca.blocks import Block, as_block
 from probpca.errors import DataError, ShapeError, SourceError
-from probpca.estimators.base import Estimator, checked_matrix, is_matrix, like, open_rows, require_no_infinity
+from probpca.estimators.base import Estimator, Fit, checked_matrix, is_matrix, like, open_rows, require_no_infinity
 from probpca.inference import conditioning, projection, sampling
+from probpca.inference.calibration import Calibration
 from probpca.inference.imputation import (
     Imputed,
     ParameterCovariance,
@@ -27,6 +29,8 @@ from probpca.inference.imputation import (
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.outlier_scores import Outliers, outliers
 from probpca.inference.posteriors import posterior, posterior_covariance, posterior_mean
+from probpca.learning.settings import CalibrationRows, SampleSize
+from probpca.learning.training_distances import NO_ROWS, TrainingDistances, training_distances
 from probpca.models import Gaussian, LinearGaussian
 from probpca.sources import open_source
 from probpca.sources.open import check_weight
@@ -37,7 +41,36 @@ if TYPE_CHECKING:
 
     from probpca.inference.conditioning import Predictive
     from probpca.models import ParameterBelief
+    from probpca.sources import Source
     from probpca.typing import Array
+
+
+@dataclass(frozen=True, eq=False)
+class TableFit(Fit):
+    """What a fit to a table found, with the distances of its rows from the model."""
+
+    training: TrainingDistances | Calibration = field(default=NO_ROWS, kw_only=True)
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """Reference distribution of p-values; matched to the distances at the first question."""
+        return self.training if isinstance(self.training, Calibration) else self.training.calibrate()
+
+
+def distances_of_fit(source: Source, result: Any, *, complete: bool = False) -> TrainingDistances | Calibration:
+    """Distances of the rows of a fit from its model; of rows that are not in memory those of a sample."""
+    rows, many = source, CalibrationRows()
+    if not source.in_memory:
+        rows, many = result.sample, CalibrationRows(few=SampleSize().calibration)
+    return training_distances(result.model, rows, rows_per_feature(result), complete=complete, settings=many)
+
+
+def rows_per_feature(result: Any) -> float:
+    """Number of rows, weighted, in which a feature was observed on average: all rows of a complete table."""
+    if result.cells is None:
+        return float(result.weight)
+    empty = 0 if result.empty is None else len(result.empty)
+    return float(result.cells / max(result.model.n_features - empty, 1))
 
 
 class TableEstimator(Estimator):
@@ -77,6 +110,11 @@ class TableEstimator(Estimator):
     def draw_seed_(self) -> int:
         """Seed from which ``impute_draws`` draws parameters."""
         return self._state.draw_seed
+
+    @property
+    def calibration_(self) -> Calibration:
+        """Reference distribution of the p-values of ``outliers``, matched to the rows of the fit."""
+        return self._state.calibration
 
     @property
     def mean_(self) -> Array:
@@ -190,9 +228,29 @@ class TableEstimator(Estimator):
         """Total log-likelihood of the rows."""
         return float(self.score_samples(X).sum())
 
-    def outliers(self, X: Any) -> Outliers:
-        """Squared Mahalanobis distance of each row from the model, with p-values and the contribution of each cell."""
-        found: Outliers = self._answer(outliers, X)
+    def outliers(self, X: Any, *, training: bool = False) -> Outliers:
+        r"""Squared Mahalanobis distance of each row from the model, with p-values and the contribution of each cell.
+
+        .. math:: D^2 = (x - \mu)^\top C^{-1} (x - \mu), \qquad D^2 / (a k) \sim F(k, \nu)
+
+        k is the number of observed cells of the row; a and :math:`\nu`, in ``calibration_``, were matched to the rows
+        of the fit. ``training=True`` says that the rows of ``X`` are rows of the fit: ``p_value`` is then that of
+        their distance as if the row had been left out. ``model_p_value`` is that of the fitted Gaussian, which takes
+        its parameters for known. Read ``note``, unless it is empty.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import PPCA
+        >>> X = load_iris().data
+        >>> ppca = PPCA(n_components=2).fit(X)
+        >>> found = ppca.outliers(X, training=True)
+        >>> worst = found.p_value.argsort()[:3]
+        >>> worst, found.p_value[worst].round(3), found.model_p_value[worst].round(3)
+        (array([100, 106, 131]), array([0.027, 0.033, 0.034]), array([0.012, 0.017, 0.019]))
+        """
+        left_out_of = rows_per_feature(self._state.result) if training else None
+        found: Outliers = self._answer(partial(_outliers, self.calibration_, left_out_of), X)
         return found
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Array:
@@ -363,6 +421,10 @@ def _posterior(model: LinearGaussian, block: Block) -> _Posterior:
         return _Posterior(posterior_mean(model, block), np.zeros(n, dtype=bool), np.empty((0, q, q)))
     found = posterior(model, block)
     return _Posterior(found.mean, np.ones(n, dtype=bool), found.covariance)
+
+
+def _outliers(calibration: Calibration, left_out_of: float | None, model: LinearGaussian, x: Any) -> Outliers:
+    return outliers(model, x, calibration, left_out_of=left_out_of)
 
 
 def _impute_with_uncertainty(doubt: ParameterCovariance, model: LinearGaussian, x: Any) -> Imputed:

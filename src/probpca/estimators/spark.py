@@ -16,6 +16,7 @@ from pyspark.sql.functions import array, coalesce, lit, pandas_udf
 
 from probpca.inference.posteriors import posterior_mean
 from probpca.learning import Settings, Status, fit_ppca
+from probpca.learning.settings import SampleSize
 from probpca.models import LinearGaussian
 from probpca.sources.engines.local import one_blas_thread, quietly
 from probpca.sources.engines.spark import as_list, open_spark
@@ -122,7 +123,8 @@ class PPCA(Estimator, _Columns, HasTol, HasMaxIter, HasSolver, HasSeed, DefaultP
         return bool(self.getOrDefault(self.standardize))
 
     def _fit(self, dataset: Any) -> PPCAModel:
-        settings = Settings(self.getSolver(), self.getTol(), self.getMaxIter())
+        sample = SampleSize(calibration=0)  # models of Spark have no p-values: no rows need to travel for them
+        settings = Settings(self.getSolver(), self.getTol(), self.getMaxIter(), sample=sample)
         rng = np.random.default_rng(self.getSeed())
         rows, standardize = open_spark(self._numbers(dataset)), self.getStandardize()
         result = fit_ppca(rows, self.getNComponents(), settings, rng, standardize=standardize)

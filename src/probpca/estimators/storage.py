@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probpca.errors import FileFormatError
+from probpca.inference.calibration import Calibration
 from probpca.learning.result import Status
+from probpca.learning.training_distances import NO_ROWS
 from probpca.models.serialization import read_record, write_record
 
 if TYPE_CHECKING:
@@ -19,8 +21,8 @@ PARAMETER = "parameter_"
 """Prefix of the arrays that are parameters of an estimator."""
 
 
-def write_estimator(estimator: Any, path: str | Path) -> None:
-    """Write the parameters of an estimator and its fitted state."""
+def write_estimator(estimator: Any, path: str | Path, **more: Any) -> None:
+    """Write the parameters of an estimator and its fitted state; ``more`` goes into the header of the file."""
     numbers, arrays = fit_record(estimator)
     parameters = plain_parameters(estimator)
     given = {name: value for name, value in parameters.items() if isinstance(value, np.ndarray)}
@@ -30,6 +32,7 @@ def write_estimator(estimator: Any, path: str | Path) -> None:
         "parameters": {name: value for name, value in parameters.items() if name not in given},
         "fitted": {**numbers, "n_features_in_": estimator.n_features_in_},
         "feature_names": None if names is None else [str(name) for name in names],
+        **more,
     }
     write_record(path, header, {**arrays, **{PARAMETER + name: value for name, value in given.items()}})
 
@@ -105,6 +108,20 @@ def read_choice(numbers: Any, arrays: Any) -> dict[str, Any]:
         "column_std": arrays.get("column_std_"),
         "scale": arrays.get("scale_"),
     }
+
+
+def calibration_record(calibration: Calibration) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the reference distribution of p-values: numbers for the header, and arrays, which hold infinity."""
+    numbers = np.array([calibration.scale, calibration.degrees, calibration.extreme])
+    return {"calibration_obstacle": calibration.obstacle}, {"calibration_": numbers}
+
+
+def read_calibration(numbers: Any, arrays: Any) -> Calibration:
+    """Return the reference distribution of p-values; files without one have none."""
+    if "calibration_" not in arrays:
+        return NO_ROWS
+    scale, degrees, extreme = arrays["calibration_"].tolist()
+    return Calibration(scale, degrees, extreme, numbers["calibration_obstacle"])
 
 
 def read_story(numbers: Any, arrays: Any) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """Pure functions of a model and rows."""
 
+from probpca.inference.calibration import Calibration
 from probpca.inference.conditioning import Predictive, condition, joint, marginal
 from probpca.inference.imputation import Imputed, Pooled, impute, pool
 from probpca.inference.likelihood import dual_log_likelihood, log_likelihood
-from probpca.inference.outlier_scores import Outliers, outliers
+from probpca.inference.outlier_scores import Outliers, calibrate, outliers
 from probpca.inference.posteriors import free_energy, posterior, posterior_covariance
 from probpca.inference.projection import (
     decode,
@@ -32,6 +33,7 @@ from probpca.inference.time_series.prediction import (
 )
 
 __all__ = [
+    "Calibration",
     "FilteredStates",
     "Forecast",
     "Imputed",
@@ -40,6 +42,7 @@ __all__ = [
     "Pooled",
     "Predictive",
     "Smoothed",
+    "calibrate",
     "condition",
     "decode",
     "dual_log_likelihood",

@@ -10,7 +10,9 @@ import numpy as np
 
 from probpca.blocks import observe
 from probpca.blocks.block import with_units
+from probpca.blocks.cells import FORM_SETTINGS
 from probpca.errors import DataError
+from probpca.linalg.low_rank import SplitDistance
 from probpca.linalg.packed import (
     by_rows,
     chunks,
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from probpca.blocks import Block
-    from probpca.blocks.cells import Cells, Group, Residual
+    from probpca.blocks.cells import Cells, FormSettings, Group, Residual
     from probpca.models import LinearGaussian, ParameterBelief
     from probpca.scratch import Workspace
     from probpca.typing import Array, Index
@@ -230,6 +232,23 @@ class GroupPosterior:
         """w_j' P w_j of each row and feature, in these units: (b, d)."""
         return self.covariance.T @ doubled(self.parameters.loadings[:-1])
 
+    def split_distance(self, negligible: float = 1e-12) -> SplitDistance:
+        r"""The two parts of D2, without eigenvalues: several times as quick as ``least_squares``.
+
+        With A the information and h the score of a row, :math:`T^2 = h^\top A^{-1} (I + A)^{-1} h`. A ``negligible``
+        share of the largest entry of A is added to its diagonal, so that directions that were not observed add nothing.
+        """
+        q = self.parameters.q
+        information = self.cells.mask.products(self.parameters.information)[by_rows(q)]
+        information = information if self.cells.pattern is None else information[:, self.cells.pattern]
+        h = self.parameters.score(self.cells)
+        latent = solve(information + identity(q), h)  # posterior mean: (q, b)
+        residual = self.cells.residual(self.parameters.loadings, np.vstack([latent, np.ones((1, h.shape[1]))]))
+        whole = residual.row_squares() / self.noise + np.square(latent).sum(axis=0)
+        ridge = negligible * information.max(axis=0) + np.finfo(np.float64).tiny
+        inside = np.einsum("ib,ib->b", h, solve(information + ridge * identity(q), latent))
+        return SplitDistance(inside, np.maximum(whole - inside, 0.0))
+
     def least_squares(self, negligible: float = 1e-12) -> LeastSquares:
         """The best latents without a prior, the shortest of many if there are many.
 
@@ -254,12 +273,14 @@ def doubled(loadings: Array) -> Array:
     return doubled_sides(outer_products(loadings))
 
 
-def group_posteriors(model: LinearGaussian, block: Block) -> Iterator[GroupPosterior]:
-    """Cut a block with missing cells into groups, each asked by itself."""
+def group_posteriors(
+    model: LinearGaussian, block: Block, settings: FormSettings = FORM_SETTINGS
+) -> Iterator[GroupPosterior]:
+    """Cut a block with missing cells into groups, each asked by itself; ``settings`` say which rows go together."""
     scale = _noise_units(model, block)
     if scale.ndim:
         model = replace(model.rescale(1 / scale), noise_variance=np.asarray(1.0))
-    return _groups(partial(Parameters.of, model), model.mean, block, scale)
+    return _groups(partial(Parameters.of, model), model.mean, block, scale, settings)
 
 
 def variational_posteriors(belief: ParameterBelief, block: Block) -> Iterator[GroupPosterior]:
@@ -290,12 +311,16 @@ def _noise_units(model: LinearGaussian, block: Block) -> Array:
 
 
 def _groups(
-    arrange: Callable[[Array], Parameters], mean: Array, block: Block, scale: Array
+    arrange: Callable[[Array], Parameters],
+    mean: Array,
+    block: Block,
+    scale: Array,
+    settings: FormSettings = FORM_SETTINGS,
 ) -> Iterator[GroupPosterior]:
     """Groups of a block divided by ``scale``, given how parameters are arranged for cells with a certain centre."""
     if scale.ndim:
         block = replace(block, values=with_units(block.values, 1 / scale))
     centre = mean.astype(block.values.dtype).astype(np.float64)
     parameters = arrange(centre)
-    for group in observe(block, centre, keep_empty=True).groups:
+    for group in observe(block, centre, keep_empty=True, settings=settings).groups:
         yield GroupPosterior(group, group.cells.ready(), parameters, scale)

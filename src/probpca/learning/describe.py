@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar, final
 
 import numpy as np
 
 from probpca.errors import DataError
 from probpca.learning.settings import SampleSize
 from probpca.sources import open_source
+from probpca.sources.engines.local import itself
 from probpca.statistics import Both, ColumnSummary, Distinct
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from probpca.typing import Array
 
 R = TypeVar("R", bound=Any)
-FirstPass: TypeAlias = "Callable[[Source], Sums]"
+FirstPass: TypeAlias = "Callable[[Source], Pass]"
 
 
 class NothingToLearnError(DataError):
@@ -63,6 +64,13 @@ class Sums(Variances, Protocol):
         ...
 
 
+class Pass(NamedTuple):
+    """What a pass over the rows sums, and what is made of the sums."""
+
+    summarise: Callable[[Block], Any]
+    finish: Callable[[Any], Sums] = itself
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Description:
@@ -71,7 +79,7 @@ class Description:
     source: Source  # rows that can be read again if cells are missing
     sums: Any  # of complete rows those that the solver asked for; else a ``ColumnSummary``
     complete: bool
-    sample: Source | None = None  # some of the rows, if cells are missing and the rows are not in memory
+    sample: Source | None = None  # some of the rows, if they are not in memory
 
     @property
     def total_weight(self) -> float:
@@ -88,16 +96,17 @@ def describe(
 ) -> Description:
     """Read the rows once: sum what the solver of complete rows begins with, or summarise each column.
 
-    ``first_pass`` makes the sums that a solver of complete rows would begin with, and stops early where a cell is
-    missing. None summarises the columns of any rows. Raises ``DataError`` unless two rows with finite values differ.
+    ``first_pass`` tells the sums that a solver of complete rows would begin with. None summarises the columns of any
+    rows. Of rows that are not in memory a sample is drawn in the same pass. Raises ``DataError`` unless two rows with
+    finite values differ.
     """
     if not source.repeatable and (first_pass is None or source.starts_incomplete()):
         source = source.keep()
     if first_pass is not None and (source.in_memory or not source.starts_incomplete()):
-        sums = first_pass(source)
+        sums, sample = _begin(first_pass(source), source, size.calibration)
         if sums.complete and np.isfinite(sums.total_variance):
             require_variation(sums, complete=True)
-            return Description(source, sums, complete=True)
+            return Description(source, sums, complete=True, sample=sample)
         if not source.repeatable:
             raise _not_finite_once()
     if source.in_memory:
@@ -105,8 +114,25 @@ def describe(
         return Description(source, summary, summary.complete)
     both = source.fold(partial(Both.of, ColumnSummary.of, draw_rows(source, rng, size)))
     summary, drawn = _usable(both.first), both.second
-    sample = None if summary.complete else open_source(drawn.rows, weight=drawn.weight, n_jobs=source.n_jobs)
-    return Description(source, summary, summary.complete, sample)
+    return Description(source, summary, summary.complete, _source_of(drawn, source.n_jobs))
+
+
+def _begin(first: Pass, source: Source, size: int) -> tuple[Sums, Source | None]:
+    """Sums of complete rows, and a sample of ``size`` rows if they are not in memory."""
+    if source.in_memory or not size:
+        return first.finish(source.fold(first.summarise)), None
+    n = source.n_rows
+    # Some more candidates than are drawn; where nobody knows how many rows there are, all of them.
+    share = 1.0 if n is None else min(1.1 * size / max(n, 1), 1.0)
+    both = source.fold(partial(Both.of, first.summarise, partial(Distinct.of, size, 0, share=share)))
+    drawn = both.second
+    if n is not None and share < 1.0 and not (len(drawn.rows) > size / 2 and drawn.weight.sum() < 2 * size):
+        drawn = source.fold(partial(Distinct.of, size, 0))  # many rows are alike, and candidates came in lumps
+    return first.finish(both.first), _source_of(drawn, source.n_jobs)
+
+
+def _source_of(drawn: Distinct, n_jobs: int) -> Source | None:
+    return open_source(drawn.rows, weight=drawn.weight, n_jobs=n_jobs) if len(drawn.rows) else None
 
 
 def summarise(source: Source) -> ColumnSummary:
@@ -141,6 +167,13 @@ def about_units(std: Array | None, names: Sequence[str], option: str, least_rati
     differ = f"The standard deviations of the columns differ {ratio:,.0f}-fold ({ends})"
     what = "and columns with large ones dominate the components"
     return [f"{differ}, {what}. If their units are arbitrary, {option} gives all columns the same weight."]
+
+
+def rows_in_memory(opened: Source, table: Description) -> Source | None:
+    """Rows in memory after a fit to rows that were not: all of them if they had to be held, or a sample."""
+    if opened.in_memory:
+        return None
+    return table.source if table.source.in_memory else table.sample
 
 
 def draw_rows(source: Source, rng: np.random.Generator, size: SampleSize) -> Callable[[Block], Distinct]:
@@ -253,4 +286,6 @@ def in_unit_variance(
     """
     scaled, units = standardised(source)
     result: R = fit(scaled, n_components, settings, rng)
+    if scaled.in_memory and not source.in_memory:
+        result = result._replace(sample=scaled)
     return result.in_units(units)

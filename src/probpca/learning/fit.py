@@ -10,7 +10,7 @@ import numpy as np
 from probpca.learning.complete.closed_form import first_pass, fit_closed_form
 from probpca.learning.complete.iterative import condense, fit_iteratively
 from probpca.learning.components import Components, Rule
-from probpca.learning.describe import column_std, describe, in_unit_variance
+from probpca.learning.describe import column_std, describe, in_unit_variance, rows_in_memory
 from probpca.learning.missing.fit import fit_missing
 from probpca.learning.selection.choose import choose_by_rows
 from probpca.learning.settings import Iterative, Settings
@@ -18,7 +18,7 @@ from probpca.sources import open_source
 
 if TYPE_CHECKING:
     from probpca.learning.components import NComponents
-    from probpca.learning.describe import Description, Sums
+    from probpca.learning.describe import Description, Pass
     from probpca.learning.result import FitResult, Solver
     from probpca.sources import Source
 
@@ -46,18 +46,19 @@ def fit_ppca(
     (-404.96, 'EXACT')
     """
     rng = np.random.default_rng(rng)
-    source = open_source(rows)
+    opened = source = open_source(rows)
     if standardize:
         return in_unit_variance(fit_ppca, source, n_components, settings, rng)
     wanted = Components.parse(n_components, source.n_features)
     if isinstance(wanted, Rule) and wanted.by_rows:
         source, wanted = choose_by_rows(source, wanted, settings, rng)
     table = describe(source, rng, partial(begin, wanted, settings), settings.sample)
-    return plan(table, settings)(table, wanted, settings, rng)._replace(column_std=column_std(table.sums))
+    result = plan(table, settings)(table, wanted, settings, rng)
+    return result._replace(column_std=column_std(table.sums), sample=rows_in_memory(opened, table))
 
 
-def begin(wanted: Components, settings: Settings, source: Source) -> Sums:
-    """Compute the sums with which the solver of complete rows begins."""
+def begin(wanted: Components, settings: Settings, source: Source) -> Pass:
+    """The sums with which the solver of complete rows begins."""
     iterative = settings.solver in get_args(Iterative)
     return condense(settings, source) if iterative else first_pass(wanted, settings, source)
 

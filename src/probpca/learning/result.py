@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from probpca.learning.describe import Description, Units
     from probpca.learning.settings import Settings
     from probpca.models import LinearGaussian
+    from probpca.sources import Source
     from probpca.typing import Array, Index
 
 
@@ -81,6 +82,7 @@ class FitResult(NamedTuple):
     notes: tuple[str, ...] = ()  # sentences about the choice of the number of components
     column_std: Array | None = None  # of each column, 0 if constant; None if standardised, or not known: (d,)
     scale: Array | None = None  # what columns were divided by before the fit: (d,); None if they were not
+    sample: Source | None = None  # rows in memory, all or some, if those of the fit were not
 
     def in_units(self, units: Units) -> FitResult:
         """Convert a fit of columns that were divided by ``units.scale`` to the units of the data.
@@ -94,6 +96,7 @@ class FitResult(NamedTuple):
             trace=tuple(value + shift for value in self.trace),
             scale=units.scale,
             column_std=None,
+            sample=None if self.sample is None else self.sample.scaled(units.scale),
         )
 
     @property

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
+from scipy.linalg.blas import dgemm
 
 if TYPE_CHECKING:
     from probpca.typing import Array, Index
@@ -75,9 +76,9 @@ class DiagPlusLowRank:
     def coordinates(self, rows: Array) -> tuple[Array, Array]:
         """Whiten ``rows`` (n, d); return coordinates in the span (n, r) and what is left (n, d)."""
         scale, axes, _, _ = self.whitened
-        white = rows / scale  # (n, d)
+        white = rows * (1.0 / scale)  # (n, d)
         inside = white @ axes  # (n, r)
-        white -= inside @ axes.T
+        _subtract_product(white, inside, axes)
         if axes.shape[1] == self.size:
             white[:] = 0.0  # the span is the whole space: what was computed is rounding
         return inside, white
@@ -88,10 +89,31 @@ class DiagPlusLowRank:
 
     def split_distance_at(self, inside: Array, outside: Array) -> SplitDistance:
         """The two parts of x' C^{-1} x, from the coordinates of the rows."""
-        return SplitDistance(
-            (inside**2 / self.eigenvalues).sum(axis=1),
-            np.einsum("ij,ij->i", outside, outside),
-        )
+        return SplitDistance(np.square(inside) @ (1.0 / self.eigenvalues), np.einsum("ij,ij->i", outside, outside))
+
+    def inner_products(self, rows: Array) -> tuple[Array, Array]:
+        """F' diag(v)^{-1} x of each row, (n, q), and x' diag(v)^{-1} x, (n,): all that its distance depends on.
+
+        If the diagonal is one number, without its inverse: there are as few operations as possible.
+        """
+        factor = self.factor
+        if self.diagonal.ndim:
+            scale = self.whitened.scale
+            rows, factor = rows * (1.0 / scale), factor / scale[:, None]
+        return rows @ factor, np.einsum("ij,ij->i", rows, rows)
+
+    def split_distance_of(self, products: Array, squares: Array) -> SplitDistance:
+        """The two parts of x' C^{-1} x from ``inner_products``, without the rows.
+
+        The part outside is a difference, off by some eps times ``squares``: good enough to compare rows with each
+        other if the diagonal is not below 1e-12 of the variances, and not for anything else.
+        """
+        _, _, singular, rotation = self.whitened
+        if not self.diagonal.ndim:
+            products, squares = products / self.diagonal, squares / self.diagonal
+        known = singular > 1e-12 * singular.max(initial=0.0)
+        inside = np.square(products @ rotation[:, known] / singular[known])  # (n, r)
+        return SplitDistance(inside @ (1.0 / self.eigenvalues[known]), np.maximum(squares - inside.sum(axis=1), 0.0))
 
     def squared_mahalanobis(self, rows: Array) -> Array:
         """X' C^{-1} x for each row: (n,)."""
@@ -136,6 +158,14 @@ class DiagPlusLowRank:
 
 def _divide_rows(matrix: Array, scale: Array) -> Array:
     return matrix / scale if scale.ndim == 0 else matrix / scale[:, None]
+
+
+def _subtract_product(white: Array, inside: Array, axes: Array) -> None:
+    """Subtract inside axes' from rows, in place: without a temporary as large as they are."""
+    if white.size and white.flags.c_contiguous:
+        dgemm(-1.0, axes.T, inside.T, 1.0, white.T, trans_a=True, overwrite_c=True)
+    else:
+        white -= inside @ axes.T
 
 
 def _unit_rows(positions: Index, size: int) -> Array:

@@ -151,7 +151,7 @@ function verdict(cells, sayColumn) {
   const holes = filled ? ` ${filled} of its ${cells.length} cells are missing and were filled in.` : "";
   if (seen.length === 0) return "Nothing was observed of this row: the model can only say what it says of any row.";
   const p = sayProbability(data.p[i], data.log10p[i]);
-  const far = `a row of the model lies at least this far off with probability ${p}.`;
+  const far = `chance alone puts a row at least this far off with probability ${p}.`;
   if (data.p[i] >= data.odd) return `Not unusual: ${far}${holes}`;
   const worst = causesOf(cells).slice(0, 3).map((cause) => `${sayColumn(cause.name)} (${cause.z})`).join(", ");
   return `Unusual: ${far} ${whereOff(i)} The largest shares: ${worst}.${holes}`;
@@ -178,6 +178,7 @@ function sayNumbers(cells) {
   const seen = cells.filter((cell) => cell.kind === "observed").length;
   const lines = [
     ["distance D\u00b2", say(data.distance[i]), `${sayP(data.p[i], data.log10p[i])}, of ${counted(seen, "cell")}`],
+    ["if exactly Gaussian", "", sayP(data.modelP[i], data.log10modelP[i])],
     ["within, T\u00b2", say(data.inside[i]), sayP(data.insideP[i])],
     ["off, residual", say(data.outside[i]), sayP(data.outsideP[i])],
   ];

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from probpca.displays.inputs import noise_along, table_of, taken
+from probpca.inference.calibration import RARE, probability
 from probpca.learning.describe import about_units
 from probpca.learning.result import Status
 from probpca.pages.page import (
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 class ReportSettings:
     """Settings of a report: from which p-value a row is unusual, and how much the page shows."""
 
-    p: float = 0.01  # rows with a smaller p-value are called unusual
+    p: float = RARE  # rows with a smaller p-value are called unusual
     most_unusual: int = 15  # rows in the table of unusual ones
     most_components: int = 6  # components with a posterior covariance, which needs a number for each pair and row
     level: float = 0.95  # of intervals and ellipses
@@ -56,12 +57,10 @@ def share(part: float) -> str:
     return f"{100 * part:.1f} %"
 
 
-def probability(log10_p: float) -> str:
-    """A p-value as text, as a power of ten if it is very small."""
-    if log10_p >= -4:
-        return f"{10**log10_p:.2g}"
-    lead, _, power = f"{10 ** (log10_p % 1):.1e}".partition("e")
-    return f"{lead} \u00d7 {_power_of_ten(int(np.floor(log10_p)) + int(power))}"
+def p_text(log10_p: float) -> str:
+    """A p-value as text, with a power of ten if it is very small."""
+    lead, _, power = probability(log10_p).partition("e")
+    return f"{lead} \u00d7 {_power_of_ten(int(power))}" if power else lead
 
 
 def _power_of_ten(exponent: int) -> str:
@@ -82,7 +81,7 @@ def facts_in_short(estimator: Any, table: Table, rows: RowFacts) -> Iterator[tup
     yield "noise variance", _noise(estimator.noise_variance_)
     yield ("lower bound of the evidence" if bounded else "log-likelihood of the fit"), _signed(f"{total:,.2f}")
     yield "log-likelihood of a row here", _signed(f"{rows.score:.4g}")
-    yield f"unusual rows (p < {rows.settings.p})", f"{rows.n_unusual:,}"
+    yield f"unusual rows, p < {rows.settings.p} ({_few(rows.by_chance)} by chance)", f"{rows.n_unusual:,}"
     yield "fit", _ending(estimator)
 
 
@@ -99,11 +98,8 @@ def summary_sentences(estimator: Any, table: Table, rows: RowFacts) -> Iterator[
         )
     else:
         yield "No cell is missing."
-    yield (
-        f"{counted(rows.n_unusual, 'row')} of {n:,} {'has' if rows.n_unusual == 1 else 'have'} "
-        f"a p-value below {rows.settings.p}; "
-        f"if all rows followed the model it would be about {_few(rows.settings.p * n)}."
-    )
+    first = "; ".join(table.called(i) for i in rows.unusual_first[:3])
+    yield f"{first}: the least probable of all rows, in this order. {how_many(rows)}"
     yield f"The fit {'ended well' if estimator.converged_ else 'did not end well'}. {estimator.status_.value}"
     if rows.shown.size < n:
         half = rows.shown.size // 2
@@ -126,13 +122,15 @@ def _findings(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
         yield "The components explain the data completely: use fewer of them, or more rows."
     elif not estimator.converged_:
         yield "The fit has not converged: let it go on before you rely on these numbers."
-    if rows.n_unusual > 3 * rows.settings.p * n + 3:
+    if rows.n_unusual > 3 * rows.by_chance + 3:
         yield (
-            "Far more rows are unusual than the model expects. Look at the table of unusual rows: if one column is to "
+            "Far more rows are unusual than chance would give. Look at the table of unusual rows: if one column is to "
             "blame in most of them, look at that column; if not, rows may be of several kinds, or have heavier tails."
         )
     elif rows.n_unusual:
         yield "Choose rows from the table of unusual rows, and see which cells make them so."
+    if rows.found.note:
+        yield "Read the note on p-values above the table of unusual rows, and compare both p-values there."
     yield from about_units(estimator.column_std_, table.features, "fitting with standardize=True (--standardize)")
     same = int((reach == 0).sum()) if n > 1 else 0
     if same:
@@ -147,6 +145,19 @@ def _findings(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
         yield f"The variance of {counted(weak, 'component')} is hardly above the noise: see whether fewer would do."
 
 
+def how_many(rows: RowFacts) -> str:
+    """How many rows are unusual, and how many chance alone would give."""
+    count, n = rows.n_unusual, rows.found.distance.size
+    told = f"{count:,} of {counted(n, 'row')} {'has' if count == 1 else 'have'} a p-value below {rows.settings.p}"
+    return f"{told}; chance alone would give about {_few(rows.by_chance)}."
+
+
+def how_judged(rows: RowFacts) -> str:
+    """Whether rows are those of the fit, and what to be careful about."""
+    how = "those of the fit, and each is judged as if it had been left out" if rows.training else "new"
+    return " ".join([how_many(rows), f"The rows are taken for {how}.", rows.found.note]).rstrip()
+
+
 def unusual_rows(table: Table, rows: RowFacts) -> Iterator[str]:
     """Lines of an HTML table of unusual rows, the least probable first."""
     place = {int(i): k for k, i in enumerate(rows.shown)}
@@ -156,11 +167,12 @@ def unusual_rows(table: Table, rows: RowFacts) -> Iterator[str]:
         worst = None if np.isnan(scores).all() else int(np.nanargmax(np.abs(scores)))
         cells = [
             *([f"{table.numbers[i]:,}"] if table.named else []),
-            f"{found.distance[i]:.4g}",
-            f"{int(np.isfinite(table.cells[i]).sum())}",
-            probability(found.log10_p_value[i]),
+            p_text(found.log10_p_value[i]),
+            p_text(found.log10_model_p_value[i]),
             _part(found.latent_p_value[i]),
             _part(found.residual_p_value[i]),
+            f"{found.distance[i]:.4g}",
+            f"{int(np.isfinite(table.cells[i]).sum())}",
         ]
         tail = ["", ""] if worst is None else [table.features[worst], _signed(f"{scores[worst]:+.1f}")]
         called, column = escape(table.called(i)), escape(tail[0])
@@ -207,7 +219,7 @@ def _but_for(estimator: Any, table: Table) -> str:
 
 
 def _part(p: float) -> str:
-    return probability(np.log10(p)) if p > 0 else f"< {_power_of_ten(-300)}"
+    return p_text(np.log10(p)) if p > 0 else f"< {_power_of_ten(-300)}"
 
 
 def _noise(noise: Any) -> str:
@@ -233,6 +245,7 @@ class RowFacts(NamedTuple):
     latent: Array  # posterior mean: (k, q)
     covariance: Array  # posterior covariance: (k, q, q)
     settings: ReportSettings
+    training: bool  # were they taken for rows of the fit?
 
     @property
     def n_unusual(self) -> int:
@@ -240,20 +253,26 @@ class RowFacts(NamedTuple):
         return int((self.found.p_value < self.settings.p).sum())
 
     @property
+    def by_chance(self) -> float:
+        """Number of such rows that chance alone would give."""
+        return self.settings.p * self.found.p_value.size
+
+    @property
     def unusual_first(self) -> Index:
         """Positions of all rows, the least probable first: (n,)."""
         return np.argsort(self.found.log10_p_value, kind="stable")
 
 
-def ask_rows(estimator: Any, X: Any, table: Table, settings: ReportSettings) -> RowFacts:
+def ask_rows(estimator: Any, X: Any, table: Table, settings: ReportSettings, *, training: bool) -> RowFacts:
     """Score all rows, choose those to show, and impute these."""
-    found, score = estimator.outliers(X), estimator.score(X)
+    found, score = estimator.outliers(X, training=training), estimator.score(X)
     n, d = table.cells.shape
     shown = choose_rows(found.log10_p_value, d, settings.limits)
     some = X if shown.size == n else taken(X, shown)
     values, std = estimator.impute(some, return_std=True)
     belief = estimator.posterior(some)
-    return RowFacts(found, score, shown, table_of(values), table_of(std), belief.mean, belief.covariance, settings)
+    cells = table_of(values), table_of(std)
+    return RowFacts(found, score, shown, *cells, belief.mean, belief.covariance, settings, training)
 
 
 def choose_rows(log10_p_value: Array, d: int, limits: PageLimits) -> Index:
@@ -296,6 +315,8 @@ def _outlier_data(found: Outliers, chosen: Index) -> dict[str, Any]:
         "outside": rounded(found.residual_distance[chosen]),
         "p": rounded(found.p_value[chosen]),
         "log10p": rounded(found.log10_p_value[chosen]),
+        "modelP": rounded(found.model_p_value[chosen]),
+        "log10modelP": rounded(found.log10_model_p_value[chosen]),
         "insideP": rounded(found.latent_p_value[chosen]),
         "outsideP": rounded(found.residual_p_value[chosen]),
         "contributions": packed(found.contributions[chosen]),
@@ -312,6 +333,7 @@ def report(  # noqa: PLR0913
     feature_names: Any = None,
     row_numbers: Any = None,
     title: str | None = None,
+    training: bool = True,
     settings: ReportSettings = ReportSettings(),
 ) -> Path:
     """Write a page about a fitted ``PPCA`` or ``BayesianPCA`` and the rows ``X``; return its path.
@@ -320,11 +342,12 @@ def report(  # noqa: PLR0913
     the latent space with the posterior ellipse, observed and imputed cells with 95 % intervals, and why a row is or is
     not an outlier. It is a single file that needs no network.
 
-    ``X`` is an array, a sparse matrix or a dataframe in memory, with or without missing cells. ``labels`` name its rows
-    and ``feature_names`` its columns. Rows also have numbers: those of a pandas index, or positions in ``X`` from 0;
-    ``row_numbers`` replaces them. Of more than 5,000 rows, or 300,000 cells (``settings.limits``), the page shows the
-    most unusual and a random share of the others, and says so. An existing file is replaced. Needs altair:
-    ``pip install 'probpca[report]'``.
+    ``X`` is an array, a sparse matrix or a dataframe in memory, with or without missing cells. Its rows are taken for
+    those of the fit, and p-values are those of rows that are left out; pass ``training=False`` for new rows.
+    ``labels`` name its rows and ``feature_names`` its columns. Rows also have numbers: those of a pandas index, or
+    positions in ``X`` from 0; ``row_numbers`` replaces them. Of more than 5,000 rows, or 300,000 cells
+    (``settings.limits``), the page shows the most unusual and a random share of the others, and says so. An existing
+    file is replaced. Needs altair: ``pip install 'probpca[report]'``.
 
     Examples
     --------
@@ -342,7 +365,7 @@ def report(  # noqa: PLR0913
     altair()
     place = page_place(path)
     table = ask_table("report", estimator, X, labels, feature_names, row_numbers)
-    rows = ask_rows(estimator, X, table, settings)
+    rows = ask_rows(estimator, X, table, settings, training=training)
     heading = f"{type(estimator).__name__} of {counted(len(table.names), 'row')}" if title is None else str(title)
     parts = {"title": escape(heading), **_words(estimator, table, rows)}
     own = ("report_axes.js", "report_model.js", "report.js")
@@ -362,6 +385,8 @@ def _words(estimator: Any, table: Table, rows: RowFacts) -> dict[str, str]:
         "advice": "\n".join(f"<li>{escape(said)}</li>" for said in advice(estimator, table, rows)),
         "scree": escape(scree_note(estimator.noise_variance_)),
         "unusual": "\n".join(unusual_rows(table, rows)),
+        "judged": escape(how_judged(rows)),
+        "odd": f"{rows.settings.p:g}",
     }
 
 

@@ -23,6 +23,15 @@ class Stamp(NamedTuple):
         found = path.stat()
         return cls(path, found.st_size, found.st_mtime_ns)
 
+    @classmethod
+    def of_table(cls, place: Path) -> Stamp:
+        """Stamp of a table at its full path: of a file, or of all files in a folder together."""
+        place = place.resolve()
+        if not place.is_dir():
+            return cls.of(place)
+        files = [found.stat() for found in place.rglob("*") if found.is_file()]
+        return cls(place, sum(f.st_size for f in files), max((f.st_mtime_ns for f in files), default=0))
+
     def check(self) -> None:
         """Raise ``SourceError`` if the file has changed."""
         if not self.path.exists() or Stamp.of(self.path) != self:

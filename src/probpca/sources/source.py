@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, final
 
 import numpy as np
@@ -17,7 +17,7 @@ from probpca.sources.engines.local import LocalEngine, itself
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from probpca.typing import Array
+    from probpca.typing import Array, Index
 
 Function = Callable[[Any], Any]
 Watch = Callable[[int, int], None]
@@ -215,6 +215,17 @@ class Source:
         """All rows as a list of blocks in memory. Raises ``SourceError`` if the rows are in a cluster."""
         return self.engine.hold() if self.prepare is None else list(self.answers(itself))
 
+    def spread(self, count: int) -> list[Any]:
+        """Blocks with ``count`` rows of those in memory, or all if they are not more.
+
+        They are spread over the whole table at irregular distances, so that no period of it is met.
+        """
+        blocks, n = self.engine.hold(), self.n_rows or 0
+        if count < n:
+            places = spread_places(count, n)
+            blocks = [blocks[0].pick(places)] if len(blocks) == 1 else _picked(blocks, places)
+        return blocks if self.prepare is None else [self.prepare(block) for block in blocks]
+
     def scaled(self, scale: Array) -> Source:
         """Source of the same rows with each column multiplied by a constant: (d,)."""
         return replace(self, prepare=in_turn(self.prepare, partial(_scale, scale)))
@@ -230,6 +241,25 @@ class Source:
         columns = None if self.columns is None else tuple(self.columns[j] for j in order)
         prepare = in_turn(self.prepare, partial(_arrange, list(order)))
         return replace(self, info=replace(self.info, columns=columns), prepare=prepare)
+
+
+def _picked(blocks: list[Block], places: Index) -> list[Block]:
+    """Rows at places, in order, that count through all blocks."""
+    ends = np.cumsum([block.n_rows for block in blocks])
+    parts = zip(blocks, np.split(places, np.searchsorted(places, ends[:-1])), ends, strict=True)
+    return [block.pick(part - (end - block.n_rows)) for block, part, end in parts if part.size]
+
+
+@lru_cache(maxsize=8)
+def spread_places(count: int, n: int) -> Index:
+    """Places of ``count`` of n rows, in order, one in each stretch of n / count: (count,).
+
+    Where in its stretch is a multiple of the golden ratio, modulo 1: these are spread evenly and have no period.
+    """
+    i = np.arange(count)
+    places = ((i + i * 0.6180339887498949 % 1.0) * (n / count)).astype(np.intp)
+    places.setflags(write=False)
+    return places
 
 
 def in_turn(first: Function | None, second: Function) -> Function:

@@ -9,6 +9,7 @@ from scipy import sparse
 from oracles import random_model
 from probpca import DataError, ShapeError
 from probpca.blocks import Block, as_block
+from probpca.blocks.block import dense_precision, dense_values
 from probpca.inference import log_likelihood, outliers, posterior
 
 FORMS = {
@@ -116,7 +117,9 @@ def test_a_vector_is_one_row():
     assert as_block(sparse.csr_array(np.eye(3, dtype=int))).values.dtype == np.float64
 
 
-@pytest.mark.parametrize("query", [log_likelihood, lambda m, x: posterior(m, x).mean, lambda m, x: outliers(m, x)[7]])
+@pytest.mark.parametrize(
+    "query", [log_likelihood, lambda m, x: posterior(m, x).mean, lambda m, x: outliers(m, x).contributions]
+)
 def test_answers_do_not_share_memory_with_each_other(query, rng):
     model = random_model(rng, d=5, q=2)
     x, y = rng.standard_normal((2, 30, 5))
@@ -126,3 +129,15 @@ def test_answers_do_not_share_memory_with_each_other(query, rng):
     assert not np.shares_memory(first, second)
     assert_array_equal(first, kept)
     assert np.abs(second - first).max() > 0.01
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_picked_rows_keep_their_weights_and_precisions(rng, kind):
+    x, rows = rng.standard_normal((8, 3)), np.array([6, 1, 2])
+    values = kind(x)
+    precision = rng.random((8, 3)) if kind is np.asarray else rng.random(values.nnz)
+    block = Block(values, np.arange(8.0), precision)
+    picked = block.pick(rows)
+    assert_array_equal(dense_values(picked), x[rows])
+    assert_array_equal(picked.weight, rows)
+    assert_array_equal(dense_precision(picked), dense_precision(block)[rows])

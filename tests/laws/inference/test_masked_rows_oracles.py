@@ -35,6 +35,7 @@ from probpca.inference import (
     sample_latent,
 )
 from probpca.inference.imputation import ParameterCovariance, draw_missing, impute_with_uncertainty, noise_inflation
+from probpca.inference.masked_rows import group_posteriors
 from probpca.learning.result import complete_information
 from probpca.linalg.packed import pack
 from probpca.models import Gaussian, LinearGaussian
@@ -306,6 +307,14 @@ def test_distances_and_their_probabilities_count_the_observed_cells(model, x):
             wanted = chi2.sf(value, freedom) if freedom else 1.0
             assert_allclose(getattr(found, name)[i], wanted, rtol=1e-7, err_msg=name)
     assert_allclose(found.log10_p_value, np.log10(found.p_value), rtol=1e-9, atol=1e-12)
+
+
+def test_distances_without_eigenvalues_are_the_same(model, x):
+    found, block = outliers(model, x), Block(x)
+    for group in group_posteriors(model, block):
+        inside, outside = group.split_distance()
+        assert_allclose(inside, found.latent_distance[group.index], rtol=1e-7, atol=1e-9)
+        assert_allclose(outside, found.residual_distance[group.index], rtol=1e-7, atol=1e-7)
 
 
 def test_contributions_add_up_and_missing_cells_have_none(model, x):

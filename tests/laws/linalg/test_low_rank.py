@@ -131,3 +131,26 @@ def test_inverse_diagonal_is_right_when_the_diagonal_differs_by_many_orders(rng)
     diagonal, factor = np.geomspace(1e-12, 1e3, 5), rng.standard_normal((5, 2))
     exact = np.diag(precise_inverse(diagonal, factor))
     assert_allclose(DiagPlusLowRank(diagonal, factor).inverse_diag(), exact, rtol=1e-9)
+
+
+def test_inner_products_say_all_that_distances_depend_on(compact, rows):
+    inside, outside = compact.split_distance_of(*compact.inner_products(rows))
+    assert_allclose(inside, compact.split_distance(rows).inside, rtol=1e-8)
+    assert_allclose(outside, compact.split_distance(rows).outside, rtol=1e-8, atol=1e-11)
+
+
+def test_inner_products_are_good_enough_where_noise_is_at_its_floor(rng):
+    """Noise of 1e-12 of the variance: the difference keeps two digits, which suffice to compare rows."""
+    factor = rng.standard_normal((30, 2)) * 1e6
+    compact, rows = DiagPlusLowRank(np.asarray(1.0), factor), rng.standard_normal((50, 2)) @ factor.T
+    rows += rng.standard_normal(rows.shape)
+    found, wanted = compact.split_distance_of(*compact.inner_products(rows)), compact.split_distance(rows)
+    assert_allclose(found.inside, wanted.inside, rtol=1e-6)
+    assert_allclose(found.outside, wanted.outside, rtol=0.02)
+
+
+def test_a_component_without_loadings_takes_no_part(rng):
+    factor = np.column_stack([rng.standard_normal(5), np.zeros(5)])
+    compact, rows = DiagPlusLowRank(np.asarray(0.5), factor), rng.standard_normal((7, 5))
+    inside, outside = compact.split_distance_of(*compact.inner_products(rows))
+    assert_allclose(inside + outside, compact.squared_mahalanobis(rows))

@@ -35,6 +35,28 @@ def test_cuts_decide_neither_who_is_drawn_nor_how_often(cuts, weighted):
     assert_allclose(merged.weight, whole.weight)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, np.float32, sparse.csr_array], ids=str)
+def test_a_share_of_the_rows_is_the_same_however_they_are_cut(kind):
+    rows = np.random.default_rng(2).standard_normal((3000, 5))
+    rows[::3] = np.round(rows[::3])
+    pick = partial(Distinct.of, 100, 42, share=0.05)
+    whole = pick(Block(kind(rows)))
+    assert len(whole.rows) == 100
+    for cuts in ([1000], [1, 7, 1500, 2999]):
+        ends = [0, *cuts, 3000]
+        parts = [pick(Block(kind(rows[a:b]))) for a, b in pairwise(ends)]
+        merged = reduce(lambda left, right: left.merge(right), parts)
+        assert_array_equal(merged.rows, whole.rows)
+        assert_array_equal(merged.weight, whole.weight)
+
+
+def test_a_share_of_the_rows_is_about_as_large_as_it_should_be():
+    tables = {"normal": RNG.standard_normal((20_000, 4)), "binary": RNG.integers(0, 2, (20_000, 30)).astype(float)}
+    for rows in tables.values():
+        counts = [Distinct.of(20_000, seed, Block(rows), share=0.05).weight.sum() for seed in range(1, 21)]
+        assert_allclose(np.mean(counts), 1000, rtol=0.1)
+
+
 def test_weights_are_those_of_the_table():
     for weight in (np.ones(len(ROWS)), WEIGHT):
         drawn = draw(Block(ROWS, weight))

@@ -10,9 +10,9 @@ import numpy as np
 from scipy.special import erfc
 
 from probpca.errors import ShapeError
+from probpca.inference.calibration import chi2_tail, log10_chi2_tail
 from probpca.inference.imputation import Imputed
 from probpca.inference.masked_rows import doubled
-from probpca.inference.outlier_scores import chi2_tail, log10_chi2_tail
 from probpca.inference.time_series.kalman import advance, believe, covariances, filter_states, last_states, rows_of
 from probpca.linalg.packed import pack, row_order
 from probpca.linalg.rotations import symmetric_root

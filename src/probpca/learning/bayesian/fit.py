@@ -13,7 +13,7 @@ from probpca.learning.complete.iterative import condensed, is_worth_condensing
 from probpca.learning.complete.leading_spectrum import leading_spectrum
 from probpca.learning.complete.spectrum import model_of, noise_of
 from probpca.learning.components import check_count
-from probpca.learning.describe import column_std, describe, in_unit_variance, require_counted
+from probpca.learning.describe import column_std, describe, in_unit_variance, require_counted, rows_in_memory
 from probpca.learning.em.e_step import expect, expect_believed
 from probpca.learning.em.m_step import latent_moments, theta_of
 from probpca.learning.loop import Monitor, iterate
@@ -146,6 +146,7 @@ class BeliefResult(NamedTuple):
     notes: tuple[str, ...] = ()  # sentences about the choice of the number of components
     column_std: Array | None = None  # of each column, 0 if constant; None if standardised: (d,)
     scale: Array | None = None  # what columns were divided by before the fit: (d,); None if they were not
+    sample: Source | None = None  # rows in memory, all or some, if those of the fit were not
 
     def in_units(self, units: Units) -> BeliefResult:
         """Convert a fit of columns that were divided by ``units.scale`` to the units of the data.
@@ -162,6 +163,7 @@ class BeliefResult(NamedTuple):
             trace=trace,
             scale=units.scale,
             column_std=None,
+            sample=None if self.sample is None else self.sample.scaled(units.scale),
         )
 
     @property
@@ -207,7 +209,7 @@ def fit_variational(
         monitor = Monitor(settings.tol, settings.max_iter, settings.watch)
         belief = _first_belief(em, start.rows, start.model)
         ended = iterate(partial(_step, em, start.rows, monitor), belief, monitor)
-    return _result(ended, start.floor, table.summarise(), q)
+    return _result(ended, start.floor, table.summarise(), q)._replace(sample=rows_in_memory(source, table))
 
 
 class _Start(NamedTuple):

@@ -11,6 +11,7 @@ from probpca.learning.complete.dense import Gram
 from probpca.learning.complete.leading_spectrum import leading_spectrum, most_pairs, regime_of
 from probpca.learning.complete.spectrum import Spectrum, log_likelihood_of, model_of, noise_of
 from probpca.learning.components import EXACT_RANK, Count, Rule, Share
+from probpca.learning.describe import Pass
 from probpca.learning.result import FitResult, Status, collapsed_status
 from probpca.learning.selection.correlations import correlations_of, count_by_parallel
 from probpca.learning.selection.criteria import (
@@ -22,13 +23,13 @@ from probpca.learning.selection.criteria import (
     n_above,
     share_of_variance,
 )
-from probpca.statistics import ColumnSummary, Moments, Root
+from probpca.statistics import ColumnSummary, Moments, Root, Stack
 
 if TYPE_CHECKING:
     import numpy as np
 
     from probpca.learning.components import Components
-    from probpca.learning.describe import Description, Sums
+    from probpca.learning.describe import Description
     from probpca.learning.selection.correlations import Parallel
     from probpca.learning.settings import Settings
     from probpca.sources import Source
@@ -142,13 +143,13 @@ def pairs_wanted(source: Source, wanted: Components, settings: Settings) -> int:
     return most_pairs(source, settings.search.complete)
 
 
-def first_pass(wanted: Components, settings: Settings, source: Source) -> Sums:
-    """Compute the sums with which the eigensolver of these rows begins."""
+def first_pass(wanted: Components, settings: Settings, source: Source) -> Pass:
+    """The sums with which the eigensolver of these rows begins."""
     match regime_of(source, pairs_wanted(source, wanted, settings), settings):
         case "covariance":
-            return source.fold(partial(Moments.of, dtype=source.dtype))
+            return Pass(partial(Moments.of, dtype=source.dtype))
         case "gram":
-            return Gram.of(source)
+            return Pass(Stack.of, partial(Gram.of_stack, dtype=source.dtype, n_jobs=source.n_jobs))
         case "svd":
-            return source.fold(Root.of)
-    return source.fold(partial(ColumnSummary.of, dtype=source.dtype))
+            return Pass(Root.of)
+    return Pass(partial(ColumnSummary.of, dtype=source.dtype))

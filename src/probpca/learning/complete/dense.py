@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from probpca.learning.describe import Description, Sums
     from probpca.learning.settings import DenseSettings, Settings
-    from probpca.sources import Source
     from probpca.typing import Array, Floats
 
 AnySums = TypeVar("AnySums", bound="Sums")
@@ -48,11 +47,9 @@ class Gram:
     variance: Array  # of each feature: (d,)
 
     @classmethod
-    def of(cls, source: Source, dtype: type[np.floating[Any]] | None = None) -> Gram:
-        """One pass, a panel of columns at a time; it stops at a panel that is not finite."""
-        stack = source.fold(Stack.of)
-        dtype = source.dtype if dtype is None else dtype
-        return cls(stack, *gram_matrix(stack, dtype, source.n_jobs))
+    def of_stack(cls, stack: Stack, dtype: type[np.floating[Any]], n_jobs: int) -> Gram:
+        """A panel of columns at a time; it stops at a panel that is not finite."""
+        return cls(stack, *gram_matrix(stack, dtype, n_jobs))
 
     @property
     def count(self) -> int:
@@ -109,7 +106,10 @@ def by_gram(table: Description, k: int, settings: Settings, rng: np.random.Gener
         tail, resolution = total - float(values.sum()), resolution_of_squares(values)
         return Spectrum(n, gram.count, gram.mean, values, axes, tail, resolution, certified=certified)
 
-    return _single_if_safe(table, Gram, solve, partial(Gram.of, source, np.float64), settings.tol)
+    def double() -> Gram:
+        return Gram.of_stack(source.fold(Stack.of), np.float64, source.n_jobs)
+
+    return _single_if_safe(table, Gram, solve, double, settings.tol)
 
 
 def by_svd(table: Description, k: int) -> Spectrum:

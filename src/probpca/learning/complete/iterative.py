@@ -19,7 +19,7 @@ from probpca.learning.complete.spectrum import (
     resolution_of_rows,
 )
 from probpca.learning.components import Count
-from probpca.learning.describe import Description, warn_of_no_checkpoint
+from probpca.learning.describe import Description, Pass, warn_of_no_checkpoint
 from probpca.learning.em.e_step import expect, expect_zero_noise
 from probpca.learning.em.gradient import ascend
 from probpca.learning.em.incremental import Incremental
@@ -34,17 +34,16 @@ from probpca.statistics import ColumnSummary, Root
 
 if TYPE_CHECKING:
     from probpca.learning.components import Components
-    from probpca.learning.describe import Sums
     from probpca.learning.loop import Iterated
     from probpca.learning.settings import Settings
     from probpca.sources import Source
     from probpca.typing import Array
 
 
-def condense(settings: Settings, source: Source) -> Sums:
+def condense(settings: Settings, source: Source) -> Pass:
     """First pass of an iterative solver: a root of the scatter where rows are many, else a summary of columns."""
     many = is_worth_condensing(source) and not settings.solver.startswith("incremental")
-    return source.fold(Root.of) if many else source.fold(ColumnSummary.of)
+    return Pass(Root.of if many else ColumnSummary.of)
 
 
 def is_worth_condensing(source: Source, most_features: int = 2000) -> bool:

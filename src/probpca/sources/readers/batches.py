@@ -62,6 +62,14 @@ class _Once(Iterable[Any]):
         return left
 
 
+def _count(batches: Iterable[Any]) -> int | None:
+    """Number of rows of a list of arrays or dataframes; None if only a pass over the batches could tell."""
+    if not isinstance(batches, list | tuple):
+        return None
+    shapes: list[tuple[int, ...]] = [getattr(batch, "shape", ()) for batch in batches]
+    return sum(shape[0] for shape in shapes) if all(len(shape) == 2 for shape in shapes) else None
+
+
 def open_batches(batches: Iterable[Any], n_jobs: int, *, unstored_missing: bool = False) -> Source:
     """Make a source of matrices or dataframes with the same columns; together they need not fit in memory.
 
@@ -80,6 +88,7 @@ def open_batches(batches: Iterable[Any], n_jobs: int, *, unstored_missing: bool 
     block = reader.block(first)
     info = Info(
         n_features=block.n_features,
+        n_rows=_count(batches),
         columns=as_text(names),
         single_precision=bool(block.values.dtype == np.float32),
         repeatable=repeatable,

@@ -1,0 +1,112 @@
+"""Distances of the rows of a fit from its model: p-values are calibrated with them."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, final
+
+import numpy as np
+
+from probpca.blocks.cells import FormSettings
+from probpca.inference.calibration import Calibration, Distances, matched
+from probpca.inference.masked_rows import group_posteriors
+from probpca.learning.settings import CalibrationRows
+from probpca.scratch import workspace
+from probpca.sources.engines.local import one_blas_thread
+
+if TYPE_CHECKING:
+    from probpca.blocks import Block
+    from probpca.models import LinearGaussian
+    from probpca.sources import Source
+    from probpca.typing import Array
+
+NO_ROWS = Calibration(obstacle="no rows of the fit were kept to calibrate it with")
+STREAM = Calibration(obstacle="rows that came by partial_fit were not kept to calibrate it with")
+ONE_FORM = FormSettings(small_cells=2**16)
+"""Rows that are asked once: to look for a form that suits each of them would take longer than to ask."""
+CELL_WEIGHTS = Calibration(obstacle="cells were weighted and columns standardised, which cannot be judged together")
+
+
+class InnerProducts(NamedTuple):
+    """All that the distances of complete rows depend on; they follow from it when they are wanted."""
+
+    products: Array  # W' Psi^{-1} (x - mu), up to the unit of the noise: (n, q)
+    squares: Array  # (x - mu)' Psi^{-1} (x - mu), likewise: (n,)
+
+    @classmethod
+    def of(cls, model: LinearGaussian, block: Block) -> InnerProducts:
+        """One pass over the rows."""
+        with workspace() as work:
+            found = [
+                model.covariance.inner_products(block.centred(rows, model.mean, work=work)) for rows in block.pieces()
+            ]
+        return cls(*(found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))))
+
+    def distances(self, model: LinearGaussian) -> Distances:
+        """Distances of the rows."""
+        d, q, ones = model.n_features, model.n_components, np.ones(self.squares.size)
+        return Distances(*model.covariance.split_distance_of(*self), d * ones, min(q, d) * ones)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingDistances:
+    """Distances of some rows of a fit; the two numbers that follow from them are computed when they are wanted."""
+
+    model: LinearGaussian
+    parts: tuple[InnerProducts | Distances, ...]  # of successive blocks
+    n_rows: float  # of the fit in which a feature was observed, on average, as weights count them
+    weight: Array | None  # of these rows; None: 1
+
+    @property
+    def found(self) -> Distances:
+        """Distances of the rows as they are."""
+        parts = [part if isinstance(part, Distances) else part.distances(self.model) for part in self.parts]
+        return parts[0] if len(parts) == 1 else Distances(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def calibrate(self) -> Calibration:
+        """Match the reference distribution of p-values."""
+        with np.errstate(all="ignore"):
+            return matched(self.found, self.n_rows, self.weight)
+
+
+def training_distances(
+    model: LinearGaussian,
+    rows: Source | None,
+    n_rows: float,
+    *,
+    complete: bool = False,
+    settings: CalibrationRows = CalibrationRows(),
+) -> TrainingDistances | Calibration:
+    """Distances from a model of rows that it was fitted to, all or some, which must be in memory.
+
+    ``n_rows`` counts the rows of the fit in which a feature was observed, on average; ``complete`` says that no cell
+    was missing, if that is known. Where there are no rows, or none that can be judged, the calibration that says so.
+    """
+    if rows is None or not rows.n_rows:
+        return NO_ROWS
+    blocks = rows.spread(settings.of(rows.n_rows, rows.n_features))
+    if model.noise_variance.ndim and any(block.precision is not None for block in blocks):
+        return CELL_WEIGHTS
+    with np.errstate(all="ignore"), one_blas_thread() if _is_large(blocks) else nullcontext():
+        parts = tuple(
+            InnerProducts.of(model, block) if complete or block.is_complete else _of_observed(model, block)
+            for block in blocks
+        )
+    weight = None if all(block.weight is None for block in blocks) else np.concatenate([b.weights for b in blocks])
+    return TrainingDistances(model, parts, n_rows, weight)
+
+
+def _of_observed(model: LinearGaussian, block: Block) -> Distances:
+    out = Distances.empty(block.n_rows)
+    for found in group_posteriors(model, block, ONE_FORM):
+        out.inside[found.index], out.outside[found.index] = found.split_distance()
+        out.degrees[found.index] = found.group.observed
+    np.minimum(out.degrees, model.n_components, out=out.rank)
+    return out
+
+
+def _is_large(blocks: list[Block], cells: int = 2**16) -> bool:
+    """Whether products with the rows would wake the threads of BLAS, which then spin."""
+    return sum(block.n_rows for block in blocks) * blocks[0].n_features > cells
