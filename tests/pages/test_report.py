@@ -106,7 +106,7 @@ def test_it_says_in_words_what_was_fitted(fitted, x, tmp_path):
     assert f"{np.isnan(x).sum()} of {N * D} cells are missing" in words
     assert share(float(fitted.explained_variance_ratio_.sum())) in words
     first = "; ".join(f"row {i}" for i in found.log10_p_value.argsort()[:3])
-    assert f"{first}: the least probable of all rows, in this order" in words
+    assert f"The least probable rows: {first}. " in words
     rare = f"{(found.p_value < 0.001).sum()} of 60 rows have a p-value below 0.001"
     assert f"{rare}; chance alone would give about 0.06." in words.replace(" has a p", " have a p")
     assert "The rows are taken for those of the fit, and each is judged as if it had been left out." in words

@@ -99,7 +99,7 @@ def summary_sentences(estimator: Any, table: Table, rows: RowFacts) -> Iterator[
     else:
         yield "No cell is missing."
     first = "; ".join(table.called(i) for i in rows.unusual_first[:3])
-    yield f"{first}: the least probable of all rows, in this order. {how_many(rows)}"
+    yield f"The least probable rows: {first}. {how_many(rows)}"
     yield f"The fit {'ended well' if estimator.converged_ else 'did not end well'}. {estimator.status_.value}"
     if rows.shown.size < n:
         half = rows.shown.size // 2
