@@ -79,7 +79,7 @@ def test_the_report_of_the_file_of_the_fit_judges_rows_of_the_fit(page, run, mod
     assert "rows are those of the fit" in run("report", "model.npz", "table.csv", "--force").out
     shutil.copyfile("table.csv", "copy.csv")
     other = page("report", model, "copy.csv")
-    assert "rows are taken for new ones" in run("report", "model.npz", "copy.csv", "--force").out
+    assert "rows are treated as new" in run("report", "model.npz", "copy.csv", "--force").out
     assert json.loads(run("report", "model.npz", "copy.csv", "--force", "--json").out)["training"] is False
     assert (np.array(first.data()["p"]) <= np.array(other.data()["p"])).all()
     assert first.data()["p"] != other.data()["p"]

@@ -149,7 +149,7 @@ def test_the_file_of_the_fit_is_recognised_and_others_are_new(run, ppca, x):
     shutil.copyfile("table.csv", "copy.csv")
     said, training = judged_as(run, "copy.csv")
     assert not training
-    assert said == "p-values: the rows are taken for new ones; the model was fitted to table.csv"
+    assert said == "p-values: the rows are treated as new; the model was fitted to table.csv"
     told = json.loads(run("outliers", "model.npz", "copy.csv", "--json").out)
     assert_allclose(told["data"]["p_value"], ppca.outliers(x).p_value, rtol=1e-9)
 
@@ -162,7 +162,7 @@ def test_a_file_that_has_changed_holds_new_rows(run, change):
         table.write_text(table.read_text(encoding="utf-8").replace("row, 3", "row, three"), encoding="utf-8")
     else:
         os.utime(table, (1e9, 1e9))
-    said = "p-values: the rows are taken for new ones; table.csv has changed since the fit"
+    said = "p-values: the rows are treated as new; table.csv has changed since the fit"
     assert judged_as(run, "table.csv") == (said, False)
 
 

@@ -55,7 +55,7 @@ def test_its_numbers_are_the_answers_of_the_estimator(kind, x, tmp_path):
     fitted = kind(Q, random_state=0).fit(x)
     data = read(report(fitted, x, tmp_path / "page.html")).data()
     found, belief = fitted.outliers(x, training=True), fitted.posterior(x)
-    values, std = fitted.impute(x, return_std=True)
+    values, std = fitted.impute(x, return_std=True, training=True)
     mean, scale = np.array(data["mean"]), np.array(data["scale"])
     close = {"rtol": 2e-5, "atol": 1e-9}
     assert_allclose(mean, fitted.mean_)
@@ -64,7 +64,7 @@ def test_its_numbers_are_the_answers_of_the_estimator(kind, x, tmp_path):
     missing = bits(data["missing"], N, D)
     assert_array_equal(missing, np.isnan(x))
     assert_allclose(numbers(data["std"], -1), (std / scale)[missing], **close)
-    low, _ = fitted.impute_interval(x)
+    low, _ = fitted.impute_interval(x, training=True)
     assert_allclose((values - data["width"] * std)[missing], low[missing])
     q = fitted.n_components_
     assert_allclose(numbers(data["latent"], N, q), belief.mean, **close)
@@ -109,7 +109,7 @@ def test_it_says_in_words_what_was_fitted(fitted, x, tmp_path):
     assert f"The least probable rows: {first}. " in words
     rare = f"{(found.p_value < 0.001).sum()} of 60 rows have a p-value below 0.001"
     assert f"{rare}; chance alone would give about 0.06." in words.replace(" has a p", " have a p")
-    assert "The rows are taken for those of the fit, and each is judged as if it had been left out." in words
+    assert "The rows are those of the fit, and each is judged as if it had been left out." in words
     assert fitted.status_.value in words
     assert f"{fitted.noise_variance_:.4g}" in words
     assert p_text(found.log10_p_value.min()) in words
@@ -120,7 +120,7 @@ def test_it_says_in_words_what_was_fitted(fitted, x, tmp_path):
 def test_new_rows_are_judged_as_they_are(fitted, x, tmp_path):
     page = read(report(fitted, x, tmp_path / "page.html", training=False))
     assert_allclose(page.data()["p"], fitted.outliers(x).p_value, rtol=1e-6)
-    assert "The rows are taken for new." in " ".join(" ".join(page.words).split())
+    assert "The rows are treated as new rows." in " ".join(" ".join(page.words).split())
 
 
 @quick

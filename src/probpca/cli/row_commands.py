@@ -80,8 +80,8 @@ class Completion:
         """Completed values, and the ends of their intervals if these are wanted, from one posterior."""
         estimator = self.opened.fitted.estimator
         if not self.intervals:
-            return estimator.impute(values), None
-        imputed = Imputed(*estimator.impute(values, return_std=True))
+            return estimator.impute(values, training=self.opened.training), None
+        imputed = Imputed(*estimator.impute(values, return_std=True, training=self.opened.training))
         return imputed.values, imputed.interval(self.level)
 
     def answers(self, watch: Any, exact: Iterable[str] = ()) -> Iterator[Answer]:

@@ -79,7 +79,7 @@ class Opened(NamedTuple):
             why = f"{self.table.place} has changed since the fit"
         else:
             why = f"the model was fitted to {self.fitted.table.path.name}"
-        return f"p-values: the rows are taken for new ones; {why}"
+        return f"p-values: the rows are treated as new; {why}"
 
     @property
     def others(self) -> list[str]:

@@ -267,6 +267,6 @@ def _comparable(calibration: Calibration, moved: Any, distance: Array, p_value: 
     """Squared distances, where rows that are ``moved`` have that of a complete new row with the same p-value: (n,)."""
     out = np.array(distance)
     if moved.any() and degrees > 0:
-        same = calibration.exceeded(np.maximum(p_value[moved], 1e-300), degrees)  # finite, however small p is
+        same = calibration.exceeded(np.maximum(p_value[moved], 1e-300), degrees)
         out[moved] = np.where(p_value[moved] > 0, same, np.maximum(out[moved], same))
     return out

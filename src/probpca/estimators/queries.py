@@ -29,7 +29,6 @@ from probpca.inference.imputation import (
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.outlier_scores import Outliers, outliers
 from probpca.inference.posteriors import posterior, posterior_covariance, posterior_mean
-from probpca.learning.settings import CalibrationRows, SampleSize
 from probpca.learning.training_distances import NO_ROWS, TrainingDistances, training_distances
 from probpca.models import Gaussian, LinearGaussian
 from probpca.sources import open_source
@@ -59,10 +58,8 @@ class TableFit(Fit):
 
 def distances_of_fit(source: Source, result: Any, *, complete: bool = False) -> TrainingDistances | Calibration:
     """Distances of the rows of a fit from its model; of rows that are not in memory those of a sample."""
-    rows, many = source, CalibrationRows()
-    if not source.in_memory:
-        rows, many = result.sample, CalibrationRows(few=SampleSize().calibration)
-    return training_distances(result.model, rows, rows_per_feature(result), complete=complete, settings=many)
+    rows = source if source.in_memory else result.sample
+    return training_distances(result.model, rows, rows_per_feature(result), complete=complete)
 
 
 def rows_per_feature(result: Any) -> float:
@@ -233,10 +230,11 @@ class TableEstimator(Estimator):
 
         .. math:: D^2 = (x - \mu)^\top C^{-1} (x - \mu), \qquad D^2 / (a k) \sim F(k, \nu)
 
-        k is the number of observed cells of the row; a and :math:`\nu`, in ``calibration_``, were matched to the rows
-        of the fit. ``training=True`` says that the rows of ``X`` are rows of the fit: ``p_value`` is then that of
-        their distance as if the row had been left out. ``model_p_value`` is that of the fitted Gaussian, which takes
-        its parameters for known. Read ``note``, unless it is empty.
+        k is the number of observed cells of the row; a and :math:`\nu`, in ``calibration_``, were matched to rows of
+        the fit: to all of them up to 2,000, else to 2,000 or more. ``training=True`` says that ``X`` are rows of the
+        fit: each is then judged as if it had been left out. ``model_p_value`` is that of the fitted Gaussian, which
+        treats its parameters as known. ``note`` warns of masking, or says why p-values are not calibrated. Every
+        observed cell counts the same, also after a fit with ``cell_weight``.
 
         Examples
         --------
@@ -249,7 +247,7 @@ class TableEstimator(Estimator):
         >>> worst, found.p_value[worst].round(3), found.model_p_value[worst].round(3)
         (array([100, 106, 131]), array([0.027, 0.033, 0.034]), array([0.012, 0.017, 0.019]))
         """
-        left_out_of = rows_per_feature(self._state.result) if training else None
+        left_out_of = rows_per_feature(self._state.result) if _checked(training) else None
         found: Outliers = self._answer(partial(_outliers, self.calibration_, left_out_of), X)
         return found
 
@@ -343,10 +341,7 @@ class TableEstimator(Estimator):
 
     def _belief_for(self, *, training: Any) -> ParameterBelief | None:
         """The belief by which rows are imputed; None for the model."""
-        if not isinstance(training, bool | np.bool_):
-            msg = f"training must be True or False; got {training!r}.\nHint: True says that X are rows of the fit."
-            raise DataError(msg)
-        return self._training_belief() if training else None
+        return self._training_belief() if _checked(training) else None
 
     def _imputed(self, X: Any, belief: ParameterBelief | None) -> Imputed:
         """Completed rows with the standard deviation of each cell, from one posterior."""
@@ -421,6 +416,14 @@ def _posterior(model: LinearGaussian, block: Block) -> _Posterior:
         return _Posterior(posterior_mean(model, block), np.zeros(n, dtype=bool), np.empty((0, q, q)))
     found = posterior(model, block)
     return _Posterior(found.mean, np.ones(n, dtype=bool), found.covariance)
+
+
+def _checked(training: Any) -> bool:
+    """Whether rows are those of the fit; raises ``DataError`` unless it is True or False."""
+    if not isinstance(training, bool | np.bool_):
+        msg = f"training must be True or False; got {training!r}.\nHint: True says that X are rows of the fit."
+        raise DataError(msg)
+    return bool(training)
 
 
 def _outliers(calibration: Calibration, left_out_of: float | None, model: LinearGaussian, x: Any) -> Outliers:

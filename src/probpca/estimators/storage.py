@@ -10,7 +10,6 @@ import numpy as np
 from probpca.errors import FileFormatError
 from probpca.inference.calibration import Calibration
 from probpca.learning.result import Status
-from probpca.learning.training_distances import NO_ROWS
 from probpca.models.serialization import read_record, write_record
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def calibration_record(calibration: Calibration) -> tuple[dict[str, Any], dict[s
 def read_calibration(numbers: Any, arrays: Any) -> Calibration:
     """Return the reference distribution of p-values; files without one have none."""
     if "calibration_" not in arrays:
-        return NO_ROWS
+        return Calibration(obstacle="the file holds no calibration")
     scale, degrees, extreme = arrays["calibration_"].tolist()
     return Calibration(scale, degrees, extreme, numbers["calibration_obstacle"])
 

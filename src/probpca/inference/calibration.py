@@ -65,6 +65,9 @@ class Distances(NamedTuple):
         without the row, as a share of that with it. The formula for :math:`T^2` is exact for the mean and the
         covariance of the latent variables; leverage and noise are bounded where first order says too little.
         """
+        if not n > 1:
+            msg = f"a row can be left out of a fit to more than 1 row; got n={n:g}."
+            raise DataError(msg)
         free = np.maximum(self.degrees - self.rank, 1.0)
         kept = 1.0 - np.minimum((1.0 + self.inside) / n, most_leverage)
         noise = np.maximum((n * free - self.outside / kept) / ((n - 1.0) * free), least_noise)
@@ -107,7 +110,7 @@ class Calibration:
         x = np.asarray(distance, dtype=np.float64) / self.scale
         return chi2_tail(x, degrees) if isinf(self.degrees) else f_tail(x, degrees, self.degrees)
 
-    def log10_tail(self, distance: Array, degrees: Array | float, tail: Array | None = None) -> Array:
+    def log10_tail(self, distance: Array | float, degrees: Array | float, tail: Array | None = None) -> Array:
         """Log10 of P(D2 > distance), accurate far beyond the smallest float; ``tail`` if it is known already."""
         x = np.asarray(distance, dtype=np.float64) / self.scale
         if isinf(self.degrees):
@@ -126,10 +129,10 @@ class Calibration:
         if self.degrees >= HEAVY.degrees and self.extreme <= HEAVY.extreme:
             return ""
         shape = "chi-square" if isinf(self.degrees) else f"F with {self.degrees:.2g} degrees of freedom"
+        many = f"{100 * self.extreme:.1f} % of the rows of the fit have model_p_value < {RARE}, and "
         return (
-            f"{100 * self.extreme:.1f} % of the rows of the fit have model_p_value < {RARE}, and p_value allows for "
-            f"their tails ({shape}, scale {self.scale:.2g}): outliers may be hiding each other (masking). "
-            "Look at model_p_value too."
+            f"{many if self.extreme else ''}p_value allows for the tails of the rows of the fit ({shape}, scale "
+            f"{self.scale:.2g}): outliers may be hiding each other (masking). Look at model_p_value too."
         )
 
 
@@ -151,9 +154,9 @@ class Matching:
     """How a reference distribution is matched to distances."""
 
     upper: float = 0.9  # the quantile, beside the median, that has to agree
-    fewest: float = 10.0  # rows with observed cells that are needed
+    fewest: float = 20.0  # rows with observed cells that are needed, as weights count them
     heaviest: float = 1.0  # fewest degrees of freedom nu
-    lightest: float = 1e7  # nu from which on F is chi-square
+    lightest: float = 1e5  # nu from which on F is chi-square: no table is large enough to tell them apart
     steps: int = 30  # of bisection on log nu
 
 
@@ -170,8 +173,10 @@ def matched(found: Distances, n: float, weight: Array | None = None, matching: M
     seen = np.isfinite(found.whole) & (found.degrees > 0)
     w = np.ones(seen.size) if weight is None else weight
     w, found = w[seen], Distances(*(part[seen] for part in found))
-    if min(n, w.size, w.sum()) < matching.fewest:
-        return Calibration(obstacle=f"fewer than {matching.fewest:g} rows of the fit can be judged")
+    if min(n, np.count_nonzero(w), w.sum()) < matching.fewest:
+        return Calibration(
+            obstacle=f"fewer than {matching.fewest:g} rows of the fit, as weights count them, can be judged"
+        )
     extreme = float(w[chi2_tail(found.whole, found.degrees) < RARE].sum() / w.sum())
     distance = found.left_out(n).whole
     if not _quantile(distance, w, 0.5) > 0:
@@ -251,7 +256,7 @@ def _log10(tail: Array, distance: Array, degrees: Array | float, far: Callable[[
     """Log10 of tails; ``far`` has the logarithms of those that are too small, from half the degrees and distances."""
     degrees = np.broadcast_to(np.asarray(degrees, dtype=np.float64), distance.shape)
     tiny = tail < SMALLEST_TAIL
-    out = np.log10(np.where(tiny, 1.0, tail))
+    out = np.array(np.log10(np.where(tiny, 1.0, tail)))
     known = tiny & np.isfinite(distance)
     out[tiny] = -np.inf
     out[known] = far(0.5 * degrees[known], 0.5 * distance[known]) / np.log(10.0)

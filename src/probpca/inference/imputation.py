@@ -14,7 +14,6 @@ from probpca.errors import DataError, ShapeError
 from probpca.inference.masked_rows import group_posteriors, variational_posteriors
 from probpca.inference.sampling import explore
 from probpca.linalg.packed import doubled_sides, identity, inverse, outer_products, packed_size
-from probpca.models import LinearGaussian
 from probpca.models.gaussian import central_interval
 
 if TYPE_CHECKING:

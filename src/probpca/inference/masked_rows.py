@@ -237,6 +237,7 @@ class GroupPosterior:
 
         With A the information and h the score of a row, :math:`T^2 = h^\top A^{-1} (I + A)^{-1} h`. A ``negligible``
         share of the largest entry of A is added to its diagonal, so that directions that were not observed add nothing.
+        Q is the difference of D2 and T2, which loses digits where it is far smaller than T2: good enough for quantiles.
         """
         q = self.parameters.q
         information = self.cells.mask.products(self.parameters.information)[by_rows(q)]

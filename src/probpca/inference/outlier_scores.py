@@ -25,12 +25,12 @@ class Outliers(NamedTuple):
     """Distances of rows from the model, with their probabilities and their causes.
 
     ``p_value`` refers distances to a distribution that was matched to the rows of the fit: it holds for rows with
-    heavier tails than a Gaussian, and where rows are not many more than columns. Of rows of the fit it is that of the
-    distance as if the row had been left out. ``model_p_value`` takes the fitted Gaussian for known and exact.
+    heavier tails than a Gaussian, and where rows are not many more than columns. For rows of the fit the distance is
+    first corrected as if the row had been left out. ``model_p_value`` treats the fitted Gaussian as known and exact.
     Distances, their parts, contributions and scores are those of the row as it is.
 
-    Of a row with missing cells the observed ones are judged, and degrees of freedom count them: k is their number, and
-    r the number of latent directions that they determine, at most q. With nothing observed p-values are 1.
+    The observed cells of a row are judged, and degrees of freedom count them: k is their number, and r the number of
+    latent directions that they determine, at most q. With nothing observed p-values are 1.
     """
 
     distance: Array  # D2 = T2 + Q: (n,), k degrees of freedom

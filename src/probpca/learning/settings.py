@@ -82,9 +82,9 @@ class SampleSize:
 @final
 @dataclass(frozen=True, slots=True)
 class CalibrationRows:
-    """How many of the rows of a fit p-values are calibrated with: at most a tenth of the time of the fit is spent."""
+    """How many of the rows of a fit p-values are calibrated with: enough, but a small part of the time of the fit."""
 
-    few: int = 300  # all rows if they are not more
+    few: int = 2000  # all rows if they are not more
     share: float = 0.06  # of more rows, or ``few`` if that is more
     most: int = 20_000
     cells: int = 2**22  # largest number of cells, unless ``fewest`` rows have more

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
+from probpca.blocks.block import dense_values, with_data
 from probpca.blocks.cells import FormSettings
 from probpca.inference.calibration import Calibration, Distances, matched
 from probpca.inference.masked_rows import group_posteriors
@@ -21,11 +22,10 @@ if TYPE_CHECKING:
     from probpca.sources import Source
     from probpca.typing import Array
 
-NO_ROWS = Calibration(obstacle="no rows of the fit were kept to calibrate it with")
-STREAM = Calibration(obstacle="rows that came by partial_fit were not kept to calibrate it with")
+NO_ROWS = Calibration(obstacle="no rows of the fit were kept for calibration")
+STREAM = Calibration(obstacle="partial_fit keeps no rows for calibration")
 ONE_FORM = FormSettings(small_cells=2**16)
-"""Rows that are asked once: to look for a form that suits each of them would take longer than to ask."""
-CELL_WEIGHTS = Calibration(obstacle="cells were weighted and columns standardised, which cannot be judged together")
+"""Rows are read once, so that choosing a form of storage for each of them does not pay."""
 
 
 class InnerProducts(NamedTuple):
@@ -86,9 +86,7 @@ def training_distances(
     """
     if rows is None or not rows.n_rows:
         return NO_ROWS
-    blocks = rows.spread(settings.of(rows.n_rows, rows.n_features))
-    if model.noise_variance.ndim and any(block.precision is not None for block in blocks):
-        return CELL_WEIGHTS
+    blocks = [_as_asked(block) for block in rows.spread(settings.of(rows.n_rows, rows.n_features))]
     with np.errstate(all="ignore"), one_blas_thread() if _is_large(blocks) else nullcontext():
         parts = tuple(
             InnerProducts.of(model, block) if complete or block.is_complete else _of_observed(model, block)
@@ -96,6 +94,16 @@ def training_distances(
         )
     weight = None if all(block.weight is None for block in blocks) else np.concatenate([b.weights for b in blocks])
     return TrainingDistances(model, parts, n_rows, weight)
+
+
+def _as_asked(block: Block) -> Block:
+    """Rows as ``outliers`` takes them: cells of weight 0 are missing, all others have weight 1."""
+    if block.precision is None:
+        return block
+    if block.is_sparse:
+        seen = np.where(block.precision > 0, block.values.data, np.nan)
+        return replace(block, values=with_data(block.values, seen), precision=None)
+    return replace(block, values=dense_values(block), precision=None)
 
 
 def _of_observed(model: LinearGaussian, block: Block) -> Distances:

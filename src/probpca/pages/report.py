@@ -154,8 +154,8 @@ def how_many(rows: RowFacts) -> str:
 
 def how_judged(rows: RowFacts) -> str:
     """Whether rows are those of the fit, and what to be careful about."""
-    how = "those of the fit, and each is judged as if it had been left out" if rows.training else "new"
-    return " ".join([how_many(rows), f"The rows are taken for {how}.", rows.found.note]).rstrip()
+    how = "those of the fit, and each is judged as if it had been left out" if rows.training else "treated as new rows"
+    return " ".join([how_many(rows), f"The rows are {how}.", rows.found.note]).rstrip()
 
 
 def unusual_rows(table: Table, rows: RowFacts) -> Iterator[str]:
@@ -269,7 +269,7 @@ def ask_rows(estimator: Any, X: Any, table: Table, settings: ReportSettings, *, 
     n, d = table.cells.shape
     shown = choose_rows(found.log10_p_value, d, settings.limits)
     some = X if shown.size == n else taken(X, shown)
-    values, std = estimator.impute(some, return_std=True)
+    values, std = estimator.impute(some, return_std=True, training=training)
     belief = estimator.posterior(some)
     cells = table_of(values), table_of(std)
     return RowFacts(found, score, shown, *cells, belief.mean, belief.covariance, settings, training)

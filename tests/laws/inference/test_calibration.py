@@ -149,7 +149,11 @@ def test_rows_without_observed_cells_do_not_count(rng):
 
 @pytest.mark.parametrize(
     ("distance", "n", "said"),
-    [(np.ones(9), 100, "fewer than 10 rows"), (np.ones(30), 5, "fewer than 10"), (np.zeros(30), 30, "lie at the mean")],
+    [
+        (np.ones(19), 100, "fewer than 20 rows"),
+        (np.ones(30), 5, "fewer than 20"),
+        (np.zeros(30), 30, "lie at the mean"),
+    ],
 )
 def test_where_nothing_can_be_matched_the_reference_is_chi_square_and_says_why(distance, n, said):
     found = matched(whole(distance, 3), n)

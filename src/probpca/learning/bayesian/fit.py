@@ -54,7 +54,7 @@ class VariationalEM:
     Then the noise variance and the precisions :math:`\alpha` that fit best, and in between a change of latent axes
     that makes latents N(0, I) on average and :math:`E[W^\top W]` diagonal: no other is better, and without it
     hundreds of steps are needed (Ilin & Raiko 2010). Every part raises the bound. A rise of the noise
-    variance is doubled: where components take most of the directions, single ones take hundreds of steps.
+    variance is doubled: without that, convergence takes hundreds of steps where components take most directions.
     """
 
     floor: float  # smallest noise variance
@@ -280,7 +280,7 @@ def _exact_start(table: Description, q: int, rng: np.random.Generator) -> Linear
 def _warm(
     problem: Problem, q: int, least_steps: int = 3, most_steps: int = 20, settled: float = 0.95
 ) -> LinearGaussian:
-    """Parameter-expanded EM from the leading eigenpairs, until a step leaves the share ``settled`` of the noise.
+    """Parameter-expanded EM from the leading eigenpairs, until the noise settles.
 
     A posterior that begins with too small loadings, or with so much noise that weak ones are lost in it, never finds
     them again. Too little noise does no harm: it grows while components are removed.

@@ -235,8 +235,8 @@ class Scores(NamedTuple):
     def choice(self) -> int:
         """The fewest components that fall short of the best by at most one standard error or a negligible difference.
 
-        Never more than a number that predicts better: a few cells that a model finds impossible make its standard
-        error as large as its shortfall.
+        Never a number that predicts worse than a smaller one: a few cells that a model finds impossible make its
+        standard error as large as its shortfall.
         """
         short, error = self.shortfall()
         rising = self.mean >= np.maximum.accumulate(self.mean)
