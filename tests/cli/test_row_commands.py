@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from cli.conftest import FEATURES
-from probpca import PPCA
+from probpca import PPCA, BayesianPCA
 from probpca.inference.calibration import probability
 
 LABELS = ["name", "when", "price"]
@@ -38,6 +38,19 @@ def test_impute_completes_the_table_and_keeps_everything_in_its_place(run, ppca,
     assert_array_equal(after[list(FEATURES)].to_numpy(), ppca.impute(x))
     seen = np.isfinite(x)
     assert_array_equal(after[list(FEATURES)].to_numpy()[seen], x[seen])
+
+
+@pytest.mark.usefixtures("folder")
+def test_rows_of_the_fit_are_imputed_as_such(run, x):
+    assert run("fit", "table.csv", "--bayesian", "--components", 2, "--out", "bayesian.npz").code == 0
+    fitted = BayesianPCA.from_file("bayesian.npz")
+    del fitted.feature_names_in_
+    shutil.copy("table.csv", "copy.csv")
+    for table, training in (("table.csv", True), ("copy.csv", False)):
+        assert run("impute", "bayesian.npz", table, "--out", "full.csv", "--force").code == 0
+        found = read("full.csv")[list(FEATURES)].to_numpy()
+        assert_allclose(found, fitted.impute(x, training=training), rtol=1e-12)
+    assert np.abs(fitted.impute(x, training=True) - fitted.impute(x)).max() > 1e-6
 
 
 @pytest.mark.usefixtures("folder")
