@@ -249,16 +249,15 @@ class PPCA(TableEstimator):
         Mean mu of the rows, in the units of the data.
     scale_ : ndarray (n_features,) or None
         Standard deviations of the columns (1/n; 1 for a constant column) if ``standardize=True``, else None. The
-        following attributes, up to ``explained_variance_ratio_``, are those of the columns divided by ``scale_``.
+        following attributes, up to ``noise_variance_``, are those of the columns divided by ``scale_``.
     components_ : ndarray (n_components, n_features)
         Orthonormal principal axes; the entry largest in magnitude is positive.
     loadings_ : ndarray (n_features, n_components)
         W, along the principal axes. With ``standardize=True``: correlations of columns and components, times
         (1 - sigma2 / explained variance)^(1/2).
-    noise_variance_ : float
-        Variance sigma2 of the noise. One for each feature if ``LinearDynamicalSystem.to_ppca`` made the estimator.
-    explained_variance_, explained_variance_ratio_ : ndarray (n_components,)
-        Variance along each principal axis, largest first, and its share of the total variance.
+    explained_variance_, explained_variance_ratio_, noise_variance_ : ndarray (n_components,) and float
+        Variance along each principal axis, largest first, its share of the total variance, and the variance sigma2 of
+        the noise. One noise variance for each feature if ``LinearDynamicalSystem.to_ppca`` made the estimator.
     log_likelihood_ : float
         Total over the training rows.
     n_components_ : int
