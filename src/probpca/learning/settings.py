@@ -53,7 +53,7 @@ class ParallelSettings:
     drawn_columns: int = 10_000  # columns of all drawn tables together, within these bounds
     quantile: float = 0.95  # of the drawn eigenvalues, which those of the table must exceed
     seed: int = 0  # the draws are the same in every call: they depend on the size of the table alone
-    first: int = 16  # eigenvalues that are compared at first; twice as many whenever all of them are above
+    first: int = 8  # eigenvalues that are compared at first; twice as many whenever all of them are above
     exact: int = 200  # columns up to which correlation matrices are drawn; beyond, white Wishart matrices
     corner: float = 8.0  # size of the corner of a tridiagonal matrix that has its leading eigenvalues
     rounding: float = 1e-9  # relative excess that does not count
@@ -82,7 +82,7 @@ class SampleSize:
 @final
 @dataclass(frozen=True, slots=True)
 class CalibrationRows:
-    """How many of the rows of a fit p-values are calibrated with: enough, but a small part of the time of the fit."""
+    """How many of the rows of a fit p-values are calibrated with: enough for quantiles, without much time."""
 
     few: int = 2000  # all rows if they are not more
     share: float = 0.06  # of more rows, or ``few`` if that is more

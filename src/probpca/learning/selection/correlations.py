@@ -71,8 +71,8 @@ def _of_complete(table: Description, deviation: Array, settings: Settings, rng: 
         source = source.scaled(scale)
         sums = None if isinstance(sums, Gram) else sums.rescaled(scale)
     solver = {Moments: "covariance", Root: "svd", Gram: "gram"}.get(type(table.sums), "auto")
-    # One nat is far less than what tells an eigenvalue from chance.
-    settings = replace(settings, solver=solver, tol=1.0)
+    # A hundredth of a nat a row is worth a thousandth of an eigenvalue near the noise: too little to matter here.
+    settings = replace(settings, solver=solver, tol=max(0.01 * table.total_weight, 1.0))
     scaled = Description(source, sums, complete=True)
 
     def leading(k: int) -> Array:
