@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     "fit fertility.csv --components 0.99",
-    "select complete.csv --criteria bic evidence parallel gavish_donoho",
+    "select complete.csv --criteria parallel bic evidence gavish_donoho",
     "impute model.npz fertility.csv",
     "impute model.npz fertility.csv --intervals --out completed.csv",
     "transform model.npz fertility.csv",

@@ -231,7 +231,7 @@ class TableEstimator(Estimator):
         .. math:: D^2 = (x - \mu)^\top C^{-1} (x - \mu), \qquad D^2 / (a k) \sim F(k, \nu)
 
         k is the number of observed cells of the row; a and :math:`\nu`, in ``calibration_``, were matched to rows of
-        the fit: to all of them up to 2,000, else to 2,000 or more. ``training=True`` says that ``X`` are rows of the
+        the fit: to at most 2,000 of them, fewer of wide tables. ``training=True`` says that ``X`` are rows of the
         fit: each is then judged as if it had been left out. ``model_p_value`` is that of the fitted Gaussian, which
         treats its parameters as known. ``note`` warns of masking, or says why p-values are not calibrated. Every
         observed cell counts the same, also after a fit with ``cell_weight``.

@@ -84,16 +84,15 @@ class SampleSize:
 class CalibrationRows:
     """How many of the rows of a fit p-values are calibrated with: enough for quantiles, without much time."""
 
-    few: int = 2000  # all rows if they are not more
-    share: float = 0.06  # of more rows, or ``few`` if that is more
-    most: int = 20_000
-    cells: int = 2**22  # largest number of cells, unless ``fewest`` rows have more
-    fewest: int = 100
+    most: int = 2000
+    cells: int = 2**17  # largest number of cells, unless ``fewest`` rows have more
+    fewest: int = 300
+    small: int = 2**15  # cells up to which BLAS uses one thread by itself
+    large: int = 2**20  # cells from which on threads share the rows
 
     def of(self, n_rows: int, n_features: int) -> int:
         """Number of rows to use of a table of this size."""
-        wanted = min(max(self.few, int(self.share * n_rows)), self.most)
-        return min(n_rows, max(min(wanted, self.cells // n_features), self.fewest))
+        return min(n_rows, max(min(self.most, self.cells // n_features), self.fewest))
 
 
 @final

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
@@ -14,12 +15,12 @@ from probpca.inference.calibration import Calibration, Distances, matched
 from probpca.inference.masked_rows import group_posteriors
 from probpca.learning.settings import CalibrationRows
 from probpca.scratch import workspace
+from probpca.sources import Source
 from probpca.sources.engines.local import one_blas_thread
 
 if TYPE_CHECKING:
     from probpca.blocks import Block
     from probpca.models import LinearGaussian
-    from probpca.sources import Source
     from probpca.typing import Array
 
 NO_ROWS = Calibration(obstacle="no rows of the fit were kept for calibration")
@@ -87,13 +88,20 @@ def training_distances(
     if rows is None or not rows.n_rows:
         return NO_ROWS
     blocks = [_as_asked(block) for block in rows.spread(settings.of(rows.n_rows, rows.n_features))]
-    with np.errstate(all="ignore"), one_blas_thread() if _is_large(blocks) else nullcontext():
-        parts = tuple(
-            InnerProducts.of(model, block) if complete or block.is_complete else _of_observed(model, block)
-            for block in blocks
-        )
+    judge = partial(_judged, model, complete)
+    cells = sum(block.n_rows for block in blocks) * rows.n_features
+    # BLAS threads that were woken would spin into whatever comes next.
+    with one_blas_thread() if cells > settings.small else nullcontext(), np.errstate(all="ignore"):
+        if cells > settings.large:
+            parts = tuple(part for block in blocks for part in Source.of_block(block, rows.n_jobs).answers(judge))
+        else:
+            parts = tuple(map(judge, blocks))
     weight = None if all(block.weight is None for block in blocks) else np.concatenate([b.weights for b in blocks])
     return TrainingDistances(model, parts, n_rows, weight)
+
+
+def _judged(model: LinearGaussian, complete: bool, block: Block) -> InnerProducts | Distances:  # noqa: FBT001
+    return InnerProducts.of(model, block) if complete or block.is_complete else _of_observed(model, block)
 
 
 def _as_asked(block: Block) -> Block:
@@ -113,8 +121,3 @@ def _of_observed(model: LinearGaussian, block: Block) -> Distances:
         out.degrees[found.index] = found.group.observed
     np.minimum(out.degrees, model.n_components, out=out.rank)
     return out
-
-
-def _is_large(blocks: list[Block], cells: int = 2**16) -> bool:
-    """Whether products with the rows would wake the threads of BLAS, which then spin."""
-    return sum(block.n_rows for block in blocks) * blocks[0].n_features > cells

@@ -69,7 +69,8 @@ def choose_components(table: Description, wanted: Components, settings: Settings
     k = pairs_wanted(table.source, wanted, settings)
     if wanted != Rule("parallel"):
         spectrum = leading_spectrum(table, k, settings, rng)
-        rank = exact_rank(spectrum, single=table.source.single_precision)
+        chosen = isinstance(wanted, Rule)
+        rank = exact_rank(spectrum, single=table.source.single_precision) if chosen else None
         return choose_by_spectrum(spectrum, wanted, spectrum.values.size, rank=rank)
     correlations = correlations_of(table, settings, rng)
     parallel = count_by_parallel(correlations, settings.search.complete, settings.parallel)
