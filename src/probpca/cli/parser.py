@@ -77,8 +77,8 @@ EXAMPLES = {
 D2 is the squared distance of a row from the model, T2 the part of it along the components and
 residual the part off them. p_value is calibrated by the rows of the fit; model_p_value is that of
 the fitted Gaussian (chi-square). Rows of the file that the model was fitted to are judged as if
-each had been left out. For each row three cells are named, with the number of standard deviations between
-them and their prediction from the other cells.""",
+each had been left out. For each row three cells are named, with the number of standard deviations
+between them and their prediction from the other cells.""",
     "sample": _examples("probpca sample model.npz", "probpca sample model.npz -n 1000 --seed 7 --out new.csv"),
     "select": _examples(
         "probpca select table.csv",

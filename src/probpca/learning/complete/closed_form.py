@@ -13,7 +13,7 @@ from probpca.learning.complete.spectrum import Spectrum, log_likelihood_of, mode
 from probpca.learning.components import EXACT_RANK, Count, Rule, Share
 from probpca.learning.describe import Pass
 from probpca.learning.result import FitResult, Status, collapsed_status
-from probpca.learning.selection.correlations import correlations_of, count_by_parallel
+from probpca.learning.selection.correlations import choose_by_correlations
 from probpca.learning.selection.criteria import (
     Curve,
     bic,
@@ -66,41 +66,36 @@ def choose_components(table: Description, wanted: Components, settings: Settings
     """The number of components that is wanted, and at least as many eigenpairs."""
     if isinstance(wanted, Share):
         return _by_share(table, wanted, settings, rng)
-    k = pairs_wanted(table.source, wanted, settings)
-    if wanted != Rule("parallel"):
-        spectrum = leading_spectrum(table, k, settings, rng)
-        chosen = isinstance(wanted, Rule)
-        rank = exact_rank(spectrum, single=table.source.single_precision) if chosen else None
-        return choose_by_spectrum(spectrum, wanted, spectrum.values.size, rank=rank)
-    correlations = correlations_of(table, settings, rng)
-    parallel = count_by_parallel(correlations, settings.search.complete, settings.parallel)
-    if regime_of(table.source, k, settings) == "krylov":  # every eigenpair takes products with all rows
-        k = min(parallel.n_components, k)
+    k, parallel = pairs_wanted(table.source, wanted, settings), None
+    if wanted == Rule("parallel"):
+        parallel = choose_by_correlations(table, settings, rng)
+        if regime_of(table.source, k, settings) == "krylov":  # every eigenpair takes products with all rows
+            k = min(parallel.n_components, k)
     spectrum = leading_spectrum(table, k, settings, rng)
-    return choose_by_parallel(spectrum, parallel, k, exact_rank(spectrum, single=table.source.single_precision))
+    if isinstance(wanted, Rule):
+        rank = exact_rank(spectrum, single=table.source.single_precision)
+        if rank is not None:
+            return Chosen(rank, spectrum, EXACT_RANK)
+    if parallel is not None:
+        return choose_by_parallel(spectrum, parallel, k)
+    return choose_by_spectrum(spectrum, wanted, spectrum.values.size)
 
 
-def choose_by_parallel(spectrum: Spectrum, parallel: Parallel, most: int, rank: int | None) -> Chosen:
+def choose_by_parallel(spectrum: Spectrum, parallel: Parallel, most: int) -> Chosen:
     """The choice of parallel analysis; that of BIC among up to ``most`` components is named if it is another one."""
-    if rank is not None:
-        return Chosen(rank, spectrum, EXACT_RANK, parallel.curve)
     q, most = min(parallel.n_components, most), min(most, spectrum.n_features - 1)
     while q > 1 and noise_of(spectrum, q).collapsed:  # parts that add up to a whole
         q -= 1
     notes = parallel.notes
     if most > q or most == spectrum.n_features - 1:
-        other = bic(spectrum, int(min(most, max(spectrum.weight - 2, 1)))).best
+        other = choose_by_spectrum(spectrum, Rule("bic"), most).n_components
         why = "also counts noise that differs between columns" if other > q else "leaves out weak components"
         notes = notes if other == q else (f"BIC would take {other}: it {why}.", *notes)
     return Chosen(q, spectrum, Rule("parallel").words, parallel.curve, notes)
 
 
-def choose_by_spectrum(
-    spectrum: Spectrum, wanted: Components, most: int, reason: str = "", rank: int | None = None
-) -> Chosen:
-    """Choose among up to ``most`` components by the eigenvalues alone; a rule takes the ``rank`` of an exact table."""
-    if isinstance(wanted, Rule) and rank is not None:
-        return Chosen(rank, spectrum, EXACT_RANK)
+def choose_by_spectrum(spectrum: Spectrum, wanted: Components, most: int, reason: str = "") -> Chosen:
+    """Choose among up to ``most`` components by the eigenvalues alone."""
     match wanted:
         case Count(q, rule, notes):
             return Chosen(q, spectrum, rule, notes=notes)

@@ -21,7 +21,7 @@ from probpca.learning.em.m_step import EM
 from probpca.learning.loop import Iterated, Monitor, iterate, iterate_accelerated
 from probpca.learning.missing.start import Fitted, first_model, search, tells_rank
 from probpca.learning.result import FitResult, collapsed_status
-from probpca.learning.selection.correlations import correlations_of, count_by_parallel
+from probpca.learning.selection.correlations import choose_by_correlations
 from probpca.learning.settings import ZERO_NOISE, Regime, Settings
 from probpca.linalg.packed import turn_bordered
 from probpca.models import LinearGaussian
@@ -46,8 +46,7 @@ def fit_missing(table: Description, wanted: Components, settings: Settings, rng:
     _require_applicable(settings)
     given = isinstance(wanted, Count)
     if wanted == Rule("parallel"):
-        correlations = correlations_of(table, settings, rng)
-        parallel = count_by_parallel(correlations, settings.search.complete, settings.parallel)
+        parallel = choose_by_correlations(table, settings, rng)
         wanted = Count(parallel.n_components, Rule("parallel").words, parallel.notes)
     with one_blas_thread():
         problem = Problem.of(table, settings, rng)

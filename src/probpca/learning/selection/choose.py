@@ -18,7 +18,7 @@ from probpca.learning.describe import describe, require_counted, standardised
 from probpca.learning.missing.fit import Problem
 from probpca.learning.missing.start import by_bic
 from probpca.learning.progress import ProgressBar, StageBar
-from probpca.learning.selection.correlations import correlations_of, count_by_parallel
+from probpca.learning.selection.correlations import choose_by_correlations
 from probpca.learning.selection.criteria import Curve, bic, evidence, exact_rank, gavish_donoho, n_above
 from probpca.learning.selection.cross_validation import cross_validate
 from probpca.learning.selection.result import Criterion, Selection
@@ -118,9 +118,7 @@ def _by_cv(table: Table) -> Criterion:
 
 
 def _by_parallel(table: Table) -> Criterion:
-    limit = table.settings.search.complete if table.largest is None else table.largest
-    correlations = correlations_of(table.described, table.settings, table.rng["parallel"])
-    found = count_by_parallel(correlations, limit, table.settings.parallel)
+    found = choose_by_correlations(table.described, table.settings, table.rng["parallel"], table.largest)
     return Criterion("parallel", found.n_components, *found.curve, note=" ".join(found.notes))
 
 

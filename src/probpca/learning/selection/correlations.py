@@ -50,6 +50,14 @@ def count_by_parallel(
     return Parallel(n_above(curve), curve, notes)
 
 
+def choose_by_correlations(
+    table: Description, settings: Settings, rng: np.random.Generator, limit: int | None = None
+) -> Parallel:
+    """The number of components of a table by parallel analysis, at most ``limit`` or what the settings allow."""
+    most = settings.search.complete if limit is None else limit
+    return count_by_parallel(correlations_of(table, settings, rng), most, settings.parallel)
+
+
 def correlations_of(table: Description, settings: Settings, rng: np.random.Generator) -> Correlations:
     """Correlations of the columns that vary, from the sums of the first pass where they say enough."""
     deviation = column_std(table.sums)

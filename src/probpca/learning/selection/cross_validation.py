@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 from scipy import sparse
 
-from probpca.blocks.block import row_of_cell
+from probpca.blocks.block import observed_cells, row_of_cell
 from probpca.blocks.cells import patterns
 from probpca.errors import DataError
 from probpca.inference.likelihood import LOG_2PI
@@ -44,9 +44,8 @@ class Listed(NamedTuple):
     @classmethod
     def of(cls, block: Block) -> Listed:
         """List the observed cells of a dense block, or of a sparse one whose unstored cells are missing."""
-        omega = block.precision
+        omega, seen = block.precision, observed_cells(block)
         stored = block.values.data if block.is_sparse else block.values
-        seen = ~np.isnan(stored) if omega is None else ~np.isnan(stored) & (omega > 0)
         if block.is_sparse:
             rows, columns = row_of_cell(block.values)[seen], block.values.indices[seen].astype(np.intp)
         else:

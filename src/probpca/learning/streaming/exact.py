@@ -10,11 +10,11 @@ import numpy as np
 from probpca.blocks import Block
 from probpca.errors import DataError
 from probpca.learning.complete.bias_correction import without_bias
-from probpca.learning.complete.closed_form import choose_by_parallel, choose_by_spectrum, exact_fit
+from probpca.learning.complete.closed_form import Chosen, choose_by_parallel, choose_by_spectrum, exact_fit
 from probpca.learning.complete.dense import top_of_factor
 from probpca.learning.complete.spectrum import Spectrum, resolution_of_squares
-from probpca.learning.components import Components, Count, Rule, given_count
-from probpca.learning.describe import Units, column_std
+from probpca.learning.components import EXACT_RANK, Components, Count, Rule, given_count
+from probpca.learning.describe import column_std
 from probpca.learning.fit import fit_ppca
 from probpca.learning.result import Status
 from probpca.learning.selection.correlations import count_by_parallel
@@ -125,9 +125,9 @@ class Summed:
         What merging the means of batches leaves of a constant column is rounding, and is left out. Columns have unit
         variance meanwhile: those in a small unit would be lost in the rounding of those in a large one.
         """
-        S, size = self.moments.covariance, np.abs(self.moments.mean)
-        varies = np.sqrt(S.diagonal()) > Units.rounding * size
-        unit = np.where(varies, np.sqrt(S.diagonal()), 1.0)
+        S, std = self.moments.covariance, column_std(self.moments)
+        varies = std > 0
+        unit = np.where(varies, std, 1.0)
         values, axes = np.linalg.eigh(np.where(np.outer(varies, varies), S, 0.0) / unit[:, None] / unit)
         kept = values > 1e-15 * max(values[-1], 0.0)
         deviations = np.where(varies, (np.sqrt(values[kept] * kept.sum()) * axes[:, kept]).T * unit, 0.0)
@@ -182,12 +182,14 @@ class Sketched:
         resolution = resolution_of_squares(values)
         spectrum = Spectrum(n, sketch.count, sketch.mean, values, axes, sketch.dropped / n, resolution)
         wanted, most = Components.parse(n_components, spectrum.n_features), min(values.size, settings.search.complete)
-        std, rank = column_std(sketch), exact_rank(spectrum)
-        if wanted == Rule("parallel"):
+        std, rank = column_std(sketch), exact_rank(spectrum) if isinstance(wanted, Rule) else None
+        if rank is not None:
+            chosen = Chosen(rank, spectrum, EXACT_RANK)
+        elif wanted == Rule("parallel"):
             parallel = count_by_parallel(self._correlations(std), most, settings.parallel)
-            chosen = choose_by_parallel(spectrum, parallel, most, rank)
+            chosen = choose_by_parallel(spectrum, parallel, most)
         else:
-            chosen = choose_by_spectrum(spectrum, wanted, most, "the sketch has no more", rank)
+            chosen = choose_by_spectrum(spectrum, wanted, most, "the sketch has no more")
         result = exact_fit(chosen)
         result = without_bias(result) if settings.bias_correction else result
         status = result.status if sketch.lost == 0 else Status.SKETCHED
