@@ -62,6 +62,7 @@ class Estimator(
     _fit_type: Any  # the subclass of Fit that files are read into
     _constraints: ClassVar[dict[str, Constraint]]
     _accepts_sparse: ClassVar[bool] = False
+    _component: ClassVar[str] = "PC"  # what a component is called, before its number
     random_state: Any
 
     @property
@@ -119,9 +120,13 @@ class Estimator(
         return self.n_components_
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Names of the columns that ``transform`` returns: the class name in lower case and a number."""
+        """Names of the columns that ``transform`` returns: PC1, PC2, ..., or F1, F2, ... for dynamic factors.
+
+        ``input_features`` are compared with the names of the columns of the fit, as in scikit-learn.
+        """
         _ = self._state  # says why there is no model, where scikit-learn would only say that there is none
-        return super().get_feature_names_out(input_features)
+        count = len(super().get_feature_names_out(input_features))  # which checks input_features
+        return np.array([f"{self._component}{j}" for j in range(1, count + 1)], dtype=object)
 
     def to_file(self, path: str | Path) -> None:
         """Write the parameters and the fitted model to one file (npz), which contains no code."""

@@ -181,6 +181,7 @@ class LinearDynamicalSystem(Estimator):
         **iteration_constraints(),
     }
     _fit_type = SeriesFit
+    _component = "F"
     model_: StateSpace
 
     def __init__(
