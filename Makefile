@@ -12,7 +12,7 @@ BENCHMARKS := bayesian complete defaults dynamics intervals missing selection sm
 BENCH_TARGETS := $(BENCHMARKS:%=bench-%)
 
 .PHONY: help demo test test-distributed test-browser announce-browser screenshots test-killed lint types format docs \
-	pictures $(BENCH_TARGETS) bench-engines bench-quick bench-compare clean
+	pictures console $(BENCH_TARGETS) bench-engines bench-quick bench-compare clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -59,6 +59,9 @@ format: $(VENV)/lint  ## rewrite the code as the formatter wants it
 docs: $(VENV)/docs  ## build the documentation into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+console: $(VENV)/test  ## run the commands shown in README and docs, and write what they print into the pages
+	$(BIN)/python tests/console_examples.py README.md $$(grep -rl '^```console' docs --include='*.md')
 
 pictures: $(VENV)/docs  ## draw the pictures of README and landing page anew, into docs/images
 	$(BIN)/python docs/pictures.py

@@ -6,16 +6,13 @@ as commands. Blocks that need a cluster are run by ``tests/distributed/test_docs
 
 import doctest
 import re
-import shlex
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from probpca.cli.main import main
-from probpca.datasets import load_fertility
+from console_examples import commands, printed, write_tables
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -63,15 +60,6 @@ def failures(text, name):
     return "".join(said)
 
 
-def commands(text):
-    """Commands of this library in console blocks, and the output shown below each."""
-    for code, _ in blocks(text, "console"):
-        for part in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
-            command, _, shown = part.partition("\n")
-            if command.startswith("probpca "):
-                yield command, shown
-
-
 def matches(shown, printed):
     return doctest.OutputChecker().check_output(shown, printed, OPTIONS)
 
@@ -92,26 +80,12 @@ def test_scripts_of_a_page_run(page, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if any(commands(read(page)))])
-def test_commands_print_what_the_page_shows(page, tmp_path, monkeypatch, capsys):
+def test_commands_print_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
     write_tables()
     for command, shown in commands(read(page)):
-        main(shlex.split(command, comments=True)[1:])
-        printed = "".join(capsys.readouterr())
-        assert matches(shown, printed), f"$ {command}\n{printed}"
-
-
-def write_tables():
-    """Write the files that the commands read: a row for each country, and a row for each year."""
-    text = files("probpca.datasets").joinpath("fertility.csv").read_text(encoding="utf-8")
-    Path("fertility.csv").write_text(text, encoding="utf-8")
-    table = load_fertility()
-    some = ("India", "Brazil", "Kenya", "Japan")
-    rows = [table.values[table.countries.index(country)] for country in some]
-    lines = [f"year,{','.join(some)}"]
-    lines += [",".join(map(str, (year, *cells))) for year, *cells in zip(table.years, *rows, strict=True)]
-    Path("series.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        said = printed(command)
+        assert matches(shown, said), f"$ {command}\n{said}\nmake console writes this into the page."
 
 
 def test_a_wrong_example_is_found():
