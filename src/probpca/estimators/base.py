@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
-from probpca.blocks.block import unmasked
+from probpca.blocks.block import unmasked, without_pandas_na
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.estimators.storage import read_estimator, write_estimator
 from probpca.learning.progress import ProgressBar
@@ -271,8 +271,7 @@ def _number_array(X: Any) -> Any:
             "Hint: convert times to numbers, or pass the fields of records as a dataframe."
         )
         raise DataError(msg)
-    pandas = nw.dependencies.get_pandas()
-    return np.where(pandas.isna(X), np.nan, X) if kind == "O" and pandas is not None and X.ndim == 2 else X
+    return without_pandas_na(X) if kind == "O" and isinstance(X, np.ndarray) else X
 
 
 def checked_latents(X: Any, n_components: int) -> Any:
