@@ -44,12 +44,12 @@ def require_finite(name: str, value: Floats) -> None:
         value = value[:1]  # a broadcast view: all entries along the first axis are the same memory
     if not np.isfinite(value).all():
         bad = int(np.size(value) - np.isfinite(value).sum())
-        msg = f"{name} must be finite; got {bad} NaN or infinite entries."
+        msg = f"{name} must be finite; got {bad} entries that are NaN or infinite."
         raise DataError(msg)
 
 
 def require_positive(name: str, value: Floats) -> None:
     """Raise ``DataError`` unless every entry of ``value`` is positive."""
     if not (value > 0).all():
-        msg = f"{name} must be positive; got {np.min(value)!s} as its smallest value."
+        msg = f"{name} must be positive; the smallest entry is {np.min(value)!s}."
         raise DataError(msg)
