@@ -1,4 +1,4 @@
-"""Rows in a dataframe: pandas, polars, pyarrow."""
+"""Rows from dataframes of pandas, polars and pyarrow."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 def is_frame(rows: Any) -> bool:
-    """Is this a dataframe in memory?"""
+    """Whether ``rows`` is a dataframe in memory."""
     return bool(nw.dependencies.is_into_dataframe(rows))
 
 
 def frame_values(rows: Any) -> tuple[Floats, tuple[Any, ...]]:
-    """Numbers of a dataframe, missing ones as NaN: (n, d); and the names of its columns."""
+    """Values of a dataframe, (n, d) with NaN for missing values, and the names of its columns."""
     try:
         frame = nw.from_native(rows, eager_only=True)
         kinds = frame.schema
     except nw.exceptions.DuplicateError as error:
-        msg = f"columns must have names of their own; {error}.\nHint: rename or drop those that come twice."
+        msg = f"columns must have unique names; {error}.\nHint: rename or drop the duplicates."
         raise DataError(msg) from error
     single = bool(kinds) and all(kind == nw.Float32 for kind in kinds.values())
     out = np.empty((len(kinds), len(frame)), np.float32 if single else np.float64)
@@ -57,13 +57,13 @@ def _column_values(column: nw.Series[Any], target: Any) -> Any:
 
 
 def as_text(names: Iterable[Any] | None) -> tuple[str, ...] | None:
-    """Names that are text, as scikit-learn has it; columns that are numbered have none."""
+    """Column names if all are strings, as in scikit-learn, else None."""
     names = None if names is None else tuple(names)
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def order_of(names: Sequence[Any], wanted: Sequence[Any]) -> list[int] | None:
-    """Where each of the wanted columns is; None if all are in place."""
+    """Position of each wanted column among ``names``; None if the order is the same already."""
     if tuple(names) == tuple(wanted):
         return None
     place = {name: j for j, name in enumerate(names)}
@@ -72,8 +72,8 @@ def order_of(names: Sequence[Any], wanted: Sequence[Any]) -> list[int] | None:
         odd = f"{lacking[0]!r} is missing" if lacking else f"got {len(names)} columns"
         some = ", ".join(map(str, wanted[:8])) + (", ..." if len(wanted) > 8 else "")
         msg = (
-            f"rows must have the columns that came first, {some}, in any order; {odd}.\n"
-            "Hint: rename columns, or drop those that are not wanted."
+            f"rows must have the same columns as the first ones, {some}, in any order; {odd}.\n"
+            "Hint: rename columns, or drop additional ones."
         )
         raise ShapeError(msg)
     return [place[name] for name in wanted]
