@@ -15,15 +15,15 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
-from probpca.blocks.block import unmasked
-from probpca.errors import DataError, ShapeError
+from probpca.blocks.block import unmasked, without_pandas_na
+from probpca.errors import DataError, ShapeError, SourceError
 from probpca.estimators.storage import read_estimator, write_estimator
 from probpca.learning.progress import ProgressBar
 from probpca.result_tables import Names, frame_of
 from probpca.sources import open_source
 from probpca.sources.files import has_names, is_path
-from probpca.sources.open import is_table
-from probpca.sources.readers.frames import as_text, order_of
+from probpca.sources.open import is_table, kind_of
+from probpca.sources.readers.frames import as_text, frame_values, is_frame, order_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -235,10 +235,44 @@ def open_training(estimator: Any, X: Any, sample_weight: Any, cell_weight: Any, 
     return source
 
 
-def checked_matrix(estimator: Any, X: Any, **options: Any) -> Any:
+def checked_matrix(estimator: Any, X: Any, *, reset: bool = True, **options: Any) -> Any:
     """Rows in memory as an array of floats or a CSR matrix, after scikit-learn's checks of shape and names."""
-    kinds, X = [np.float64, np.float32], unmasked(X)
-    return validate_data(estimator, X, accept_sparse="csr", dtype=kinds, ensure_all_finite=False, **options)
+    settings = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": False} | options
+    X = unmasked(X)
+    if is_frame(X) and not _is_plain_frame(X):
+        values, _ = frame_values(X)  # scikit-learn would lose single precision, and take dates for numbers
+        validate_data(estimator, X, reset=reset, skip_check_array=True)  # names and number of columns
+        return check_array(values, estimator=estimator, input_name="X", **settings)
+    return validate_data(estimator, _number_array(X), reset=reset, **settings)
+
+
+def _is_plain_frame(X: Any) -> bool:
+    """Whether this is a pandas dataframe of NumPy's numbers, or a sparse one, which scikit-learn converts quickly."""
+    if not nw.dependencies.is_pandas_dataframe(X) or not X.columns.is_unique:
+        return False
+    return hasattr(X, "sparse") or all(isinstance(kind, np.dtype) and kind.kind in "fiub" for kind in X.dtypes)
+
+
+def _number_array(X: Any) -> Any:
+    """Return what scikit-learn may check as an array; raise an error for what it would misread or not explain."""
+    if is_frame(X) or sparse.issparse(X) or (isinstance(X, list) and not X):
+        return X
+    if not is_matrix(X):
+        msg = (
+            f"this method takes a matrix of rows in memory; got {type(X).__name__}.\n"
+            "Hint: pass some of its rows as an array."
+        )
+        raise SourceError(msg)
+    if not isinstance(X, np.ndarray) and kind_of(X) == "nothing":
+        return open_source(X)  # which raises, and says what it takes
+    kind = getattr(getattr(X, "dtype", None), "kind", "")
+    if kind and kind in "mMV":
+        msg = (
+            f"rows must be numbers; got {X.dtype} entries.\n"
+            "Hint: convert times to numbers, or pass the fields of records as a dataframe."
+        )
+        raise DataError(msg)
+    return without_pandas_na(X) if kind == "O" and isinstance(X, np.ndarray) else X
 
 
 def checked_latents(X: Any, n_components: int) -> Any:

@@ -69,6 +69,10 @@ class SeriesFit(Fit):
     tables: list[Remembered]
     several: bool
 
+    def __getstate__(self) -> dict[str, Any]:
+        """State for pickle, copy and skops, which knows no index of pandas."""
+        return {**self.__dict__, "tables": [table.portable() for table in self.tables]}
+
     def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the numbers and arrays that go into a file."""
         numbers, arrays = story_record(self.result)

@@ -181,7 +181,7 @@ class TableEstimator(Estimator):
 
         With ``out``, the name of a file (.npy, Parquet, Feather, CSV), the means are written there block by block.
         """
-        return self._answer(partial(_in_precision_of_rows, posterior_mean), X, out, self.get_feature_names_out)
+        return self._answer(posterior_mean, X, out, self.get_feature_names_out, rounding=True)
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows predicted from latent variables, W z + mu, in the units of the data: (n, n_features).
@@ -223,14 +223,14 @@ class TableEstimator(Estimator):
 
         After ``standardize=True`` they are those of ``(X - mean_) / scale_``.
         """
-        return self._answer(partial(_in_precision_of_rows, partial(projection.project, scale=self.scale_)), X)
+        return self._answer(partial(projection.project, scale=self.scale_), X, rounding=True)
 
     def reconstruct(self, X: Any) -> Array:
         """The nearest points of the principal subspace, in the units of the data: (n, n_features).
 
         After ``standardize=True`` distances are measured in units of ``scale_``.
         """
-        return self._answer(partial(_in_precision_of_rows, partial(projection.reconstruct, scale=self.scale_)), X)
+        return self._answer(partial(projection.reconstruct, scale=self.scale_), X, rounding=True)
 
     def score_samples(self, X: Any, *, out: Any = None) -> Any:
         """Log-likelihood of each row: (n,). With ``out``, the name of a file, it is written there block by block."""
@@ -347,12 +347,12 @@ class TableEstimator(Estimator):
         belief = self._belief_for(training=training)
         if not return_std:
             question = impute if belief is None else partial(_impute_training, belief)
-            found = self._answer(partial(_in_precision_of_rows, question), X, out, self._names)
+            found = self._answer(question, X, out, self._names, rounding=True)
             return like(X, found) if out is None else found
         if out is not None:
             msg = "out= takes completed rows; standard deviations come as an array.\nHint: leave out one of the two."
             raise DataError(msg)
-        imputed: Imputed = self._answer(partial(_in_precision_of_rows, self._imputation(belief)), X)
+        imputed: Imputed = self._answer(self._imputation(belief), X, rounding=True)
         return like(X, imputed.values), like(X, imputed.std)
 
     def impute_interval(self, X: Any, level: float = 0.95, *, training: bool = False) -> tuple[Any, Any]:
@@ -362,7 +362,7 @@ class TableEstimator(Estimator):
         ``impute``.
         """
         ends = partial(_interval, self._imputation(self._belief_for(training=training)), level)
-        found: _Interval = self._answer(partial(_in_precision_of_rows, ends), X)
+        found: _Interval = self._answer(ends, X, rounding=True)
         return like(X, found.lower), like(X, found.upper)
 
     def impute_draws(self, X: Any, n_draws: int = 20, *, random_state: Any = None) -> Array:
@@ -419,9 +419,6 @@ class TableEstimator(Estimator):
     def _block(self, X: Any) -> Block:
         """Rows in memory as one block, after scikit-learn's checks."""
         _ = self._state
-        if not is_matrix(X):
-            msg = "this method takes a matrix of rows, not a source.\nHint: pass some of its rows as an array."
-            raise SourceError(msg)
         rows = as_block(checked_matrix(self, X, reset=False)).values
         require_no_infinity(self, rows)
         return Block(rows, unstored_missing=self.missing == "unstored" and sparse.issparse(rows))
@@ -432,10 +429,17 @@ class TableEstimator(Estimator):
         X: Any,
         out: Any = None,
         names: Callable[[], Any] = list,
+        *,
+        rounding: bool = False,
     ) -> Any:
-        """Answer a row-wise question about rows wherever they are, large tables block by block in parallel."""
+        """Answer a row-wise question about rows wherever they are, large tables block by block in parallel.
+
+        With ``rounding`` the answer has the floating-point type of the rows; files take it in double precision.
+        """
         model = self.model_
         question = partial(function, model)
+        if rounding and out is None:
+            question = partial(_in_precision_of_rows, question)
         if is_matrix(X):
             block = self._block(X)
             if out is None and next(block.pieces()).stop == block.n_rows:  # small enough for one piece
@@ -477,9 +481,9 @@ def _interval(imputation: Callable[..., Imputed], level: float, model: LinearGau
     return _Interval(*imputation(model, block).interval(level))
 
 
-def _in_precision_of_rows(function: Callable[..., Any], model: LinearGaussian, block: Block) -> Any:
+def _in_precision_of_rows(question: Callable[[Block], Any], block: Block) -> Any:
     """Answer in double precision, then round to the floating-point type of the rows."""
-    return rounded(function(model, block), block.values.dtype)
+    return rounded(question(block), block.values.dtype)
 
 
 def _checked(training: Any) -> bool:
