@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from probpca.learning.components import RULES
+from probpca.result_tables import Column, ResultTable, Section, frame_of, several, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +27,8 @@ PURPOSES = {
     "gavish_donoho": "reconstruction, if all columns have the same noise variance",
 }
 """What each criterion is for."""
+LONGEST_REMARK = 200
+"""Letters of a remark on a criterion."""
 EQUAL_NOISE = ("bic", "evidence", "gavish_donoho")
 """Criteria that take noise that differs between columns for components."""
 
@@ -36,12 +39,12 @@ def agreement_of(choices: dict[str, int]) -> str:
         return "No criterion applies."
     if len(choices) == 1:
         name, choice = next(iter(choices.items()))
-        return f"{name} chooses {choice}; other criteria were not asked."
+        return f"{name} chooses {choice}; no other criterion was computed."
     least, most = min(choices.values()), max(choices.values())
     if least == most:
         both = "Both" if len(choices) == 2 else f"All {NUMBERS[len(choices)]}"
         return f"{both} criteria choose {most}."
-    return " ".join([f"They choose from {least} to {most}.", *_advice(choices)])
+    return " ".join([f"The criteria choose from {least} to {most}.", *_advice(choices)])
 
 
 def _advice(choices: dict[str, int]) -> Iterator[str]:
@@ -57,19 +60,20 @@ def _advice(choices: dict[str, int]) -> Iterator[str]:
         yield f"{names} also {'counts' if len(more) == 1 else 'count'} noise that differs between columns."
 
 
-def printed(selection: Selection) -> str:
-    """A table of all curves, the choices marked by a star, and what to make of them."""
-    drawn = [c for c in selection.criteria if c.score.size]
-    columns = [["components", "", *(f"{q}" if q else "..." for q in _lines(selection))]]
-    columns += [_column(c, _lines(selection)) for c in drawn]
-    widths = [max(len(cell) for cell in column) for column in columns]
-    rows = f"{selection.n_samples:,.12g} rows x {selection.n_features:,} features{selection.note}"
-    padded = ([cell.rjust(width) for cell in column] for column, width in zip(columns, widths, strict=True))
-    body = ["   ".join(cells).rstrip() for cells in zip(*padded, strict=True)]
-    widest = max(len(c.name) for c in selection.criteria)
-    endings = [_ending(c, widest) for c in selection.criteria]
-    curves = [*body, ""] if drawn else []
-    return "\n".join([f"Number of components: {rows}", "", *curves, *endings, "", selection.agreement])
+def table_of(selection: Selection) -> ResultTable:
+    """Choices of all criteria, what to make of them, and the curves with a star at each choice."""
+    rows = f"{selection.n_samples:,.12g} rows x {several(selection.n_features, 'feature')}{selection.note}"
+    choices = (
+        words("criterion", [c.name for c in selection.criteria]),
+        Column("choice", ["-" if c.choice is None else f"{c.choice}" for c in selection.criteria]),
+        words("made for", map(_remark, selection.criteria), longest=LONGEST_REMARK),
+    )
+    drawn, lines = [c for c in selection.criteria if c.score.size], _lines(selection)
+    counts = Column("components", [f"{q}" if q else "..." for q in lines])
+    curves = Section("Scores, the larger the better (* choice)", (counts, *(_column(c, lines) for c in drawn)))
+    notes = (f"{c.name}: {c.note}" for c in selection.criteria if c.note and c.choice is not None)
+    first = Section(f"Number of components: {rows}", choices, (*notes, selection.agreement))
+    return ResultTable((first, curves) if drawn else (first,))
 
 
 def _lines(selection: Selection) -> list[int]:
@@ -85,7 +89,7 @@ def _lines(selection: Selection) -> list[int]:
     return out
 
 
-def _column(criterion: Criterion, lines: list[int]) -> list[str]:
+def _column(criterion: Criterion, lines: list[int]) -> Column:
     shown = criterion.shown
     places = {"nats": 1, "nats a cell": 4}.get(criterion.unit, 2)
     cells = []
@@ -93,24 +97,21 @@ def _column(criterion: Criterion, lines: list[int]) -> list[str]:
         there = 0 < q <= shown.size
         star = "*" if there and q == criterion.choice else " "
         cells.append(f"{shown[q - 1] + 0.0:,.{places}f}{star}" if there else " ")
-    return [f"{criterion.name} ", f"{criterion.unit} ", *cells]
+    return Column(f"{criterion.name} ", cells, unit=f"{criterion.unit} ")
 
 
-def _ending(criterion: Criterion, width: int) -> str:
-    """What one criterion chooses, what it is for, and what else there is to know."""
-    if criterion.choice is None:
-        return f"{criterion.name:<{width}}   -  {criterion.note}"
-    note = f" ({criterion.note.rstrip('.')})" if criterion.note else ""
-    return f"{criterion.name:<{width}} {criterion.choice:>3}  {criterion.purpose}{note}"
+def _remark(criterion: Criterion) -> str:
+    """What one criterion is for, or why it does not apply."""
+    return criterion.note if criterion.choice is None else criterion.purpose
 
 
 UNITS = {
-    "parallel": "x chance",
+    "parallel": "ratio to chance",
     "bic": "nats",
     "evidence": "nats",
     "cv": "nats a cell",
     "ard": "",
-    "gavish_donoho": "of the threshold",
+    "gavish_donoho": "ratio to threshold",
 }
 
 
@@ -162,8 +163,30 @@ class Criterion:
 class Selection:
     """Choices and curves of several criteria for the number of components.
 
-    ``selection["bic"]`` is one of them, ``choices`` are their choices, ``agreement`` is a sentence about those,
-    ``table()`` has all curves, and ``print(selection)`` shows everything.
+    ``select_n_components`` returns it. ``selection["bic"]`` is one criterion, ``choices`` holds the choice of each, and
+    ``agreement`` says in words whether they agree. ``print`` and a notebook show the choices and the curves;
+    ``to_frame()`` has the curves as a dataframe.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from probpca import select_n_components
+    >>> select_n_components(load_iris().data, ["bic", "parallel"])
+    Number of components: 150 rows x 4 features
+    criterion  choice  made for
+    bic             3  structure, if all columns have the same noise variance
+    parallel        1  structure: components that stand out from chance, to be interpreted one by one
+    parallel: One component accounts for much of the correlations: as a general factor it
+    may hide weaker ones from parallel analysis.
+    The criteria choose from 1 to 3. To interpret components take 1 (parallel). bic also
+    counts noise that differs between columns.
+    <BLANKLINE>
+    Scores, the larger the better (* choice)
+    components    bic          parallel
+                 nats   ratio to chance
+             1  -78.2              2.26*
+             2  -20.0              0.82
+             3    0.0*             0.15
     """
 
     criteria: tuple[Criterion, ...]
@@ -189,8 +212,8 @@ class Selection:
         """Do the criteria agree, and if not, what to make of it?"""
         return agreement_of(self.choices)
 
-    def table(self) -> dict[str, Any]:
-        """Columns of one table: numbers of components, and scores, NaN where there are none."""
+    def to_dict(self) -> dict[str, Any]:
+        """Curves as columns: ``n_components``, and the scores and standard errors of each criterion; NaN for none."""
         longest = max((c.n_components.size for c in self.criteria), default=0)
         counts = np.arange(1, longest + 1)
         columns: dict[str, Any] = {"n_components": counts}
@@ -201,8 +224,22 @@ class Selection:
                 columns[f"{criterion.name}_standard_error"] = error
         return columns
 
+    def to_frame(self, *, backend: str | None = None) -> Any:
+        """Return the curves as a dataframe of pandas, or of another library: "polars" or "pyarrow"."""
+        return frame_of(self.to_dict(), backend)
+
+    def table(self) -> ResultTable:
+        """Choices of all criteria and their curves, with a star at each choice."""
+        return table_of(self)
+
     def __str__(self) -> str:
-        return printed(self)
+        return str(self.table())
+
+    def __repr__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
 
 
 def _spread(values: Array, counts: Index, longest: int) -> Array:

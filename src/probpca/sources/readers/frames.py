@@ -35,6 +35,12 @@ def frame_values(rows: Any) -> tuple[Floats, tuple[Any, ...]]:
     return out.T, tuple(kinds)
 
 
+def frame_columns(rows: Any) -> dict[Any, list[Any]]:
+    """Columns of a dataframe by name, of any type, as lists."""
+    frame = nw.from_native(rows, eager_only=True)
+    return {name: frame.get_column(name).to_list() for name in frame.columns}
+
+
 def _column_values(column: nw.Series[Any], target: Any) -> Any:
     """Numbers of a column, nulls as NaN: (n,). Text and objects may be numbers too; labels and times are not."""
     kind, values, reason = column.dtype, None, ""
