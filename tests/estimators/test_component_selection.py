@@ -17,8 +17,9 @@ from probpca.learning.settings import SampleSize, Settings
 
 COMPLETE = ["parallel", "bic", "evidence", "cv", "gavish_donoho"]
 Q = 3
-INTERPRET, PREDICT = "To interpret components take", "To predict or impute cells take"
-NOISE = "noise that differs between columns."
+INTERPRET, PREDICT = "To interpret components, use", "To predict or impute cells, use"
+BETWEEN = "The criteria choose between"
+NOISE = "noise that differs between columns as components."
 
 
 @pytest.fixture
@@ -90,7 +91,7 @@ def test_print_shows_every_curve_with_its_choice_marked(found):
 def test_long_curves_are_printed_around_the_choices(rng):
     scores = str(select_n_components(spiked_rows(rng, 200, 40, 20, noise=0.02, largest=2), ["bic", "evidence"]))
     shown = [line.split()[0] for line in scores.splitlines()[4:] if line]
-    assert shown == [*map(str, range(1, 13)), "...", "19", "20", "21", "bic", "evidence", "Both"]
+    assert shown == ["1", "2", "3", "4", "5", "...", "19", "20", "21", "bic", "evidence", "Both"]
 
 
 def test_all_criteria_that_apply_are_asked(holed):
@@ -262,18 +263,21 @@ def test_an_unknown_criterion_is_refused_by_the_estimator(x):
     ("choices", "said"),
     [
         ({}, "No criterion applies."),
-        ({"cv": 2}, "cv chooses 2; other criteria were not asked."),
+        ({"cv": 2}, "cv chooses 2; no other criterion was computed."),
         ({"cv": 2, "bic": 2}, "Both criteria choose 2."),
         (
             {"bic": 3, "cv": 3, "evidence": 12},
-            f"They choose from 3 to 12. {PREDICT} 3 (cv). evidence also counts {NOISE}",
+            f"{BETWEEN} 3 and 12. {PREDICT} 3 (cv). evidence also counts {NOISE}",
         ),
-        ({"parallel": 2, "bic": 3, "cv": 3}, f"They choose from 2 to 3. {INTERPRET} 2 (parallel). {PREDICT} 3 (cv)."),
+        (
+            {"parallel": 2, "bic": 3, "cv": 3},
+            f"{BETWEEN} 2 and 3. {INTERPRET} 2 (parallel). {PREDICT} 3 (cv).",
+        ),
         (
             {"parallel": 2, "bic": 7, "evidence": 7, "cv": 5},
-            f"They choose from 2 to 7. {INTERPRET} 2 (parallel). {PREDICT} 5 (cv). bic and evidence also count {NOISE}",
+            f"{BETWEEN} 2 and 7. {INTERPRET} 2 (parallel). {PREDICT} 5 (cv). bic and evidence also count {NOISE}",
         ),
-        ({"bic": 3, "evidence": 5}, "They choose from 3 to 5."),
+        ({"bic": 3, "evidence": 5}, f"{BETWEEN} 3 and 5."),
     ],
 )
 def test_choices_are_put_into_a_sentence(choices, said):
@@ -285,7 +289,7 @@ def test_components_that_stay_alive_are_counted(x, holed):
         found = select_n_components(rows, "ard", random_state=0)
         assert found.choices == {"ard": Q}
         assert np.isnan(found.table()["ard"]).all()
-        assert "ard   3  prediction" in str(found)
+        assert "ard   3  for prediction" in str(found)
         ppca = PPCA("ard", random_state=0).fit(rows)
         assert (ppca.n_components_, ppca.rule_) == (Q, "automatic relevance determination")
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from probpca.estimators.summary import whole_items
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -17,8 +19,9 @@ GAP = 2
 
 
 def note(text: str) -> None:
-    """Print something that is not part of the result."""
-    print(f"note: {text}", file=sys.stderr)
+    """Print something that is not part of the result, in one line unless a person watches."""
+    line = f"note: {text}"
+    print(wrap(line) if is_terminal() else line, file=sys.stderr)
 
 
 def is_terminal() -> bool:
@@ -50,6 +53,22 @@ def clip(text: str, width: int = 28) -> str:
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
+def listed(items: Sequence[str], most: int = 4) -> str:
+    """The first items of a list, and how many more there are."""
+    left = len(items) - most
+    return ", ".join(items) if left <= 0 else f"{', '.join(items[:most])} and {left:,} more"
+
+
+def fact(name: str, text: str) -> str:
+    """A line that begins with the name of a fact, broken into lines of the screen below each other."""
+    return wrap(f"{name:<18}{text}", " " * 18)
+
+
+def one_line(start: str, items: Sequence[str]) -> str:
+    """One line of the screen with as many whole items as fit behind its start."""
+    return start + whole_items(items, screen_width() - len(start))
+
+
 def wrap(text: str, indent: str = "") -> str:
     """Break a text into lines of the screen."""
     return textwrap.fill(text, screen_width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
@@ -71,9 +90,10 @@ def counts(title: str, values: Any) -> TextColumn:
     return TextColumn(title, [f"{value:,}" for value in values])
 
 
-def words(title: str, values: Any) -> TextColumn:
-    """A column of text."""
-    return TextColumn(clip(title), [clip("" if value is None else value) for value in values], right=False)
+def words(title: str, values: Any, width: int = 28) -> TextColumn:
+    """A column of text; cells of more than ``width`` letters are shortened."""
+    texts = [clip("" if value is None else value, width) for value in values]
+    return TextColumn(clip(title, width), texts, right=False)
 
 
 def cells(title: str, values: Sequence[Any]) -> TextColumn:
@@ -95,7 +115,7 @@ def left_of(columns: Sequence[TextColumn]) -> int:
 def table(columns: Sequence[TextColumn]) -> str:
     """Columns side by side, as many as fit the screen, and how many more there are."""
     shown: list[TextColumn] = []
-    for column in columns:
+    for column in map(_with_short_title, columns):
         if shown and column.width > left_of(shown):
             break
         shown.append(column)
@@ -109,7 +129,13 @@ def table(columns: Sequence[TextColumn]) -> str:
         for line in zip(*([column.title, *column.cells] for column in shown), strict=True)
     ]
     left = len(columns) - len(shown)
-    return "\n".join(lines + ([f"... and {left:,} more column{'s' * (left > 1)}"] if left else []))
+    return "\n".join(lines + ([f"... and {several(left, 'more column')}"] if left else []))
+
+
+def _with_short_title(column: TextColumn, most: int = 20) -> TextColumn:
+    """Shorten a title that would make its column much wider than its cells."""
+    widest = max((len(text) for text in column.cells), default=0)
+    return column._replace(title=clip(column.title, max(widest, most)))
 
 
 def several(count: int, noun: str) -> str:

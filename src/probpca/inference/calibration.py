@@ -129,10 +129,10 @@ class Calibration:
         if self.degrees >= HEAVY.degrees and self.extreme <= HEAVY.extreme:
             return ""
         shape = "chi-square" if isinf(self.degrees) else f"F with {self.degrees:.2g} degrees of freedom"
-        many = f"{100 * self.extreme:.1f} % of the rows of the fit have model_p_value < {RARE}, and "
+        many = f"{100 * self.extreme:.1f} % of the rows of the fit have model_p_value < {RARE}. "
         return (
-            f"{many if self.extreme else ''}p_value allows for the tails of the rows of the fit ({shape}, scale "
-            f"{self.scale:.2g}): outliers may be hiding each other (masking). Look at model_p_value too."
+            f"{many if self.extreme else ''}p_value is calibrated by the rows of the fit ({shape}, scale "
+            f"{self.scale:.2g}), so outliers among them may hide each other (masking): look at model_p_value too."
         )
 
 

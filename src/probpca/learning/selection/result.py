@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from probpca.typing import Array, Index
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
-SHOWN = 12
-"""Numbers of components that are always shown; beyond, only those around a choice."""
+SHOWN = 8
+"""Numbers of components that are shown: those that criteria choose, their neighbours, and the first ones."""
 PURPOSES = {
-    "parallel": "structure: components that stand out from chance, to be interpreted one by one",
-    "bic": "structure, if all columns have the same noise variance",
-    "evidence": "structure, if all columns have the same noise variance",
-    "cv": "prediction: cells that were held out",
-    "ard": "prediction: components that a Bayesian fit keeps",
-    "gavish_donoho": "reconstruction, if all columns have the same noise variance",
+    "parallel": "for interpretation: components that stand out from chance",
+    "bic": "for interpretation, if all columns have the same noise",
+    "evidence": "for interpretation, if all columns have the same noise",
+    "cv": "for prediction and imputation, by held-out cells",
+    "ard": "for prediction, by a Bayesian fit",
+    "gavish_donoho": "for denoising, if all columns have the same noise",
 }
 """What each criterion is for."""
 EQUAL_NOISE = ("bic", "evidence", "gavish_donoho")
@@ -36,25 +36,26 @@ def agreement_of(choices: dict[str, int]) -> str:
         return "No criterion applies."
     if len(choices) == 1:
         name, choice = next(iter(choices.items()))
-        return f"{name} chooses {choice}; other criteria were not asked."
+        return f"{name} chooses {choice}; no other criterion was computed."
     least, most = min(choices.values()), max(choices.values())
     if least == most:
         both = "Both" if len(choices) == 2 else f"All {NUMBERS[len(choices)]}"
         return f"{both} criteria choose {most}."
-    return " ".join([f"They choose from {least} to {most}.", *_advice(choices)])
+    return " ".join([f"The criteria choose between {least} and {most}.", *_advice(choices)])
 
 
 def _advice(choices: dict[str, int]) -> Iterator[str]:
     """Sentences on which of the choices suits which purpose."""
     if "parallel" in choices:
-        yield f"To interpret components take {choices['parallel']} (parallel)."
+        yield f"To interpret components, use {choices['parallel']} (parallel)."
     if "cv" in choices:
-        yield f"To predict or impute cells take {choices['cv']} (cv)."
+        yield f"To predict or impute cells, use {choices['cv']} (cv)."
     careful = max((choices[name] for name in ("parallel", "cv") if name in choices), default=None)
     more = [name for name in EQUAL_NOISE if careful is not None and choices.get(name, 0) > careful]
     if more:
         names = " and ".join(filter(None, (", ".join(more[:-1]), more[-1])))
-        yield f"{names} also {'counts' if len(more) == 1 else 'count'} noise that differs between columns."
+        counts = "counts" if len(more) == 1 else "count"
+        yield f"{names} also {counts} noise that differs between columns as components."
 
 
 def printed(selection: Selection) -> str:
@@ -65,7 +66,7 @@ def printed(selection: Selection) -> str:
     widths = [max(len(cell) for cell in column) for column in columns]
     rows = f"{selection.n_samples:,.12g} rows x {selection.n_features:,} features{selection.note}"
     padded = ([cell.rjust(width) for cell in column] for column, width in zip(columns, widths, strict=True))
-    body = ["   ".join(cells).rstrip() for cells in zip(*padded, strict=True)]
+    body = ["  ".join(cells).rstrip() for cells in zip(*padded, strict=True)]
     widest = max(len(c.name) for c in selection.criteria)
     endings = [_ending(c, widest) for c in selection.criteria]
     curves = [*body, ""] if drawn else []
@@ -75,10 +76,11 @@ def printed(selection: Selection) -> str:
 def _lines(selection: Selection) -> list[int]:
     """Numbers of components to show; 0 is a gap."""
     longest = max((c.n_components.size for c in selection.criteria), default=0)
-    around = {q + step for q in selection.choices.values() for step in (-1, 0, 1)}
-    shown = [q for q in range(1, longest + 1) if q <= min(SHOWN, max(around, default=0) + 2) or q in around]
+    chosen = sorted(set(selection.choices.values()))
+    around = [q + step for step in (1, -1) for q in chosen]
+    wanted = dict.fromkeys(q for q in [*chosen, 1, *around, *range(2, longest)] if 1 <= q <= longest)
     out: list[int] = []
-    for q in shown:
+    for q in sorted(list(wanted)[: max(SHOWN, len(chosen))]):
         if out and q > out[-1] + 1:
             out.append(0)
         out.append(q)
@@ -87,7 +89,8 @@ def _lines(selection: Selection) -> list[int]:
 
 def _column(criterion: Criterion, lines: list[int]) -> list[str]:
     shown = criterion.shown
-    places = {"nats": 1, "nats a cell": 4}.get(criterion.unit, 2)
+    places = {"nats": 1, "nats per cell": 4}.get(criterion.unit, 2)
+    places = 0 if shown.size and np.abs(shown).max() >= 1e5 else places
     cells = []
     for q in lines:
         there = 0 < q <= shown.size
@@ -108,9 +111,9 @@ UNITS = {
     "parallel": "x chance",
     "bic": "nats",
     "evidence": "nats",
-    "cv": "nats a cell",
+    "cv": "nats per cell",
     "ard": "",
-    "gavish_donoho": "of the threshold",
+    "gavish_donoho": "x threshold",
 }
 
 
@@ -119,7 +122,7 @@ UNITS = {
 class Criterion:
     """One criterion: its curve and what follows from it.
 
-    Scores are the larger the better: nats for "bic" and "evidence", nats a cell for "cv", and for "parallel" and
+    Scores are the larger the better: nats for "bic" and "evidence", nats per cell for "cv", and for "parallel" and
     "gavish_donoho" how far an eigenvalue or singular value is above what noise alone would give, which is 1. "ard"
     has no curve.
     """
