@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from probpca.cli.run import place_for, place_for_plot, print_json, shown_progress, write_figure, write_model
 from probpca.cli.table import Survey, Surveyed, Table, is_code, open_table, require_columns, survey
-from probpca.cli.text import clip, fact, is_terminal, listed, note, screen_width, several, wrap
+from probpca.cli.text import fact, is_terminal, listed, note, screen_width, wrap
 from probpca.estimators import PPCA, BayesianPCA, select_n_components
 from probpca.learning import Status
 from probpca.learning.describe import about_units
+from probpca.result_tables import clip, several
 from probpca.sources.files import Stamp
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def _select(args: Any) -> None:
     if args.json:
         print_json({"command": "select", **_facts(table, found), **_selection_facts(selection), "plot": plot})
         return
-    print("\n".join(_wrapped_choice(line) for line in str(selection).splitlines()))
+    print("\n".join(map(_wrapped_choice, selection.table().text(screen_width()).splitlines())))
     best = _best(selection.choices)
     if best is not None:
         print(f"\nNext step:\n  probpca fit {shlex.quote(args.table)} --components {best}{_same_options(args)}")

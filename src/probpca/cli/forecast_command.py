@@ -9,10 +9,11 @@ import numpy as np
 from probpca.cli.fit_commands import on_screen
 from probpca.cli.run import finish, fresh, place_for_plot, place_for_table, write_figure, written
 from probpca.cli.table import Table, open_table, require_column, survey
-from probpca.cli.text import TextColumn, clip, is_terminal, note, numbers, screen_width, several, table, words, wrap
+from probpca.cli.text import TextColumn, is_terminal, note, numbers, screen_width, table, words, wrap
 from probpca.cli.times import Times, counted, time_column, times_after
 from probpca.errors import DataError
 from probpca.estimators import LinearDynamicalSystem
+from probpca.result_tables import clip, several
 from probpca.sources.write import batch_of
 
 if TYPE_CHECKING:

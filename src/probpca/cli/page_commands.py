@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probpca.cli.run import Opened, open_both, place_for, print_json, shown_progress
-from probpca.cli.text import note, several, wrap
+from probpca.cli.text import note, wrap
+from probpca.result_tables import several
 from probpca.sources.engines.local import itself
 
 if TYPE_CHECKING:

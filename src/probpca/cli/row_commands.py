@@ -21,23 +21,11 @@ from probpca.cli.run import (
     shown_progress,
     written,
 )
-from probpca.cli.text import (
-    GAP,
-    TextColumn,
-    clip,
-    counts,
-    left_of,
-    numbers,
-    one_line,
-    screen_width,
-    several,
-    table,
-    words,
-    wrap,
-)
+from probpca.cli.text import GAP, TextColumn, counts, left_of, numbers, one_line, screen_width, table, words, wrap
 from probpca.estimators.summary import whole_items
 from probpca.inference.calibration import RARE, probability
 from probpca.inference.imputation import Imputed
+from probpca.result_tables import clip, several
 from probpca.sources.files import arrow_module, file_format
 from probpca.sources.write import batch_of
 

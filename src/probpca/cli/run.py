@@ -16,12 +16,13 @@ import numpy as np
 
 from probpca.atomic_write import appearing, require_writable
 from probpca.cli.table import Table, infinite_cell, matched, open_table, row_names
-from probpca.cli.text import cells, is_terminal, note, several, table as text_table, wrap
+from probpca.cli.text import cells, is_terminal, note, table as text_table, wrap
 from probpca.errors import DataError, FileFormatError, SourceError
 from probpca.estimators import PPCA, BayesianPCA
 from probpca.estimators.storage import write_estimator
 from probpca.learning.progress import ProgressBar
 from probpca.models.serialization import read_record
+from probpca.result_tables import several
 from probpca.sources.files import FORMATS, Stamp, format_of
 from probpca.sources.write import stream_batches, take_rows, write_batches
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import validate_data
 from probpca.errors import DataError, ShapeError
 from probpca.estimators.storage import read_estimator, write_estimator
 from probpca.learning.progress import ProgressBar
+from probpca.result_tables import Names, frame_of
 from probpca.sources import open_source
 from probpca.sources.files import has_names, is_path
 from probpca.sources.open import is_table
@@ -268,19 +269,28 @@ def open_rows(estimator: Any, X: Any) -> Source:
 # Dataframes out
 
 
-def like(X: Any, values: Array) -> Any:
-    """Return the values as a dataframe with the names and the index of ``X``, if ``X`` is a dataframe."""
+def like(X: Any, values: Array, columns: Any = None) -> Any:
+    """Return the values as a dataframe with the index of ``X`` and its names, or ``columns``, if X is a dataframe."""
     if isinstance(X, np.ndarray):
         return values
     if nw.dependencies.is_pandas_dataframe(X):
-        return type(X)(values, index=X.index, columns=X.columns)
+        return type(X)(values, index=X.index, columns=X.columns if columns is None else columns)
     if nw.dependencies.is_into_dataframe(X):
         frame = nw.from_native(X, eager_only=True)
-        return table_of(values, frame.columns, frame.implementation)
+        return table_of(values, frame.columns if columns is None else columns, frame.implementation)
     return values
 
 
 def table_of(values: Array, names: Any, backend: Any) -> Any:
     """Make a dataframe of the library that narwhals calls ``backend``, without an index."""
-    columns = {name: values[:, j] for j, name in enumerate(names)}
-    return nw.from_dict(columns, backend=backend).to_native()
+    return frame_of({name: values[:, j] for j, name in enumerate(names)}, backend)
+
+
+def names_for(X: Any, columns: Any) -> Names:
+    """Names of an answer about the rows of ``X``: those of the rows and the library of ``X``, and ``columns``."""
+    named = None if columns is None else tuple(str(name) for name in columns)
+    if nw.dependencies.is_pandas_dataframe(X):
+        return Names(named, X.index, "pandas")
+    if nw.dependencies.is_into_dataframe(X):
+        return Names(named, None, nw.from_native(X, eager_only=True).implementation.value)
+    return Names(named)

@@ -417,7 +417,8 @@ class LinearDynamicalSystem(Estimator):
             found = prediction.forecast(self.model_, self._rows(X, inputs), horizon, future=future)
             tables, several = [Remembered.of(x) for x in (X if is_several(X) else [X])], is_several(X)
         known = [replace(one, unknown=self.empty_features_) for one in found]
-        forecasts = [SeriesForecast(one, table) for one, table in zip(known, tables, strict=True)]
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+        forecasts = [SeriesForecast(one, table, names) for one, table in zip(known, tables, strict=True)]
         return forecasts if several else forecasts[0]
 
     def impute(self, X: Any, *, inputs: Any = None, return_std: bool = False) -> Any:

@@ -14,7 +14,17 @@ from sklearn.utils import check_array
 
 from probpca.blocks import Block, as_block
 from probpca.errors import DataError, ShapeError, SourceError
-from probpca.estimators.base import Estimator, Fit, checked_matrix, is_matrix, like, open_rows, require_no_infinity
+from probpca.estimators.base import (
+    Estimator,
+    Fit,
+    checked_matrix,
+    is_matrix,
+    like,
+    names_for,
+    open_rows,
+    require_no_infinity,
+)
+from probpca.estimators.conditional_prediction import ConditionalPrediction, chosen_columns, known_columns
 from probpca.inference import conditioning, projection, sampling
 from probpca.inference.calibration import Calibration
 from probpca.inference.imputation import (
@@ -38,7 +48,6 @@ from probpca.sources.write import write_rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from probpca.inference.conditioning import Predictive
     from probpca.models import ParameterBelief
     from probpca.sources import Source
     from probpca.typing import Array
@@ -184,9 +193,23 @@ class TableEstimator(Estimator):
         return projection.decode(model, latent)
 
     def posterior(self, X: Any) -> Gaussian:
-        """Posterior of the latent variables: mean (n, q) and covariance (n, q, q).
+        r"""Posterior of the latent variables of each row: mean (n, q) and covariance (n, q, q).
 
-        If no cell is missing all rows share one covariance, and the array is a read-only view of it.
+        .. math::
+            z \mid x \sim N(m, P), \qquad P = (I + W^\top \Psi^{-1} W)^{-1}, \quad m = P W^\top \Psi^{-1} (x - \mu)
+
+        If no cell is missing all rows share one covariance, and the array is a read-only view of it. ``print`` and a
+        notebook show the mean and standard deviation of each component; ``to_frame()`` has them for every row.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import PPCA
+        >>> X = load_iris(as_frame=True).data
+        >>> PPCA(n_components=2).fit(X).posterior(X).to_frame().head(2).round(2)
+            PC1  PC1_std   PC2  PC2_std
+        0 -1.30     0.11  0.58     0.46
+        1 -1.32     0.11 -0.32     0.46
         """
         mean, incomplete, own = (np.asarray(part) for part in self._answer(_posterior, X))
         n, q = mean.shape
@@ -194,7 +217,7 @@ class TableEstimator(Estimator):
         if incomplete.any():
             covariance = np.array(covariance)
             covariance[incomplete] = own
-        return Gaussian(mean, covariance)
+        return Gaussian(mean, covariance, names_for(X, self.get_feature_names_out()))
 
     def project(self, X: Any) -> Array:
         """Coordinates along the principal axes, as classical PCA has them: (n, n_components).
@@ -236,6 +259,8 @@ class TableEstimator(Estimator):
         treats its parameters as known. ``note`` warns of masking, or says why p-values are not calibrated. Every
         observed cell counts the same, also after a fit with ``cell_weight``.
 
+        ``print`` and a notebook show the least likely rows with the cells that contribute most; ``to_frame()`` has all.
+
         Examples
         --------
         >>> from sklearn.datasets import load_iris
@@ -248,8 +273,8 @@ class TableEstimator(Estimator):
         (array([100, 106, 131]), array([0.027, 0.033, 0.034]), array([0.012, 0.017, 0.019]))
         """
         left_out_of = rows_per_feature(self._state.result) if _checked(training) else None
-        found: Outliers = self._answer(partial(_outliers, self.calibration_, left_out_of), X)
-        return found
+        found: Any = self._answer(partial(_outliers, self.calibration_, left_out_of), X)
+        return found._replace(names=names_for(X, self._names())) if isinstance(found, Outliers) else found
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Array:
         """Draw rows from the model: (n_samples, n_features)."""
@@ -268,11 +293,34 @@ class TableEstimator(Estimator):
         """The joint Gaussian of data and latent variables, of size n_features + n_components."""
         return conditioning.joint(self.model_)
 
-    def condition(self, features: Any, values: Any) -> Predictive:
-        """Predict all other columns from the ``values`` of some ``features`` (names or positions)."""
+    def condition(self, features: Any, values: Any = None) -> ConditionalPrediction:
+        r"""Predict all other columns from the ``values`` of some ``features``, given by name or position.
+
+        .. math:: x_u \mid x_o \sim N(\mu_u + W_u m, \; W_u P W_u^\top + \Psi_u)
+
+        with m and P the posterior of the latent variables given the known columns :math:`x_o`. ``condition(X)`` with
+        a dataframe takes its columns for the known features. Of a dataframe columns are found by name, and the answer
+        is a dataframe with the names of the predicted columns.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import PPCA
+        >>> iris = load_iris(as_frame=True).data
+        >>> ppca = PPCA(n_components=2).fit(iris)
+        >>> ppca.condition(iris.loc[[5, 100], ["petal length (cm)", "petal width (cm)"]])
+        Prediction of 2 columns for 2 rows: mean and 95 % interval
+        row       sepal length (cm)        sepal width (cm)
+        5    5.012 (4.230 to 5.794)  3.271 (2.517 to 4.024)
+        100  6.809 (6.026 to 7.591)  2.806 (2.053 to 3.559)
+        """
         _ = self._state
-        known = check_array(values, dtype=np.float64, ensure_min_features=0)
-        return conditioning.condition(self.model_, self._positions(features), known)
+        names = [*map(str, self.feature_names_in_)] if hasattr(self, "feature_names_in_") else None
+        known, given = known_columns(features, values, names)
+        positions = conditioning.feature_index(self._positions(known), self.model_.n_features)
+        cells = check_array(chosen_columns([*positions], given, names), dtype=np.float64, ensure_min_features=0)
+        found = conditioning.condition(self.model_, positions, cells)
+        return ConditionalPrediction(found, given, [*map(str, self._names())])
 
     def get_covariance(self) -> Array:
         """The covariance W W' + Psi of the model: (n_features, n_features)."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from probpca.learning.components import RULES
+from probpca.result_tables import Column, ResultTable, Section, frame_of, several, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,14 +19,16 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
 SHOWN = 8
 """Numbers of components that are shown: those that criteria choose, their neighbours, and the first ones."""
 PURPOSES = {
-    "parallel": "for interpretation: components that stand out from chance",
-    "bic": "for interpretation, if all columns have the same noise",
-    "evidence": "for interpretation, if all columns have the same noise",
-    "cv": "for prediction and imputation, by held-out cells",
-    "ard": "for prediction, by a Bayesian fit",
-    "gavish_donoho": "for denoising, if all columns have the same noise",
+    "parallel": "interpretation: components that stand out from chance",
+    "bic": "interpretation, if all columns have the same noise",
+    "evidence": "interpretation, if all columns have the same noise",
+    "cv": "prediction and imputation, judged by held-out cells",
+    "ard": "prediction: components that a Bayesian fit keeps",
+    "gavish_donoho": "denoising, if all columns have the same noise",
 }
 """What each criterion is for."""
+LONGEST_REMARK = 200
+"""Letters of a remark on a criterion."""
 EQUAL_NOISE = ("bic", "evidence", "gavish_donoho")
 """Criteria that take noise that differs between columns for components."""
 
@@ -58,19 +61,20 @@ def _advice(choices: dict[str, int]) -> Iterator[str]:
         yield f"{names} also {counts} noise that differs between columns as components."
 
 
-def printed(selection: Selection) -> str:
-    """A table of all curves, the choices marked by a star, and what to make of them."""
-    drawn = [c for c in selection.criteria if c.score.size]
-    columns = [["components", "", *(f"{q}" if q else "..." for q in _lines(selection))]]
-    columns += [_column(c, _lines(selection)) for c in drawn]
-    widths = [max(len(cell) for cell in column) for column in columns]
-    rows = f"{selection.n_samples:,.12g} rows x {selection.n_features:,} features{selection.note}"
-    padded = ([cell.rjust(width) for cell in column] for column, width in zip(columns, widths, strict=True))
-    body = ["  ".join(cells).rstrip() for cells in zip(*padded, strict=True)]
-    widest = max(len(c.name) for c in selection.criteria)
-    endings = [_ending(c, widest) for c in selection.criteria]
-    curves = [*body, ""] if drawn else []
-    return "\n".join([f"Number of components: {rows}", "", *curves, *endings, "", selection.agreement])
+def table_of(selection: Selection) -> ResultTable:
+    """Choices of all criteria, what to make of them, and the curves with a star at each choice."""
+    rows = f"{selection.n_samples:,.12g} rows x {several(selection.n_features, 'feature')}{selection.note}"
+    choices = (
+        words("criterion", [c.name for c in selection.criteria]),
+        Column("choice", ["-" if c.choice is None else f"{c.choice}" for c in selection.criteria]),
+        words("made for", map(_remark, selection.criteria), longest=LONGEST_REMARK),
+    )
+    drawn, lines = [c for c in selection.criteria if c.score.size], _lines(selection)
+    counts = Column("components", [f"{q}" if q else "..." for q in lines])
+    curves = Section("Scores, the larger the better (* choice)", (counts, *(_column(c, lines) for c in drawn)))
+    notes = (f"{c.name}: {c.note}" for c in selection.criteria if c.note and c.choice is not None)
+    first = Section(f"Number of components: {rows}", choices, (*notes, selection.agreement))
+    return ResultTable((first, curves) if drawn else (first,))
 
 
 def _lines(selection: Selection) -> list[int]:
@@ -87,7 +91,7 @@ def _lines(selection: Selection) -> list[int]:
     return out
 
 
-def _column(criterion: Criterion, lines: list[int]) -> list[str]:
+def _column(criterion: Criterion, lines: list[int]) -> Column:
     shown = criterion.shown
     places = {"nats": 1, "nats per cell": 4}.get(criterion.unit, 2)
     places = 0 if shown.size and np.abs(shown).max() >= 1e5 else places
@@ -96,15 +100,15 @@ def _column(criterion: Criterion, lines: list[int]) -> list[str]:
         there = 0 < q <= shown.size
         star = "*" if there and q == criterion.choice else " "
         cells.append(f"{shown[q - 1] + 0.0:,.{places}f}{star}" if there else " ")
-    return [f"{criterion.name} ", f"{criterion.unit} ", *cells]
+    return Column(f"{criterion.name} ", cells, unit=f"{criterion.unit} ")
 
 
-def _ending(criterion: Criterion, width: int) -> str:
-    """What one criterion chooses, what it is for, and what else there is to know."""
-    if criterion.choice is None:
-        return f"{criterion.name:<{width}}   -  {criterion.note}"
-    note = f" ({criterion.note.rstrip('.')})" if criterion.note else ""
-    return f"{criterion.name:<{width}} {criterion.choice:>3}  {criterion.purpose}{note}"
+def _remark(criterion: Criterion) -> str:
+    """What one criterion is for, or why it does not apply."""
+    if criterion.choice is not None:
+        return criterion.purpose
+    known = criterion.note.lower().startswith(criterion.rule.lower())
+    return criterion.note[len(criterion.rule) :].strip() if known else criterion.note
 
 
 UNITS = {
@@ -165,8 +169,30 @@ class Criterion:
 class Selection:
     """Choices and curves of several criteria for the number of components.
 
-    ``selection["bic"]`` is one of them, ``choices`` are their choices, ``agreement`` is a sentence about those,
-    ``table()`` has all curves, and ``print(selection)`` shows everything.
+    ``select_n_components`` returns it. ``selection["bic"]`` is one criterion, ``choices`` holds the choice of each, and
+    ``agreement`` says in words whether they agree. ``print`` and a notebook show the choices and the curves;
+    ``to_frame()`` has the curves as a dataframe.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from probpca import select_n_components
+    >>> select_n_components(load_iris().data, ["bic", "parallel"])
+    Number of components: 150 rows x 4 features
+    criterion  choice  made for
+    bic             3  interpretation, if all columns have the same noise
+    parallel        1  interpretation: components that stand out from chance
+    parallel: The first component dominates, and may hide weaker ones from parallel
+    analysis.
+    The criteria choose between 1 and 3. To interpret components, use 1 (parallel). bic also
+    counts noise that differs between columns as components.
+    <BLANKLINE>
+    Scores, the larger the better (* choice)
+    components    bic   parallel
+                 nats   x chance
+             1  -78.2       2.26*
+             2  -20.0       0.82
+             3    0.0*      0.15
     """
 
     criteria: tuple[Criterion, ...]
@@ -192,8 +218,8 @@ class Selection:
         """Do the criteria agree, and if not, what to make of it?"""
         return agreement_of(self.choices)
 
-    def table(self) -> dict[str, Any]:
-        """Columns of one table: numbers of components, and scores, NaN where there are none."""
+    def to_dict(self) -> dict[str, Any]:
+        """Curves as columns: ``n_components``, and the scores and standard errors of each criterion; NaN for none."""
         longest = max((c.n_components.size for c in self.criteria), default=0)
         counts = np.arange(1, longest + 1)
         columns: dict[str, Any] = {"n_components": counts}
@@ -204,8 +230,22 @@ class Selection:
                 columns[f"{criterion.name}_standard_error"] = error
         return columns
 
+    def to_frame(self, *, backend: str | None = None) -> Any:
+        """Return the curves as a dataframe of pandas, or of another library: "polars" or "pyarrow"."""
+        return frame_of(self.to_dict(), backend)
+
+    def table(self) -> ResultTable:
+        """Choices of all criteria and their curves, with a star at each choice."""
+        return table_of(self)
+
     def __str__(self) -> str:
-        return printed(self)
+        return str(self.table())
+
+    def __repr__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
 
 
 def _spread(values: Array, counts: Index, longest: int) -> Array:

@@ -170,9 +170,9 @@ def alone(block: Item) -> tuple[Item]:
 
 
 def join(answers: Sequence[Any]) -> Any:
-    """Put the answers of successive blocks together: arrays, or named tuples of arrays; text is the same in all."""
+    """Join the answers of successive blocks: arrays, or named tuples of arrays; text and None are the same in all."""
     first = answers[0]
-    if len(answers) == 1 or isinstance(first, str):
+    if len(answers) == 1 or isinstance(first, str | None):
         return first
     if isinstance(first, tuple):
         return type(first)(*(join(parts) for parts in zip(*answers, strict=True)))
