@@ -361,9 +361,12 @@ class LinearDynamicalSystem(Estimator):
         """Criterion for each number of states that was tried; empty if the number was given."""
         return self._state.scores
 
-    def summary(self, feature_names: Any = None) -> str:
-        """Describe the fit as text: the modes, the loadings of each state, and how the fit ended."""
-        return dynamics_summary(self, ("log-likelihood", self.log_likelihood_), feature_names)
+    def summary(self, feature_names: Any = None, *, width: int = 80) -> str:
+        """Describe the fit as text: the modes, the loadings of each state, and how the fit ended.
+
+        Tables have lines of at most ``width`` letters.
+        """
+        return dynamics_summary(self, ("log-likelihood", self.log_likelihood_), feature_names, width)
 
     def score(self, X: Any, y: Any = None, *, inputs: Any = None) -> float:
         """Mean log-likelihood of a time step."""

@@ -428,9 +428,12 @@ class PPCA(TableEstimator):
             self._fitted = fit = fit.with_draws(fit.source, n_draws)
         return list(fit.draws[:n_draws])
 
-    def summary(self, feature_names: Any = None) -> str:
-        """Describe the fit as text: the number of components, the variance of each, and how the fit ended."""
-        return table_summary(self, ("log-likelihood", self.log_likelihood_), feature_names)
+    def summary(self, feature_names: Any = None, *, width: int = 80) -> str:
+        """Describe the fit as text: the number of components, the variance of each, and how the fit ended.
+
+        Tables have lines of at most ``width`` letters.
+        """
+        return table_summary(self, ("log-likelihood", self.log_likelihood_), feature_names, width)
 
     # Streams
 

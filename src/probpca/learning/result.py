@@ -39,8 +39,8 @@ class Status(Enum):
         "for complete rows use solver='closed_form'."
     )
     SERIES_MAX_ITER = (
-        "max_iter was reached first; the fit is kept as it is. Raise max_iter or loosen tol; a state that moves "
-        "without surprises has a process noise that shrinks for ever: fix it, or take fewer components."
+        "max_iter was reached first; the fit is kept as it is. Raise max_iter or loosen tol; if the process noise of a "
+        "state keeps shrinking towards zero, fix it, or use fewer components."
     )
     BOUND_CONVERGED = "The estimated remaining gain of the lower bound fell below tol."
     BOUND_MAX_ITER = "max_iter was reached first; the fit is kept as it is. Raise max_iter or loosen tol."

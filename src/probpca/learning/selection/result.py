@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from probpca.typing import Array, Index
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
-SHOWN = 12
-"""Numbers of components that are always shown; beyond, only those around a choice."""
+SHOWN = 8
+"""Numbers of components that are shown: those that criteria choose, their neighbours, and the first ones."""
 PURPOSES = {
-    "parallel": "structure: components that stand out from chance, to be interpreted one by one",
-    "bic": "structure, if all columns have the same noise variance",
-    "evidence": "structure, if all columns have the same noise variance",
-    "cv": "prediction: cells that were held out",
+    "parallel": "interpretation: components that stand out from chance",
+    "bic": "interpretation, if all columns have the same noise",
+    "evidence": "interpretation, if all columns have the same noise",
+    "cv": "prediction and imputation, judged by held-out cells",
     "ard": "prediction: components that a Bayesian fit keeps",
-    "gavish_donoho": "reconstruction, if all columns have the same noise variance",
+    "gavish_donoho": "denoising, if all columns have the same noise",
 }
 """What each criterion is for."""
 LONGEST_REMARK = 200
@@ -44,20 +44,21 @@ def agreement_of(choices: dict[str, int]) -> str:
     if least == most:
         both = "Both" if len(choices) == 2 else f"All {NUMBERS[len(choices)]}"
         return f"{both} criteria choose {most}."
-    return " ".join([f"The criteria choose from {least} to {most}.", *_advice(choices)])
+    return " ".join([f"The criteria choose between {least} and {most}.", *_advice(choices)])
 
 
 def _advice(choices: dict[str, int]) -> Iterator[str]:
     """Sentences on which of the choices suits which purpose."""
     if "parallel" in choices:
-        yield f"To interpret components take {choices['parallel']} (parallel)."
+        yield f"To interpret components, use {choices['parallel']} (parallel)."
     if "cv" in choices:
-        yield f"To predict or impute cells take {choices['cv']} (cv)."
+        yield f"To predict or impute cells, use {choices['cv']} (cv)."
     careful = max((choices[name] for name in ("parallel", "cv") if name in choices), default=None)
     more = [name for name in EQUAL_NOISE if careful is not None and choices.get(name, 0) > careful]
     if more:
         names = " and ".join(filter(None, (", ".join(more[:-1]), more[-1])))
-        yield f"{names} also {'counts' if len(more) == 1 else 'count'} noise that differs between columns."
+        counts = "counts" if len(more) == 1 else "count"
+        yield f"{names} also {counts} noise that differs between columns as components."
 
 
 def table_of(selection: Selection) -> ResultTable:
@@ -79,10 +80,11 @@ def table_of(selection: Selection) -> ResultTable:
 def _lines(selection: Selection) -> list[int]:
     """Numbers of components to show; 0 is a gap."""
     longest = max((c.n_components.size for c in selection.criteria), default=0)
-    around = {q + step for q in selection.choices.values() for step in (-1, 0, 1)}
-    shown = [q for q in range(1, longest + 1) if q <= min(SHOWN, max(around, default=0) + 2) or q in around]
+    chosen = sorted(set(selection.choices.values()))
+    around = [q + step for step in (1, -1) for q in chosen]
+    wanted = dict.fromkeys(q for q in [*chosen, 1, *around, *range(2, longest)] if 1 <= q <= longest)
     out: list[int] = []
-    for q in shown:
+    for q in sorted(list(wanted)[: max(SHOWN, len(chosen))]):
         if out and q > out[-1] + 1:
             out.append(0)
         out.append(q)
@@ -91,7 +93,8 @@ def _lines(selection: Selection) -> list[int]:
 
 def _column(criterion: Criterion, lines: list[int]) -> Column:
     shown = criterion.shown
-    places = {"nats": 1, "nats a cell": 4}.get(criterion.unit, 2)
+    places = {"nats": 1, "nats per cell": 4}.get(criterion.unit, 2)
+    places = 0 if shown.size and np.abs(shown).max() >= 1e5 else places
     cells = []
     for q in lines:
         there = 0 < q <= shown.size
@@ -102,14 +105,17 @@ def _column(criterion: Criterion, lines: list[int]) -> Column:
 
 def _remark(criterion: Criterion) -> str:
     """What one criterion is for, or why it does not apply."""
-    return criterion.note if criterion.choice is None else criterion.purpose
+    if criterion.choice is not None:
+        return criterion.purpose
+    known = criterion.note.lower().startswith(criterion.rule.lower())
+    return criterion.note[len(criterion.rule) :].strip() if known else criterion.note
 
 
 UNITS = {
     "parallel": "ratio to chance",
     "bic": "nats",
     "evidence": "nats",
-    "cv": "nats a cell",
+    "cv": "nats per cell",
     "ard": "",
     "gavish_donoho": "ratio to threshold",
 }
@@ -120,7 +126,7 @@ UNITS = {
 class Criterion:
     """One criterion: its curve and what follows from it.
 
-    Scores are the larger the better: nats for "bic" and "evidence", nats a cell for "cv", and for "parallel" and
+    Scores are the larger the better: nats for "bic" and "evidence", nats per cell for "cv", and for "parallel" and
     "gavish_donoho" how far an eigenvalue or singular value is above what noise alone would give, which is 1. "ard"
     has no curve.
     """
@@ -174,12 +180,12 @@ class Selection:
     >>> select_n_components(load_iris().data, ["bic", "parallel"])
     Number of components: 150 rows x 4 features
     criterion  choice  made for
-    bic             3  structure, if all columns have the same noise variance
-    parallel        1  structure: components that stand out from chance, to be interpreted one by one
-    parallel: One component accounts for much of the correlations: as a general factor it
-    may hide weaker ones from parallel analysis.
-    The criteria choose from 1 to 3. To interpret components take 1 (parallel). bic also
-    counts noise that differs between columns.
+    bic             3  interpretation, if all columns have the same noise
+    parallel        1  interpretation: components that stand out from chance
+    parallel: The first component dominates, and may hide weaker ones from parallel
+    analysis.
+    The criteria choose between 1 and 3. To interpret components, use 1 (parallel). bic also
+    counts noise that differs between columns as components.
     <BLANKLINE>
     Scores, the larger the better (* choice)
     components    bic          parallel
