@@ -14,7 +14,7 @@ from probpca.datasets import load_fertility
 
 table = load_fertility()
 ppca = PPCA(n_components=3, random_state=0).fit(table.values)
-display = OutlierDisplay.from_estimator(ppca, table.values, names=table.countries, feature_names=table.years)
+display = OutlierDisplay.from_estimator(ppca, table.values, labels=table.countries, feature_names=table.years)
 
 # %%
 # Why is Kuwait unusual? Each bar compares a year with its prediction from the other years. There were far fewer births

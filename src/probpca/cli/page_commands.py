@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probpca.cli.run import Opened, open_both, place_for, print_json, shown_progress
-from probpca.cli.text import note, several, wrap
+from probpca.cli.text import note, wrap
+from probpca.result_tables import several
 from probpca.sources.engines.local import itself
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def run(args: Any) -> None:
         rows = _gather(opened, watch)
     title = args.title
     if rows.every > 1:
-        note(f"the table is large: the page is made of one row in {rows.every:,}.")
+        note(f"the table is large: the page shows one row in {rows.every:,}.")
         title = title or f"One row in {rows.every:,} of {opened.table.place.name}"
     options = {"labels": rows.labels, "row_numbers": rows.numbers, "title": title}
     options["feature_names"] = list(opened.fitted.features)
@@ -49,7 +50,9 @@ def run(args: Any) -> None:
         facts = {} if args.command == "explorer" else {"training": opened.training}
         print_json({"command": args.command, "rows": len(rows.values), **facts, "out": page})
         return
-    print(f"{page}: {several(len(rows.values), 'row')}, one file; open it in a browser")
+    print(
+        wrap(f"The {args.command} on {several(len(rows.values), 'row')} was written to {page}: open it in a browser.")
+    )
     if args.command == "report":
         print(wrap(opened.judged))
 
