@@ -203,7 +203,8 @@ def _select(command: Program) -> None:
 
 def _report(command: Program) -> None:
     _model_and_table(command)
-    command.add_argument("--title", metavar="TEXT", help="the title of the page")
+    command.add_argument("--title", metavar="TEXT", help="the title of the page (default: the name of the table)")
+    command.add_argument("--color-by", metavar="COLUMN", help="the column that colours the rows (default: detected)")
     _out(command, f"the page ({command.prog.split()[-1]}.html)", f"{command.prog.split()[-1]}.html")
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Mapping
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +16,7 @@ from probpca.learning.components import RULES
 from probpca.learning.selection.criteria import bic
 from probpca.learning.selection.result import Criterion, Selection
 from probpca.sources import open_source
-from probpca.sources.readers.frames import is_frame
+from probpca.sources.readers.frames import frame_columns, is_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,6 +118,92 @@ def _whole_numbers(index: Any) -> Index | None:
         return None
     numbers = np.asarray(index, dtype=np.float64)
     return None if (np.abs(numbers) >= 2**53).any() else numbers.astype(np.int64)
+
+
+# Groups of rows
+
+
+class Categories(NamedTuple):
+    """Categories of a column, and the category of each row."""
+
+    names: tuple[str, ...]
+    codes: Index  # position of each row among the names: (n,)
+    n_proper: int  # names of the column itself; "other" and "missing" may follow
+
+
+class Group(NamedTuple):
+    """A column that colours rows: by categories, or by numbers on a scale."""
+
+    name: str
+    values: Categories | Array  # numbers are NaN if missing: (n,)
+
+
+def groups_of(given: Any, n: int, most: int = 12) -> list[Group]:
+    """Columns that colour n rows: none, one sequence, or several by name in a mapping or dataframe.
+
+    Numbers with more than ``most`` distinct values lie on a scale; all other columns have at most ``most`` categories,
+    see ``categories_of``.
+    """
+    if given is None:
+        return []
+    if is_frame(given):
+        given = frame_columns(given)
+    elif not isinstance(given, Mapping):
+        name = getattr(given, "name", None)
+        given = {"group" if name is None else name: given}
+    return [_group_of(text_of(name) or "group", list(values), n, most) for name, values in given.items()]
+
+
+def categories_of(values: Any, most: int = 12) -> Categories:
+    """Categories of a column in their order, at most ``most``, and the category of each row.
+
+    The rarest of many categories become one, "other", and missing cells another, "missing"; both come last and neither
+    counts. Numbers are in increasing order, text in alphabetical order.
+    """
+    texts = [_category_of(value) for value in values]
+    counts = Counter(text for text in texts if text)
+    kept = sorted(counts, key=_order_of(counts))
+    if len(kept) > most:
+        common = {name for name, _ in counts.most_common(most - 1)}
+        kept = [name for name in kept if name in common]
+    rare = counts.keys() - set(kept)
+    names = [*kept, f"other: {len(rare):,} categories"] if rare else kept
+    place = {name: k for k, name in enumerate(kept)} | dict.fromkeys(rare, len(kept)) | {"": len(names)}
+    names = names if all(texts) else [*names, "missing"]
+    return Categories(tuple(names), np.array([place[text] for text in texts], dtype=np.int64), len(kept))
+
+
+def numbers_in(values: Sequence[Any]) -> Array | None:
+    """A column as numbers, NaN where it is missing or infinite; None if it holds anything but numbers: (n,)."""
+    if not all(isinstance(value, Real) or not text_of(value) for value in values):
+        return None
+    numbers = np.array([float(value) if isinstance(value, Real) else np.nan for value in values])
+    return np.where(np.isfinite(numbers), numbers, np.nan)
+
+
+def _group_of(name: str, values: list[Any], n: int, most: int) -> Group:
+    if len(values) != n:
+        msg = f"groups must have {n} values, one for each row; {name!r} has {len(values)}."
+        raise ShapeError(msg)
+    numbers = numbers_in(values)
+    if numbers is not None and np.unique(numbers[np.isfinite(numbers)]).size > most:
+        return Group(name, numbers)
+    return Group(name, categories_of(values, most))
+
+
+def _category_of(value: Any) -> str:
+    """A category as text, whole numbers without decimals; an empty string if it is missing."""
+    is_whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    return str(int(value)) if is_whole else text_of(value)
+
+
+def _order_of(texts: Any) -> Any:
+    """Key by which categories are sorted: as numbers if all of them are."""
+    try:
+        numbers = {text: float(text) for text in texts}
+    except ValueError:
+        return str.casefold
+    return numbers.__getitem__
 
 
 # Names of columns

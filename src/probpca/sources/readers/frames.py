@@ -41,6 +41,12 @@ def frame_values(rows: Any) -> tuple[Floats, tuple[Any, ...]]:
     return out.T, tuple(kinds)
 
 
+def frame_columns(rows: Any) -> dict[Any, list[Any]]:
+    """Columns of a dataframe by name, of any type, as lists."""
+    frame = nw.from_native(rows, eager_only=True)
+    return {name: frame.get_column(name).to_list() for name in frame.columns}
+
+
 def as_text(names: Iterable[Any] | None) -> tuple[str, ...] | None:
     """Names that are text, as scikit-learn has it; columns that are numbered have none."""
     names = None if names is None else tuple(names)
