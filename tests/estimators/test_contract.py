@@ -44,10 +44,10 @@ def test_dataframes_go_in_and_come_out(x, frame):
     plain = PPCA(2).fit(x)
     for latent in (ppca.fit_transform(table), ppca.transform(table)):
         assert isinstance(latent, frame)
-        assert list(latent.columns) == ["ppca0", "ppca1"]
+        assert list(latent.columns) == ["PC1", "PC2"]
         assert_allclose(latent.to_numpy(), plain.transform(x), atol=1e-9)
     assert_array_equal(ppca.feature_names_in_, NAMES)
-    assert_array_equal(ppca.get_feature_names_out(), ["ppca0", "ppca1"])
+    assert_array_equal(ppca.get_feature_names_out(), ["PC1", "PC2"])
     assert_allclose(ppca.score(table), plain.score(x))
     assert_allclose(ppca.inverse_transform(latent), plain.inverse_transform(plain.transform(x)), atol=1e-9)
 

@@ -301,7 +301,7 @@ def test_imputed_dataframes_keep_their_index_and_what_was_observed(x):
 def test_states_come_as_dataframes_on_demand(x, kind):
     table = pd.DataFrame(x, index=DAYS, columns=NAMES)
     system = lds().set_output(transform=kind)
-    names = ["lineardynamicalsystem0", "lineardynamicalsystem1"]
+    names = ["F1", "F2"]
     for states in (system.fit_transform(table), system.transform(table)):
         assert list(states.columns) == names
         assert_allclose(states.to_numpy(), lds().fit(x).transform(x), rtol=1e-9)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from probpca.blocks.block import as_block, dense_values
+from probpca.blocks.block import as_block, dense_values, unmasked
 from probpca.blocks.cells import FORM_SETTINGS, Group, MaskedCells, Observed, Patterns
 from probpca.errors import DataError, ShapeError
 
@@ -189,7 +189,7 @@ def _is_plain(block: Block) -> bool:
 
 def _joined_inputs(inputs: Any, lengths: Index, *, several: bool) -> Array:
     try:
-        given = [np.asarray(u, dtype=np.float64) for u in (list(inputs) if several else [inputs])]
+        given = [np.asarray(unmasked(u), dtype=np.float64) for u in (list(inputs) if several else [inputs])]
     except (TypeError, ValueError) as error:
         msg = f"inputs must be numbers, a matrix for each sequence; {error}."
         raise DataError(msg) from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.blocks.block import dense_values
+from probpca.blocks.block import dense_values, unmasked
 from probpca.errors import DataError, ShapeError
 from probpca.learning.complete.spectrum import Spectrum, log_likelihood_of
 from probpca.learning.components import RULES
@@ -261,7 +261,7 @@ def taken(X: Any, rows: Any) -> Any:
         return X.iloc[rows]
     if hasattr(X, "schema") and hasattr(X, "take"):  # pyarrow
         return X.take(rows)
-    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
+    return X[rows] if hasattr(X, "shape") else np.asarray(unmasked(X))[rows]
 
 
 # Fitted estimators

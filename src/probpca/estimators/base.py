@@ -12,9 +12,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
+from probpca.blocks.block import unmasked
 from probpca.errors import DataError, ShapeError
 from probpca.estimators.storage import read_estimator, write_estimator
 from probpca.learning.progress import ProgressBar
@@ -62,6 +63,7 @@ class Estimator(
     _fit_type: Any  # the subclass of Fit that files are read into
     _constraints: ClassVar[dict[str, Constraint]]
     _accepts_sparse: ClassVar[bool] = False
+    _component: ClassVar[str] = "PC"  # what a component is called, before its number
     random_state: Any
 
     @property
@@ -119,9 +121,13 @@ class Estimator(
         return self.n_components_
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Names of the columns that ``transform`` returns: the class name in lower case and a number."""
+        """Names of the columns that ``transform`` returns: PC1, PC2, ..., or F1, F2, ... for dynamic factors.
+
+        ``input_features`` are compared with the names of the columns of the fit, as in scikit-learn.
+        """
         _ = self._state  # says why there is no model, where scikit-learn would only say that there is none
-        return super().get_feature_names_out(input_features)
+        count = len(super().get_feature_names_out(input_features))  # which checks input_features
+        return np.array([f"{self._component}{j}" for j in range(1, count + 1)], dtype=object)
 
     def to_file(self, path: str | Path) -> None:
         """Write the parameters and the fitted model to one file (npz), which contains no code."""
@@ -154,6 +160,7 @@ class Estimator(
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = self._accepts_sparse
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
@@ -229,8 +236,17 @@ def open_training(estimator: Any, X: Any, sample_weight: Any, cell_weight: Any, 
 
 def checked_matrix(estimator: Any, X: Any, **options: Any) -> Any:
     """Rows in memory as an array of floats or a CSR matrix, after scikit-learn's checks of shape and names."""
-    kinds = [np.float64, np.float32]
+    kinds, X = [np.float64, np.float32], unmasked(X)
     return validate_data(estimator, X, accept_sparse="csr", dtype=kinds, ensure_all_finite=False, **options)
+
+
+def checked_latents(X: Any, n_components: int) -> Any:
+    """Latent variables as a matrix of floats with a column for each component: (n, n_components)."""
+    latent = check_array(unmasked(X), dtype=[np.float64, np.float32])
+    if latent.shape[1] != n_components:
+        msg = f"latent variables must form a matrix (n, {n_components}), a column per component; got {latent.shape}."
+        raise ShapeError(msg)
+    return latent
 
 
 def require_no_infinity(estimator: Any, rows: Any) -> None:
@@ -260,7 +276,14 @@ def open_rows(estimator: Any, X: Any) -> Source:
     return source
 
 
-# Dataframes out
+# Answers out
+
+
+def rounded(found: Any, kind: Any) -> Any:
+    """Round an answer, an array or a named tuple of arrays, to the floating-point type of the rows that it is about."""
+    if isinstance(found, tuple):
+        return type(found)(*(part.astype(kind, copy=False) for part in found))
+    return found.astype(kind, copy=False)
 
 
 def like(X: Any, values: Array) -> Any:

@@ -9,9 +9,11 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from probpca.blocks.block import unmasked
 from probpca.blocks.sequences import as_sequences, is_several
 from probpca.errors import FileFormatError
-from probpca.estimators.base import table_of
+from probpca.estimators.base import like, rounded, table_of
+from probpca.sources.readers.frames import is_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +28,9 @@ def checked(estimator: Any, X: Any, inputs: Any = None, *, reset: bool = False) 
     options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
     if not is_several(X):
         least = 3 if reset else 1
-        return as_sequences(validate_data(estimator, X, reset=reset, ensure_min_samples=least, **options), None, inputs)
-    tables = [validate_data(estimator, x, reset=reset and k == 0, **options) for k, x in enumerate(X)]
+        rows = validate_data(estimator, unmasked(X), reset=reset, ensure_min_samples=least, **options)
+        return as_sequences(rows, None, inputs)
+    tables = [validate_data(estimator, unmasked(x), reset=reset and k == 0, **options) for k, x in enumerate(X)]
     return as_sequences(tables, None, inputs)
 
 
@@ -37,6 +40,21 @@ def answer(X: Any, found: Any, wrap: Callable[[Any, Any], Any] | None = None) ->
         return found if wrap is None else wrap(X, found)
     parts = np.split(found, np.cumsum([len(x) for x in X])[:-1])
     return parts if wrap is None else [wrap(x, part) for x, part in zip(X, parts, strict=True)]
+
+
+def in_precision_of(X: Any, values: Array) -> Any:
+    """Round the values to float32 if all cells of ``X`` are float32."""
+    if is_frame(X):
+        kinds = nw.from_native(X, eager_only=True).schema.values()
+        single = all(kind == nw.Float32 for kind in kinds)
+    else:
+        single = getattr(X, "dtype", None) == np.float32
+    return rounded(values, np.float32 if single else np.float64)
+
+
+def in_form_of(X: Any, values: Array) -> Any:
+    """Return the values in the precision of ``X``, and as a dataframe if ``X`` is one."""
+    return like(X, in_precision_of(X, values))
 
 
 class Remembered(NamedTuple):
