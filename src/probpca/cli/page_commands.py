@@ -82,7 +82,7 @@ def _labels(opened: Opened, rows: Gathered, args: Any) -> Labels:
 
     A column with different values in most rows names rows and groups none; ``--id`` and ``--color-by`` overrule this.
     """
-    groups = {name: rows.others[name] for name in opened.others if is_group(name, rows.others[name])}
+    groups = {name: rows.others[name] for name in opened.others if _is_group(name, rows.others[name], rows.numbers)}
     names = opened.label
     if args.id is None:
         naming = [*filter(None, [names]), *(name for name, values in rows.others.items() if numbers_in(values) is None)]
@@ -99,27 +99,23 @@ def _column(opened: Opened, rows: Gathered, name: str) -> Any:
     return rows.others[name] if name in rows.others else rows.values[:, opened.features.index(name)].tolist()
 
 
-def is_group(name: str, values: Sequence[Any]) -> bool:
+def _is_group(name: str, values: Sequence[Any], row_numbers: Any) -> bool:
     """Whether a column groups rows: text or numbers that repeat, or numbers that may be drawn on a scale."""
     numbers = numbers_in(values)
     texts = [text for value in values if (text := text_of(value))]
     distinct = len(set(texts))
     if distinct < 2:
         return False
-    if numbers is not None and distinct > FEW_VALUES:
-        return not is_identifier(name) and not _counts_rows(numbers)
-    return 2 * distinct <= len(texts)
+    if numbers is None or distinct <= FEW_VALUES:
+        return 2 * distinct <= len(texts)
+    counts_rows = (np.diff(numbers) == np.diff(row_numbers)).all()
+    return not counts_rows and not is_identifier(name)
 
 
 def _tells_apart(values: Sequence[Any]) -> bool:
     """Whether a column has different values in most rows."""
     texts = [text for value in values if (text := text_of(value))]
     return 2 * len(set(texts)) > len(texts)
-
-
-def _counts_rows(numbers: Any) -> bool:
-    """Whether a column numbers the rows: consecutive whole numbers."""
-    return bool((np.diff(numbers) == 1).all())
 
 
 def _writer(command: str) -> Callable[..., Path]:

@@ -8,6 +8,8 @@ const SHAPES = [
   "M0,-1.05L1.05,0.85H-1.05Z", // triangle
   "M0,-1.2L1,0L0,1.2L-1,0Z", // diamond
   "M0,1.05L-1.05,-0.85H1.05Z", // triangle that points down
+  "M-1.1,-0.4H-0.4V-1.1H0.4V-0.4H1.1V0.4H0.4V1.1H-0.4V0.4H-1.1Z", // plus
+  "M0,-1.4L0.4,-0.4L1.4,0L0.4,0.4L0,1.4L-0.4,0.4L-1.4,0L-0.4,-0.4Z", // star
 ];
 const CROSS = "M-1,-0.6L-0.6,-1L0,-0.4L0.6,-1L1,-0.6L0.4,0L1,0.6L0.6,1L0,0.4L-0.6,1L-1,0.6L-0.4,0Z";
 const N_COLOURS = 8;

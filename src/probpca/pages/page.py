@@ -161,9 +161,9 @@ def row_data(table: Table, chosen: Index) -> dict[str, Any]:
 
 
 def _group_data(group: Group, chosen: Index) -> dict[str, Any]:
-    if not isinstance(group.values, Categories):
-        return {"name": group.name, "numbers": packed(group.values[chosen])}
-    names, codes, n_proper = group.values
+    if not isinstance(group.by, Categories):
+        return {"name": group.name, "numbers": packed(group.by[chosen])}
+    names, codes, n_proper = group.by
     return {"name": group.name, "categories": names, "proper": n_proper, "codes": packed_positions(codes[chosen])}
 
 

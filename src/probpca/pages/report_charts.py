@@ -141,7 +141,7 @@ def _ticks(count: int, most: int = 15) -> list[int]:
 
 def bars_of(count: int, q: int) -> int:
     """Number of components that have a bar, of ``count`` components of which q are kept."""
-    return min(count, max(STYLE.most_bars, q))
+    return min(count, max(STYLE.most_bars, q + 3))
 
 
 def _scree_text(rows: list[dict[str, Any]], q: int) -> str:
