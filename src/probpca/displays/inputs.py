@@ -136,7 +136,7 @@ class Group(NamedTuple):
     """A column that colours rows: by categories, or by numbers on a scale."""
 
     name: str
-    values: Categories | Array  # numbers are NaN if missing: (n,)
+    by: Categories | Array  # numbers are NaN if missing: (n,)
 
 
 def groups_of(given: Any, n: int, most: int = 12) -> list[Group]:

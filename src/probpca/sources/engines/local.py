@@ -171,7 +171,7 @@ def alone(block: Item) -> tuple[Item]:
 
 
 def join(answers: Sequence[Any]) -> Any:
-    """Concatenate the results of successive blocks: arrays, or named tuples of arrays; text and None are the same for all."""
+    """Concatenate the results of successive blocks: arrays, or named tuples of arrays, common text and None."""
     first = answers[0]
     if len(answers) == 1 or isinstance(first, str | None):
         return first
