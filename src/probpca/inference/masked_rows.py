@@ -319,9 +319,8 @@ def _groups(
     settings: FormSettings = FORM_SETTINGS,
 ) -> Iterator[GroupPosterior]:
     """Yield the groups of a block divided by ``scale``; ``arrange`` makes the parameters for a given centre."""
-    if scale.ndim:
-        block = replace(block, values=with_units(block.values, 1 / scale))
-    centre = mean.astype(block.values.dtype).astype(np.float64)
-    parameters = arrange(centre)
-    for group in observe(block, centre, keep_empty=True, settings=settings).groups:
+    values = block.values.astype(np.float64, copy=False)  # a deviation from the mean in float32 would be rounded
+    block = replace(block, values=with_units(values, 1 / scale) if scale.ndim else values)
+    parameters = arrange(mean)
+    for group in observe(block, mean, keep_empty=True, settings=settings).groups:
         yield GroupPosterior(group, group.cells.ready(), parameters, scale)

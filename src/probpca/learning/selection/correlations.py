@@ -45,8 +45,7 @@ def count_by_parallel(
     if curve.score[0] <= 1:
         notes = ("The correlations do not exceed chance; one component, the minimum, is fitted.", *notes)
     elif d > 2 and first > settings.general_factor * d:
-        much = "One component accounts for much of the correlations"
-        notes = (f"{much}: such a general factor may hide weaker ones from parallel analysis.", *notes)
+        notes = ("The first component dominates, and may hide weaker ones from parallel analysis.", *notes)
     return Parallel(n_above(curve), curve, notes)
 
 

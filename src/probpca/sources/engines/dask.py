@@ -73,7 +73,7 @@ class DaskEngine:
         if isinstance(like, tuple):
             fields = ([_later(itemgetter(i))(answer) for answer in answers] for i in range(len(like)))
             return type(like)(*map(self._joined, fields, like))
-        if isinstance(like, str):  # the same for all rows
+        if isinstance(like, str | None):  # the same for all rows
             return like
         lengths = self.lengths if len(like) == self.example.n_rows else (np.nan,) * len(answers)
         return _stacked(answers, lengths, like)

@@ -171,9 +171,9 @@ def alone(block: Item) -> tuple[Item]:
 
 
 def join(answers: Sequence[Any]) -> Any:
-    """Concatenate the results of successive blocks: arrays, or named tuples of arrays and of a common text."""
+    """Concatenate the results of successive blocks: arrays, or named tuples of arrays, common text and None."""
     first = answers[0]
-    if len(answers) == 1 or isinstance(first, str):
+    if len(answers) == 1 or isinstance(first, str | None):
         return first
     if isinstance(first, tuple):
         return type(first)(*(join(parts) for parts in zip(*answers, strict=True)))

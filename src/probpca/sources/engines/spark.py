@@ -164,7 +164,7 @@ def _record(**columns: Any) -> Any:
 def _flat(answer: Any, name: str = "value") -> list[tuple[str, Any]]:
     if isinstance(answer, tuple):
         fields: Any = zip(answer._fields, answer, strict=True)  # type: ignore[attr-defined]
-        return [column for field, part in fields if not isinstance(part, str) for column in _flat(part, field)]
+        return [column for field, part in fields if not isinstance(part, str | None) for column in _flat(part, field)]
     table = answer.reshape(len(answer), int(np.prod(answer.shape[1:])))
     return [(name if answer.ndim == 1 else f"{name}_{i}", column) for i, column in enumerate(table.T)]
 

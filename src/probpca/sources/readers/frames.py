@@ -28,17 +28,38 @@ def frame_values(rows: Any) -> tuple[Floats, tuple[Any, ...]]:
     except nw.exceptions.DuplicateError as error:
         msg = f"columns must have unique names; {error}.\nHint: rename or drop the duplicates."
         raise DataError(msg) from error
-    for name, kind in kinds.items():
-        if not (kind.is_numeric() or kind == nw.Boolean):
-            msg = f"column {name!r} holds {kind}, not numbers.\nHint: encode or drop columns of text."
-            raise DataError(msg)
     single = bool(kinds) and all(kind == nw.Float32 for kind in kinds.values())
     out = np.empty((len(kinds), len(frame)), np.float32 if single else np.float64)
     for row, name in zip(out, kinds, strict=True):
-        column = frame.get_column(name)
-        column = column.cast(nw.Float32 if single else nw.Float64)
-        row[:] = column.to_numpy()
+        row[:] = _column_values(frame.get_column(name), nw.Float32 if single else nw.Float64)
     return out.T, tuple(kinds)
+
+
+def frame_columns(rows: Any) -> dict[Any, list[Any]]:
+    """Columns of a dataframe by name, of any type, as lists."""
+    frame = nw.from_native(rows, eager_only=True)
+    return {name: frame.get_column(name).to_list() for name in frame.columns}
+
+
+def _column_values(column: nw.Series[Any], target: Any) -> Any:
+    """Numbers of a column, nulls as NaN: (n,). Text and objects may be numbers too; labels and times are not."""
+    kind, values, reason = column.dtype, None, ""
+    if kind in (nw.Categorical, nw.Enum):
+        kind = column.cat.get_categories().dtype
+    if kind.is_numeric() or kind == nw.Boolean:
+        return column.cast(target).to_numpy()
+    if kind in (nw.String, nw.Object, nw.Unknown) and column.dtype == kind:
+        values = column.to_numpy()
+    if values is not None and values.dtype.kind != "c":  # numpy would drop the imaginary part
+        try:
+            return np.where(column.is_null().to_numpy(), np.nan, values.astype(object)).astype(np.float64)
+        except (TypeError, ValueError) as error:
+            reason = f": {error}"
+    msg = (
+        f"column {column.name!r} holds {column.dtype}, not numbers{reason}.\n"
+        "Hint: encode or drop columns of text and labels, and convert times to numbers."
+    )
+    raise DataError(msg)
 
 
 def as_text(names: Iterable[Any] | None) -> tuple[str, ...] | None:
