@@ -28,6 +28,6 @@ def test_groups_are_categories_or_numbers_on_a_scale():
     ordered = pd.Categorical(["low", "high"], categories=["low", "high"])
     assert groups_of(ordered, 2)[0][1].names == groups_of(pd.Series(ordered), 2)[0][1].names == ("low", "high")
     many = groups_of(["often"] * 9 + [f"once {i}" for i in range(9)], 18, 4)[0][1]
-    assert many.names[-1] == "other (7 categories)"
+    assert many.names[-1] == "other: 7 categories"
     assert np.bincount(many.codes).tolist()[-1] == 7
     assert groups_of(None, 4) == []

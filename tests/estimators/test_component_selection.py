@@ -17,7 +17,6 @@ from probpca.learning.settings import SampleSize, Settings
 
 COMPLETE = ["parallel", "bic", "evidence", "cv", "gavish_donoho"]
 Q = 3
-BOTH = "bic and evidence"
 INTERPRET, PREDICT = "To interpret components take", "To predict or impute cells take"
 NOISE = "noise that differs between columns."
 
@@ -270,17 +269,14 @@ def test_an_unknown_criterion_is_refused_by_the_estimator(x):
         ({"cv": 2, "bic": 2}, "Both criteria choose 2."),
         (
             {"bic": 3, "cv": 3, "evidence": 12},
-            f"The criteria choose from 3 to 12. {PREDICT} 3 (cv). evidence also counts {NOISE}",
+            f"They choose from 3 to 12. {PREDICT} 3 (cv). evidence also counts {NOISE}",
         ),
-        (
-            {"parallel": 2, "bic": 3, "cv": 3},
-            f"The criteria choose from 2 to 3. {INTERPRET} 2 (parallel). {PREDICT} 3 (cv).",
-        ),
+        ({"parallel": 2, "bic": 3, "cv": 3}, f"They choose from 2 to 3. {INTERPRET} 2 (parallel). {PREDICT} 3 (cv)."),
         (
             {"parallel": 2, "bic": 7, "evidence": 7, "cv": 5},
-            f"The criteria choose from 2 to 7. {INTERPRET} 2 (parallel). {PREDICT} 5 (cv). {BOTH} also count {NOISE}",
+            f"They choose from 2 to 7. {INTERPRET} 2 (parallel). {PREDICT} 5 (cv). bic and evidence also count {NOISE}",
         ),
-        ({"bic": 3, "evidence": 5}, "The criteria choose from 3 to 5."),
+        ({"bic": 3, "evidence": 5}, "They choose from 3 to 5."),
     ],
 )
 def test_choices_are_put_into_a_sentence(choices, said):

@@ -284,14 +284,14 @@ def colour_rows(ax: Any, points: Array, group: Group | None = None, *, alpha: fl
     }
     if group is None:
         return [ax.scatter(*points.T, color=THEME.ink, **style)]
-    if isinstance(group.values, np.ndarray):
-        return _colour_by_number(ax, points, group.name, group.values, style)
+    if isinstance(group.by, np.ndarray):
+        return _colour_by_number(ax, points, group.name, group.by, style)
     drawn = []
-    for k, name in enumerate(group.values.names):
+    for k, name in enumerate(group.by.names):
         colour, marker = THEME.category(k)
-        if k >= group.values.n_proper:
+        if k >= group.by.n_proper:
             colour, marker = THEME.absent, "o"
-        here = points[group.values.codes == k]
+        here = points[group.by.codes == k]
         drawn.append(ax.scatter(*here.T, color=colour, marker=marker, label=clipped(name), **style))
     return drawn
 
@@ -307,12 +307,12 @@ def _colour_by_number(ax: Any, points: Array, name: str, values: Array, style: d
 
 def group_regions(points: Array, group: Group | None, level: float) -> dict[int, tuple[Array, Region]]:
     """Mean and region of each category with three points or more: an ellipse that holds ``level`` of a Gaussian."""
-    if group is None or isinstance(group.values, np.ndarray):
+    if group is None or isinstance(group.by, np.ndarray):
         msg = "ellipses of groups need groups that are categories.\nHint: groups=... with one category for each row."
         raise DataError(msg)
     out = {}
-    for k in range(group.values.n_proper):
-        here = points[group.values.codes == k]
+    for k in range(group.by.n_proper):
+        here = points[group.by.codes == k]
         if len(here) > 2:
             out[k] = here.mean(axis=0), region_of(np.cov(here.T), level)
     return out
@@ -572,6 +572,9 @@ def half_sides(region: Region) -> Array:
 
 # Curves of criteria
 
+RATIOS = {"parallel": "eigenvalue, ratio to chance", "gavish_donoho": "singular value, ratio to threshold"}
+"""Labels of the axes of criteria that keep a component if a ratio exceeds 1."""
+
 
 def draw_rings(ax: Any, x: Any, y: Any, colour: str = THEME.accent, width: float = 2) -> None:
     """Rings around chosen points."""
@@ -591,7 +594,7 @@ def draw_curve(ax: Any, criterion: Criterion, *, beyond: int = 6) -> None:
     ax.axvline(choice, color=THEME.accent, linewidth=0.8, alpha=0.5, zorder=0)
     here = counts == choice
     draw_rings(ax, counts[here], values[here])
-    unit = f"{criterion.unit} below the best" if criterion.in_nats else criterion.unit
+    unit = f"{criterion.unit} below the best" if criterion.in_nats else RATIOS[criterion.name]
     frame(ax, f"{criterion.name}: {choice}", x="number of components", y=unit)
     whole_numbers(ax.xaxis, 7)
     if not criterion.in_nats:

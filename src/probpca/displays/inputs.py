@@ -136,7 +136,7 @@ class Group(NamedTuple):
     """A column that colours rows: by categories, or by numbers on a scale."""
 
     name: str
-    values: Categories | Array  # numbers are NaN if missing: (n,)
+    by: Categories | Array  # numbers are NaN if missing: (n,)
 
 
 def groups_of(given: Any, n: int, most: int = 12) -> list[Group]:
@@ -170,7 +170,7 @@ def categories_of(values: Any, most: int = 12) -> Categories:
         common = {name for name, _ in counts.most_common(most - 1)}
         kept = [name for name in kept if name in common]
     rare = counts.keys() - set(kept)
-    names = [*kept, f"other ({len(rare):,} categories)"] if rare else kept
+    names = [*kept, f"other: {len(rare):,} categories"] if rare else kept
     place = {name: k for k, name in enumerate(kept)} | dict.fromkeys(rare, len(kept)) | {"": len(names)}
     names = names if all(texts) else [*names, "missing"]
     return Categories(tuple(names), np.array([place[text] for text in texts], dtype=np.int64), len(kept))
@@ -196,9 +196,8 @@ def _group_of(name: str, values: Any, n: int, most: int) -> Group:
 
 def _category_of(value: Any) -> str:
     """A category as text, whole numbers without decimals; an empty string if it is missing."""
-    if isinstance(value, bool | np.bool_):
-        return str(value)
-    return str(int(float(value))) if isinstance(value, Real) and float(value).is_integer() else text_of(value)
+    is_whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    return str(int(value)) if is_whole else text_of(value)
 
 
 def _order_of(texts: Any) -> Any:

@@ -44,7 +44,7 @@ def agreement_of(choices: dict[str, int]) -> str:
     if least == most:
         both = "Both" if len(choices) == 2 else f"All {NUMBERS[len(choices)]}"
         return f"{both} criteria choose {most}."
-    return " ".join([f"The criteria choose from {least} to {most}.", *_advice(choices)])
+    return " ".join([f"They choose from {least} to {most}.", *_advice(choices)])
 
 
 def _advice(choices: dict[str, int]) -> Iterator[str]:
@@ -106,12 +106,12 @@ def _remark(criterion: Criterion) -> str:
 
 
 UNITS = {
-    "parallel": "ratio to chance",
+    "parallel": "x chance",
     "bic": "nats",
     "evidence": "nats",
     "cv": "nats a cell",
     "ard": "",
-    "gavish_donoho": "ratio to threshold",
+    "gavish_donoho": "of the threshold",
 }
 
 
@@ -178,15 +178,15 @@ class Selection:
     parallel        1  structure: components that stand out from chance, to be interpreted one by one
     parallel: One component accounts for much of the correlations: as a general factor it
     may hide weaker ones from parallel analysis.
-    The criteria choose from 1 to 3. To interpret components take 1 (parallel). bic also
-    counts noise that differs between columns.
+    They choose from 1 to 3. To interpret components take 1 (parallel). bic also counts
+    noise that differs between columns.
     <BLANKLINE>
     Scores, the larger the better (* choice)
-    components    bic          parallel
-                 nats   ratio to chance
-             1  -78.2              2.26*
-             2  -20.0              0.82
-             3    0.0*             0.15
+    components    bic   parallel
+                 nats   x chance
+             1  -78.2       2.26*
+             2  -20.0       0.82
+             3    0.0*      0.15
     """
 
     criteria: tuple[Criterion, ...]
