@@ -19,7 +19,7 @@ ppca = PPCA(n_components=2, standardize=True, random_state=0).fit(X)
 names = [name.split("/")[0].replace("_", " ") for name in wine.feature_names]
 cultivar = np.array(["Barolo", "Grignolino", "Barbera"])[wine.target]
 display = BiplotDisplay.from_estimator(
-    ppca, X, uncertainty=ppca.uncertainty(X), units="correlation", feature_names=names, labels=cultivar
+    ppca, X, uncertainty=ppca.uncertainty(X), units="correlation", feature_names=names, groups=cultivar
 )
 
 # %%

@@ -15,7 +15,7 @@ display = ImputationDisplay.from_estimator(
     ppca,
     table.values,
     rows=["Serbia", "Seychelles", "Greenland", "Bermuda"],
-    names=table.countries,
+    labels=table.countries,
     positions=table.years,
     value_name="births per woman",
 )
@@ -32,5 +32,5 @@ holed = np.where(np.random.default_rng(0).random(wine.data.shape) < 0.2, np.nan,
 ppca = PPCA(n_components=3, standardize=True, random_state=0).fit(holed)
 wines = [f"wine {i}" for i in range(len(holed))]
 display = ImputationDisplay.from_estimator(
-    ppca, holed, rows=["wine 3", "wine 100"], names=wines, feature_names=wine.feature_names
+    ppca, holed, rows=["wine 3", "wine 100"], labels=wines, feature_names=wine.feature_names
 )

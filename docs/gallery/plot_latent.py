@@ -13,7 +13,7 @@ from probpca.datasets import load_fertility
 table = load_fertility()
 ppca = PPCA(n_components=2, random_state=0).fit(table.values)
 named = ["Kuwait", "China", "Niger", "India", "Germany"]
-display = LatentDisplay.from_estimator(ppca, table.values, names=table.countries, annotate=named)
+display = LatentDisplay.from_estimator(ppca, table.values, labels=table.countries, annotate=named)
 
 # %%
 # Many of the incomplete records have only recent years. Long ellipses say what these leave open: where fertility was
@@ -26,4 +26,4 @@ from sklearn.datasets import load_digits
 
 digits = load_digits(n_class=5)
 ppca = PPCA(n_components=2).fit(digits.data)
-display = LatentDisplay.from_estimator(ppca, digits.data, labels=digits.target)
+display = LatentDisplay.from_estimator(ppca, digits.data, groups=digits.target)

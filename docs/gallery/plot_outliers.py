@@ -14,7 +14,7 @@ from probpca.datasets import load_fertility
 
 table = load_fertility()
 ppca = PPCA(n_components=3, random_state=0).fit(table.values)
-display = OutlierDisplay.from_estimator(ppca, table.values, names=table.countries, feature_names=table.years)
+display = OutlierDisplay.from_estimator(ppca, table.values, labels=table.countries, feature_names=table.years)
 
 # %%
 # What is strange about Kuwait? Each bar compares a year with what the other years let expect. There were far fewer

@@ -302,7 +302,9 @@ def _sample(command: Program) -> None:
 def _report(command: Program) -> None:
     name = f"{command.prog.split()[-1]}.html"
     _model_and_table(command)
-    command.group("output").add_argument("--title", metavar="TEXT", help="title of the page")
+    group = command.group("output")
+    group.add_argument("--title", metavar="TEXT", help="title of the page (default: name of the table)")
+    group.add_argument("--color-by", metavar="COLUMN", help="column that colours the rows at first (default: detected)")
     _out(command, f"file for the page (default: {name})", name)
     _jobs(command)
 

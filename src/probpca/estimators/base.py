@@ -12,17 +12,18 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
-from probpca.errors import DataError, ShapeError
+from probpca.blocks.block import unmasked, without_pandas_na
+from probpca.errors import DataError, ShapeError, SourceError
 from probpca.estimators.storage import read_estimator, write_estimator
 from probpca.learning.progress import ProgressBar
 from probpca.result_tables import Names, frame_of
 from probpca.sources import open_source
 from probpca.sources.files import has_names, is_path
-from probpca.sources.open import is_table
-from probpca.sources.readers.frames import as_text, order_of
+from probpca.sources.open import is_table, kind_of
+from probpca.sources.readers.frames import as_text, frame_values, is_frame, order_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -160,6 +161,7 @@ class Estimator(
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = self._accepts_sparse
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
@@ -233,10 +235,53 @@ def open_training(estimator: Any, X: Any, sample_weight: Any, cell_weight: Any, 
     return source
 
 
-def checked_matrix(estimator: Any, X: Any, **options: Any) -> Any:
+def checked_matrix(estimator: Any, X: Any, *, reset: bool = True, **options: Any) -> Any:
     """Rows in memory as an array of floats or a CSR matrix, after scikit-learn's checks of shape and names."""
-    kinds = [np.float64, np.float32]
-    return validate_data(estimator, X, accept_sparse="csr", dtype=kinds, ensure_all_finite=False, **options)
+    settings = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": False} | options
+    X = unmasked(X)
+    if is_frame(X) and not _is_plain_frame(X):
+        values, _ = frame_values(X)  # scikit-learn would lose single precision, and take dates for numbers
+        validate_data(estimator, X, reset=reset, skip_check_array=True)  # names and number of columns
+        return check_array(values, estimator=estimator, input_name="X", **settings)
+    return validate_data(estimator, _number_array(X), reset=reset, **settings)
+
+
+def _is_plain_frame(X: Any) -> bool:
+    """Whether this is a pandas dataframe of NumPy's numbers, or a sparse one, which scikit-learn converts quickly."""
+    if not nw.dependencies.is_pandas_dataframe(X) or not X.columns.is_unique:
+        return False
+    return hasattr(X, "sparse") or all(isinstance(kind, np.dtype) and kind.kind in "fiub" for kind in X.dtypes)
+
+
+def _number_array(X: Any) -> Any:
+    """Return what scikit-learn may check as an array; raise an error for what it would misread or not explain."""
+    if is_frame(X) or sparse.issparse(X) or (isinstance(X, list) and not X):
+        return X
+    if not is_matrix(X):
+        msg = (
+            f"this method takes a matrix of rows in memory; got {type(X).__name__}.\n"
+            "Hint: pass some of its rows as an array."
+        )
+        raise SourceError(msg)
+    if not isinstance(X, np.ndarray) and kind_of(X) == "nothing":
+        return open_source(X)  # which raises, and says what it takes
+    kind = getattr(getattr(X, "dtype", None), "kind", "")
+    if kind and kind in "mMV":
+        msg = (
+            f"rows must be numbers; got {X.dtype} entries.\n"
+            "Hint: convert times to numbers, or pass the fields of records as a dataframe."
+        )
+        raise DataError(msg)
+    return without_pandas_na(X) if kind == "O" and isinstance(X, np.ndarray) else X
+
+
+def checked_latents(X: Any, n_components: int) -> Any:
+    """Latent variables as a matrix of floats with a column for each component: (n, n_components)."""
+    latent = check_array(unmasked(X), dtype=[np.float64, np.float32])
+    if latent.shape[1] != n_components:
+        msg = f"latent variables must form a matrix (n, {n_components}), a column per component; got {latent.shape}."
+        raise ShapeError(msg)
+    return latent
 
 
 def require_no_infinity(estimator: Any, rows: Any) -> None:
@@ -266,7 +311,14 @@ def open_rows(estimator: Any, X: Any) -> Source:
     return source
 
 
-# Dataframes out
+# Answers out
+
+
+def rounded(found: Any, kind: Any) -> Any:
+    """Round an answer, an array or a named tuple of arrays, to the floating-point type of the rows that it is about."""
+    if isinstance(found, tuple):
+        return type(found)(*(part.astype(kind, copy=False) for part in found))
+    return found.astype(kind, copy=False)
 
 
 def like(X: Any, values: Array, columns: Any = None) -> Any:

@@ -12,12 +12,27 @@ from sklearn.utils._set_output import _get_output_config
 
 from probpca.blocks.sequences import is_several
 from probpca.errors import DataError, ShapeError
-from probpca.estimators.base import Estimator, Fit, check_parameters, generator, like, progress_bar
+from probpca.estimators.base import (
+    Estimator,
+    Fit,
+    check_parameters,
+    checked_latents,
+    generator,
+    progress_bar,
+    rounded,
+)
 from probpca.estimators.constraints import Option, array, iteration_constraints, nothing, number, one_of, whole
 from probpca.estimators.ppca import PPCA, PPCAFit
 from probpca.estimators.storage import read_story, story_record
 from probpca.estimators.summary import dynamics_summary
-from probpca.estimators.time_index import Remembered, SeriesForecast, answer, checked
+from probpca.estimators.time_index import (
+    Remembered,
+    SeriesForecast,
+    answer,
+    checked,
+    in_form_of,
+    in_precision_of,
+)
 from probpca.inference.time_series import kalman, prediction
 from probpca.inference.time_series.kalman import FilteredStates, Smoothed, last_states
 from probpca.learning import Settings
@@ -53,6 +68,10 @@ class SeriesFit(Fit):
     last_inputs: Array | None
     tables: list[Remembered]
     several: bool
+
+    def __getstate__(self) -> dict[str, Any]:
+        """State for pickle, copy and skops, which knows no index of pandas."""
+        return {**self.__dict__, "tables": [table.portable() for table in self.tables]}
 
     def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the numbers and arrays that go into a file."""
@@ -370,7 +389,7 @@ class LinearDynamicalSystem(Estimator):
         if is_several(X) and _get_output_config("transform", self)["dense"] != "default":
             msg = "set_output goes with one sequence; several were given.\nHint: transform them one by one."
             raise DataError(msg)
-        return answer(X, kalman.believe(self.model_, rows).mean)
+        return answer(X, kalman.believe(self.model_, rows).mean, in_precision_of)
 
     def fit_transform(self, X: Any, y: Any = None, *, inputs: Any = None) -> Any:
         """Fit, then return the smoothed means of the states: (n, q)."""
@@ -378,11 +397,8 @@ class LinearDynamicalSystem(Estimator):
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows predicted from states, C x + c: (n, n_features)."""
-        q, states = self.n_components_, np.asarray(X, dtype=np.float64)
-        if states.ndim != 2 or states.shape[1] != q:
-            msg = f"states must form a matrix (n, {q}); got shape {states.shape}."
-            raise ShapeError(msg)
-        return states @ self.loadings_.T + self.offset_
+        states = checked_latents(X, self.n_components_)
+        return rounded(states @ self.loadings_.T + self.offset_, states.dtype)
 
     def smooth(self, X: Any, *, inputs: Any = None) -> Any:
         """Smoothed states, given all steps of their sequence: means, covariances, and lag-one covariances."""
@@ -424,8 +440,8 @@ class LinearDynamicalSystem(Estimator):
     def impute(self, X: Any, *, inputs: Any = None, return_std: bool = False) -> Any:
         """Fill in missing cells from all of their sequence; with ``return_std`` also their standard deviations."""
         found = self._imputed(X, inputs)
-        values = answer(X, found.values, like)
-        return (values, answer(X, found.std, like)) if return_std else values
+        values = answer(X, found.values, in_form_of)
+        return (values, answer(X, found.std, in_form_of)) if return_std else values
 
     def impute_interval(self, X: Any, level: float = 0.95, *, inputs: Any = None) -> tuple[Any, Any]:
         """Lower and upper ends of intervals that contain each missing cell with probability ``level``.
@@ -433,7 +449,7 @@ class LinearDynamicalSystem(Estimator):
         Both ends of an observed cell are its value.
         """
         low, high = self._imputed(X, inputs).interval(level)
-        return answer(X, low, like), answer(X, high, like)
+        return answer(X, low, in_form_of), answer(X, high, in_form_of)
 
     def _imputed(self, X: Any, inputs: Any = None) -> Imputed:
         """Completed steps of all sequences with the standard deviation of each cell: infinite in empty features."""

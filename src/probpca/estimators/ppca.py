@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from probpca.blocks import Block
+from probpca.blocks.block import unmasked
 from probpca.errors import DataError, ProbpcaError, ShapeError, SourceError
 from probpca.estimators.base import (
     check_parameters,
@@ -451,7 +452,7 @@ class PPCA(TableEstimator):
         check_half_life(self.half_life, self.n_components)
         first = self._stream is None
         rows = checked_matrix(self, X, reset=first, ensure_min_features=1 + first)
-        if sample_weight is not None and not np.any(sample_weight):
+        if sample_weight is not None and not np.any(unmasked(sample_weight)):
             return self  # rows that are not there
         weight = None if sample_weight is None else check_weight(sample_weight, rows.shape[0])
         is_sparse = sparse.issparse(rows)

@@ -13,16 +13,19 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from probpca.blocks import Block, as_block
+from probpca.blocks.block import unmasked
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.estimators.base import (
     Estimator,
     Fit,
+    checked_latents,
     checked_matrix,
     is_matrix,
     like,
     names_for,
     open_rows,
     require_no_infinity,
+    rounded,
 )
 from probpca.estimators.conditional_prediction import ConditionalPrediction, chosen_columns, known_columns
 from probpca.inference import conditioning, projection, sampling
@@ -178,19 +181,15 @@ class TableEstimator(Estimator):
 
         With ``out``, the name of a file (.npy, Parquet, Feather, CSV), the means are written there block by block.
         """
-        return self._answer(posterior_mean, X, out, self.get_feature_names_out)
+        return self._answer(posterior_mean, X, out, self.get_feature_names_out, rounding=True)
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows predicted from latent variables, W z + mu, in the units of the data: (n, n_features).
 
         After ``standardize=True`` these are ``scale_ * (X @ loadings_.T) + mean_``.
         """
-        model = self.model_
-        latent = check_array(X, dtype=np.float64)
-        if latent.shape[1] != model.n_components:
-            msg = f"latent rows must have {model.n_components} components; got {latent.shape[1]}."
-            raise ShapeError(msg)
-        return projection.decode(model, latent)
+        latent = checked_latents(X, self.n_components_)
+        return rounded(projection.decode(self.model_, latent), latent.dtype)
 
     def posterior(self, X: Any) -> Gaussian:
         r"""Posterior of the latent variables of each row: mean (n, q) and covariance (n, q, q).
@@ -224,14 +223,14 @@ class TableEstimator(Estimator):
 
         After ``standardize=True`` they are those of ``(X - mean_) / scale_``.
         """
-        return self._answer(partial(projection.project, scale=self.scale_), X)
+        return self._answer(partial(projection.project, scale=self.scale_), X, rounding=True)
 
     def reconstruct(self, X: Any) -> Array:
         """The nearest points of the principal subspace, in the units of the data: (n, n_features).
 
         After ``standardize=True`` distances are measured in units of ``scale_``.
         """
-        return self._answer(partial(projection.reconstruct, scale=self.scale_), X)
+        return self._answer(partial(projection.reconstruct, scale=self.scale_), X, rounding=True)
 
     def score_samples(self, X: Any, *, out: Any = None) -> Any:
         """Log-likelihood of each row: (n,). With ``out``, the name of a file, it is written there block by block."""
@@ -287,7 +286,8 @@ class TableEstimator(Estimator):
     def explore(self, X: Any, n_draws: int = 10, *, random_state: Any = None) -> Array:
         """Draw plausible neighbours of each row, from the posterior of its latents: (n_draws, n, n_features)."""
         rows = self._block(X)
-        return sampling.explore(self.model_, rows, n_draws, rng=self._generator(random_state))
+        drawn = sampling.explore(self.model_, rows, n_draws, rng=self._generator(random_state))
+        return rounded(drawn, rows.values.dtype)
 
     def joint(self) -> Gaussian:
         """The joint Gaussian of data and latent variables, of size n_features + n_components."""
@@ -318,7 +318,9 @@ class TableEstimator(Estimator):
         names = [*map(str, self.feature_names_in_)] if hasattr(self, "feature_names_in_") else None
         known, given = known_columns(features, values, names)
         positions = conditioning.feature_index(self._positions(known), self.model_.n_features)
-        cells = check_array(chosen_columns([*positions], given, names), dtype=np.float64, ensure_min_features=0)
+        cells = check_array(
+            unmasked(chosen_columns([*positions], given, names)), dtype=np.float64, ensure_min_features=0
+        )
         found = conditioning.condition(self.model_, positions, cells)
         return ConditionalPrediction(found, given, [*map(str, self._names())])
 
@@ -345,12 +347,12 @@ class TableEstimator(Estimator):
         belief = self._belief_for(training=training)
         if not return_std:
             question = impute if belief is None else partial(_impute_training, belief)
-            found = self._answer(question, X, out, self._names)
+            found = self._answer(question, X, out, self._names, rounding=True)
             return like(X, found) if out is None else found
         if out is not None:
             msg = "out= takes completed rows; standard deviations come as an array.\nHint: leave out one of the two."
             raise DataError(msg)
-        imputed = self._imputed(X, belief)
+        imputed: Imputed = self._answer(self._imputation(belief), X, rounding=True)
         return like(X, imputed.values), like(X, imputed.std)
 
     def impute_interval(self, X: Any, level: float = 0.95, *, training: bool = False) -> tuple[Any, Any]:
@@ -359,8 +361,9 @@ class TableEstimator(Estimator):
         Both ends of an observed cell are its value. ``training=True`` says that ``X`` are rows of the fit, as for
         ``impute``.
         """
-        low, high = self._imputed(X, self._belief_for(training=training)).interval(level)
-        return like(X, low), like(X, high)
+        ends = partial(_interval, self._imputation(self._belief_for(training=training)), level)
+        found: _Interval = self._answer(ends, X, rounding=True)
+        return like(X, found.lower), like(X, found.upper)
 
     def impute_draws(self, X: Any, n_draws: int = 20, *, random_state: Any = None) -> Array:
         """Draw completed tables for multiple imputation: (n_draws, n, n_features).
@@ -377,7 +380,8 @@ class TableEstimator(Estimator):
         rng = self._generator(random_state)
         models = self._parameters(n_draws)
         rows = self._block(X)
-        return np.stack([draw_missing(model, rows, rng=rng) for model in models])
+        kind = rows.values.dtype
+        return np.stack([rounded(draw_missing(model, rows, rng=rng), kind) for model in models])
 
     @abstractmethod
     def _parameters(self, n_draws: int) -> list[LinearGaussian]:
@@ -391,16 +395,12 @@ class TableEstimator(Estimator):
         """The belief by which rows are imputed; None for the model."""
         return self._training_belief() if _checked(training) else None
 
-    def _imputed(self, X: Any, belief: ParameterBelief | None) -> Imputed:
-        """Completed rows with the standard deviation of each cell, from one posterior."""
+    def _imputation(self, belief: ParameterBelief | None) -> Callable[[LinearGaussian, Any], Imputed]:
+        """The function that completes rows, with the standard deviation of each cell, from one posterior."""
         doubt = self._state.doubt
-        question = (
-            partial(_impute_with_uncertainty, doubt)
-            if belief is None
-            else partial(_impute_training_with_uncertainty, belief, doubt)
-        )
-        found: Imputed = self._answer(question, X)
-        return found
+        if belief is None:
+            return partial(_impute_with_uncertainty, doubt)
+        return partial(_impute_training_with_uncertainty, belief, doubt)
 
     def _names(self) -> Any:
         return getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.model_.n_features)])
@@ -419,9 +419,6 @@ class TableEstimator(Estimator):
     def _block(self, X: Any) -> Block:
         """Rows in memory as one block, after scikit-learn's checks."""
         _ = self._state
-        if not is_matrix(X):
-            msg = "this method takes a matrix of rows, not a source.\nHint: pass some of its rows as an array."
-            raise SourceError(msg)
         rows = as_block(checked_matrix(self, X, reset=False)).values
         require_no_infinity(self, rows)
         return Block(rows, unstored_missing=self.missing == "unstored" and sparse.issparse(rows))
@@ -432,10 +429,17 @@ class TableEstimator(Estimator):
         X: Any,
         out: Any = None,
         names: Callable[[], Any] = list,
+        *,
+        rounding: bool = False,
     ) -> Any:
-        """Answer a row-wise question about rows wherever they are, large tables block by block in parallel."""
+        """Answer a row-wise question about rows wherever they are, large tables block by block in parallel.
+
+        With ``rounding`` the answer has the floating-point type of the rows; files take it in double precision.
+        """
         model = self.model_
         question = partial(function, model)
+        if rounding and out is None:
+            question = partial(_in_precision_of_rows, question)
         if is_matrix(X):
             block = self._block(X)
             if out is None and next(block.pieces()).stop == block.n_rows:  # small enough for one piece
@@ -464,6 +468,22 @@ def _posterior(model: LinearGaussian, block: Block) -> _Posterior:
         return _Posterior(posterior_mean(model, block), np.zeros(n, dtype=bool), np.empty((0, q, q)))
     found = posterior(model, block)
     return _Posterior(found.mean, np.ones(n, dtype=bool), found.covariance)
+
+
+class _Interval(NamedTuple):
+    """Ends of intervals of the cells of a block."""
+
+    lower: Array  # (n, d)
+    upper: Array  # (n, d)
+
+
+def _interval(imputation: Callable[..., Imputed], level: float, model: LinearGaussian, block: Block) -> _Interval:
+    return _Interval(*imputation(model, block).interval(level))
+
+
+def _in_precision_of_rows(question: Callable[[Block], Any], block: Block) -> Any:
+    """Answer in double precision, then round to the floating-point type of the rows."""
+    return rounded(question(block), block.values.dtype)
 
 
 def _checked(training: Any) -> bool:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from probpca.blocks.sequences import as_sequences, is_several
 from probpca.errors import FileFormatError
-from probpca.estimators.base import table_of
+from probpca.estimators.base import checked_matrix, like, rounded, table_of
 from probpca.result_tables import (
     FIRST_COLUMNS,
     FIRST_ROWS,
@@ -24,6 +23,7 @@ from probpca.result_tables import (
     several,
     words,
 )
+from probpca.sources.readers.frames import is_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 
 def checked(estimator: Any, X: Any, inputs: Any = None, *, reset: bool = False) -> Sequences:
     """Return sequences after scikit-learn's checks of shape and names; NaN is a missing cell."""
-    options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    options: dict[str, Any] = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
     if not is_several(X):
         least = 3 if reset else 1
-        return as_sequences(validate_data(estimator, X, reset=reset, ensure_min_samples=least, **options), None, inputs)
-    tables = [validate_data(estimator, x, reset=reset and k == 0, **options) for k, x in enumerate(X)]
+        rows = checked_matrix(estimator, X, reset=reset, ensure_min_samples=least, **options)
+        return as_sequences(rows, None, inputs)
+    tables = [checked_matrix(estimator, x, reset=reset and k == 0, **options) for k, x in enumerate(X)]
     return as_sequences(tables, None, inputs)
 
 
@@ -51,19 +52,35 @@ def answer(X: Any, found: Any, wrap: Callable[[Any, Any], Any] | None = None) ->
     return parts if wrap is None else [wrap(x, part) for x, part in zip(X, parts, strict=True)]
 
 
+def in_precision_of(X: Any, values: Array) -> Any:
+    """Round the values to float32 if all cells of ``X`` are float32."""
+    if is_frame(X):
+        kinds = nw.from_native(X, eager_only=True).schema.values()
+        single = all(kind == nw.Float32 for kind in kinds)
+    else:
+        single = getattr(X, "dtype", None) == np.float32
+    return rounded(values, np.float32 if single else np.float64)
+
+
+def in_form_of(X: Any, values: Array) -> Any:
+    """Return the values in the precision of ``X``, and as a dataframe if ``X`` is one."""
+    return like(X, in_precision_of(X, values))
+
+
 class Remembered(NamedTuple):
     """What a forecast needs to know of a training table: its kind, its columns, and how its time index continues."""
 
     backend: Any = None  # the library of the dataframe; None for an array
-    columns: Any = None
+    columns: list[Any] | None = None  # names
     index: Any = None  # of pandas; from a file a record of its last labels
     length: int = 0  # number of rows
+    headings: list[Any] | None = None  # what pandas calls each level of its columns
 
     @classmethod
     def of(cls, X: Any) -> Remembered:
         """Look at a table."""
         if nw.dependencies.is_pandas_dataframe(X):
-            return cls("pandas", X.columns, X.index, len(X))
+            return cls("pandas", list(X.columns), X.index, len(X), list(X.columns.names))
         if nw.dependencies.is_into_dataframe(X):
             frame = nw.from_native(X, eager_only=True)
             return cls(frame.implementation.value, frame.columns, None, len(frame))
@@ -75,6 +92,17 @@ class Remembered(NamedTuple):
         index = self.index if self.index is None or isinstance(self.index, dict) else _index_record(self.index)
         return {"backend": self.backend, "columns": columns, "index": index, "length": self.length}
 
+    def portable(self) -> Remembered:
+        """The same with a record of the last labels instead of an index of pandas, if a record can describe it."""
+        if self.index is None or isinstance(self.index, dict):
+            return self
+        try:
+            record = _index_record(self.index)
+            same = record is None or _index(record)[-1] == self.index[-1]
+        except (FileFormatError, ValueError, TypeError, LookupError):  # labels or time zones of other libraries
+            return self
+        return self._replace(index=record) if same else self
+
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Remembered:
         """Read what ``record`` returned; the index is made when a forecast needs it."""
@@ -85,8 +113,10 @@ class Remembered(NamedTuple):
         if self.backend is None:
             return values
         if self.backend == "pandas":
-            index = self.following(len(values))
-            return import_module("pandas").DataFrame(values, index=index, columns=self.columns)
+            index, pandas = self.following(len(values)), import_module("pandas")
+            columns = pandas.Index(self.columns)
+            columns = columns if self.headings is None else columns.set_names(self.headings)
+            return pandas.DataFrame(values, index=index, columns=columns)
         return table_of(values, self.columns, self.backend)
 
     def following(self, horizon: int) -> Any:

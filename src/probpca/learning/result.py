@@ -54,6 +54,19 @@ class Status(Enum):
         "of the mean variance."
     )
 
+    @classmethod
+    def _missing_(cls, value: object) -> Status | None:
+        """Find a member by its name too: ``Status("EXACT")``."""
+        return cls.__members__.get(value) if isinstance(value, str) else None
+
+    def __reduce__(self) -> tuple[type[Status], tuple[str]]:
+        """Store the name: pickles stay readable when a sentence changes, and skops reads this form alone."""
+        return Status, (self.name,)
+
+    def __reduce_ex__(self, protocol: object) -> tuple[type[Status], tuple[str]]:
+        """Store the name, whatever the protocol of pickle."""
+        return self.__reduce__()
+
     @property
     def converged(self) -> bool:
         """Is the model the optimum that was asked for?"""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from probpca.blocks.block import unmasked
 from probpca.errors import DataError, ShapeError, require_finite
 from probpca.models import Gaussian, LinearGaussian
 
@@ -60,7 +61,7 @@ class Structure:
                     msg = f"{name} must be {', '.join(map(repr, words))} or an array to be kept; got {value!r}."
                     raise DataError(msg)
                 continue
-            array = np.array(value, dtype=np.float64)
+            array = np.array(unmasked(value), dtype=np.float64)
             require_finite(name, array)
             object.__setattr__(self, name, array)
         if not self.ridge >= 0:

@@ -279,8 +279,8 @@ def test_a_fit_names_the_choice_of_bic_if_it_is_another_one(rng):
     uneven = uneven_rows(rng, 500, 12, 2, spread=30.0)
     fitted, choice = PPCA().fit(uneven), PPCA("bic").fit(uneven).n_components_
     assert fitted.n_components_ == 2 < choice
-    assert [note.split(":")[0] for note in fitted.notes_] == [f"BIC would take {choice}"]
-    assert f"note              BIC would take {choice}: " in fitted.summary()
+    assert [note.split(":")[0] for note in fitted.notes_] == [f"BIC would choose {choice}"]
+    assert f"note              BIC would choose {choice}: " in fitted.summary()
 
 
 def test_a_fit_does_not_name_bic_if_it_agrees(rng):
