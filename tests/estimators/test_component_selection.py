@@ -253,7 +253,7 @@ def test_what_was_not_asked_cannot_be_looked_up(found):
 
 
 def test_a_criterion_that_looks_at_rows_does_not_go_with_batches_that_are_summed(x):
-    with pytest.raises(DataError, match=r"partial_fit keeps sums of them(.|\n)*Hint"):
+    with pytest.raises(DataError, match=r"partial_fit keeps only sums over them(.|\n)*Hint"):
         PPCA("cv").partial_fit(x)
 
 
