@@ -1,9 +1,10 @@
 """
-Rows and features in one plane
-==============================
+Biplot: rows and columns in one picture
+=======================================
 
-A row far along an arrow has much of that feature. Bars at the tips are 95 % intervals of the loadings, here told as
-correlations of the features with the components, as suits features in different units.
+Each point is a row and each arrow a column. Rows in the direction of an arrow have high values in this column. Bars at
+the tips are 95 % intervals of the loadings. They are shown as correlations of columns and components, because the
+columns have different units.
 
 The table: 178 wines of three Italian cultivars, from scikit-learn.
 """
@@ -23,4 +24,5 @@ display = BiplotDisplay.from_estimator(
 )
 
 # %%
-# Phenols part Barbera from Barolo along the first component; alcohol, colour and proline part Grignolino from both.
+# The first component separates Barbera (few phenols) from Barolo (many); alcohol, colour and proline separate
+# Grignolino from both.

@@ -1,9 +1,9 @@
 """
-What stands in the holes
-========================
+Imputed values with intervals
+=============================
 
-Each panel is a country of which few years were recorded. The model has seen how fertility fell elsewhere, fills in the
-other years, and says how sure it is: intervals are narrow between recorded years and wide before the first.
+Each panel is a country with few recorded years. The model has learned from other countries how fertility fell, imputes
+the missing years, and shows 95 % intervals: narrow between recorded years, wide before the first one.
 """
 
 from probpca import PPCA, ImputationDisplay
@@ -21,8 +21,8 @@ display = ImputationDisplay.from_estimator(
 )
 
 # %%
-# Features that have no common scale stand one below the other, in standard deviations from their means: two wines, a
-# fifth of whose measurements were removed.
+# Columns without a common scale are drawn below each other, in standard deviations from their means. Here a fifth of
+# the measurements of the wines was removed, and two wines are shown.
 
 import numpy as np
 from sklearn.datasets import load_wine
