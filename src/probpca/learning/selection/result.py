@@ -100,7 +100,7 @@ def _column(criterion: Criterion, lines: list[int]) -> Column:
         there = 0 < q <= shown.size
         star = "*" if there and q == criterion.choice else " "
         cells.append(f"{shown[q - 1] + 0.0:,.{places}f}{star}" if there else " ")
-    return Column(f"{criterion.name} ", cells, unit=f"{criterion.unit} ")
+    return Column(f"{criterion.name} ", cells, unit=f"{criterion.unit.replace('ratio to', '/')} ")
 
 
 def _remark(criterion: Criterion) -> str:
@@ -117,7 +117,7 @@ UNITS = {
     "evidence": "nats",
     "cv": "nats per cell",
     "ard": "",
-    "gavish_donoho": "of the threshold",
+    "gavish_donoho": "x threshold",
 }
 
 
