@@ -209,8 +209,8 @@ def test_progress_can_be_watched(x, capsys):
     [
         ({"criteria": "aic"}, DataError, "'parallel', 'bic', 'evidence', 'cv', 'ard', 'gavish_donoho'; got 'aic'"),
         ({"criteria": ["bic", "aic"]}, DataError, "got 'aic'"),
-        ({"criteria": []}, DataError, "got none of them"),
-        ({"max_components": 0}, ShapeError, "whole number, 1 or more, or None; got 0"),
+        ({"criteria": []}, DataError, "got an empty list"),
+        ({"max_components": 0}, ShapeError, "int of at least 1, or None; got 0"),
         ({"max_components": 2.5}, ShapeError, "got 2.5"),
         ({"max_components": True}, ShapeError, "got True"),
         ({"missing": "zero"}, DataError, "'nan' or 'unstored'; got 'zero'"),
@@ -253,7 +253,7 @@ def test_what_was_not_asked_cannot_be_looked_up(found):
 
 
 def test_a_criterion_that_looks_at_rows_does_not_go_with_batches_that_are_summed(x):
-    with pytest.raises(DataError, match=r"partial_fit keeps sums of them(.|\n)*Hint"):
+    with pytest.raises(DataError, match=r"partial_fit keeps only sums over them(.|\n)*Hint"):
         PPCA("cv").partial_fit(x)
 
 

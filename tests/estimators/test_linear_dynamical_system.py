@@ -538,8 +538,8 @@ def test_a_fit_after_another_remembers_nothing_of_it(x, system):
     ("rows", "error", "message"),
     [
         (np.array([["a", "b"]] * 5), ValueError, "could not convert string to float"),
-        (np.full((6, 2), NAN), DataError, "no cell of any sequence was observed"),
-        (np.ones((6, 2)), DataError, "nothing moves"),
+        (np.full((6, 2), NAN), DataError, "all cells of all sequences are missing"),
+        (np.ones((6, 2)), DataError, "no variation to explain"),
         (np.ones((1, 2)), ValueError, "minimum of 3 is required"),
         ([np.ones((1, 2))] * 9, DataError, "at least two steps after the first"),
         (np.ones((2, 2, 5, 3)), ValueError, "dim"),

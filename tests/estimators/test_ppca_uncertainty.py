@@ -149,7 +149,7 @@ def test_other_rows_than_those_of_the_fit_are_refused(x, rng):
         ppca.uncertainty(sample_weight=np.ones(40), method="bootstrap")
     with pytest.raises(ValueError, match="6 features"):
         ppca.uncertainty(x[:, :5])
-    with pytest.raises(SourceError, match="held in memory"):
+    with pytest.raises(SourceError, match="rows held in memory"):
         ppca.uncertainty([x[:20], x[20:]])
     holed = with_holes(x, rng)
     holed[0] = np.nan  # a row that says nothing is none

@@ -119,7 +119,7 @@ def test_a_component_within_the_noise_has_finite_intervals():
 
 
 def test_one_noise_variance_is_needed(rng):
-    with pytest.raises(DataError, match=r"one noise variance.*\nHint: method='bootstrap'"):
+    with pytest.raises(DataError, match=r"one noise variance.*\nHint: use method='bootstrap'"):
         asymptotic_uncertainty(random_model(rng, noise="diagonal"), 100)
 
 
