@@ -100,7 +100,7 @@ def _column(criterion: Criterion, lines: list[int]) -> Column:
         there = 0 < q <= shown.size
         star = "*" if there and q == criterion.choice else " "
         cells.append(f"{shown[q - 1] + 0.0:,.{places}f}{star}" if there else " ")
-    return Column(f"{criterion.name} ", cells, unit=f"{criterion.unit.replace('ratio to', '/')} ")
+    return Column(f"{criterion.name} ", cells, unit=f"{criterion.unit} ")
 
 
 def _remark(criterion: Criterion) -> str:
