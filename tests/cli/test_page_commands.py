@@ -76,14 +76,14 @@ def test_a_cell_without_a_name_is_no_name(page, model, table):
 
 def test_the_report_of_the_file_of_the_fit_judges_rows_of_the_fit(page, run, model):
     first = page("report", model, "table.csv")
-    assert "rows are those of the fit" in run("report", "model.npz", "table.csv", "--force").out
+    assert "The model was fitted to these rows" in run("report", "model.npz", "table.csv", "--force").out
     shutil.copyfile("table.csv", "copy.csv")
     other = page("report", model, "copy.csv")
-    assert "rows are treated as new" in run("report", "model.npz", "copy.csv", "--force").out
+    assert "The p-values treat the rows as new" in run("report", "model.npz", "copy.csv", "--force").out
     assert json.loads(run("report", "model.npz", "copy.csv", "--force", "--json").out)["training"] is False
     assert (np.array(first.data()["p"]) <= np.array(other.data()["p"])).all()
     assert first.data()["p"] != other.data()["p"]
-    assert "p-values" not in run("explorer", "model.npz", "table.csv", "--force").out
+    assert "p-value" not in run("explorer", "model.npz", "table.csv", "--force").out
 
 
 # Columns that colour the rows

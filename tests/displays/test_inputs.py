@@ -37,10 +37,15 @@ def test_categories_are_in_order_and_every_row_has_the_one_it_came_with():
     assert categories_of([True, False]).names == ("False", "True")
 
 
+def test_an_ordered_categorical_keeps_its_order():
+    ordered = pd.Categorical(["low", "high"], categories=["low", "high"])
+    assert categories_of(ordered).names == categories_of(pd.Series(ordered)).names == ("low", "high")
+
+
 def test_the_rarest_of_many_categories_become_one():
     values = [f"c{k:02d}" for k in range(20) for _ in range(20 - k)]
     found = categories_of(values)
-    assert found.names == (*(f"c{k:02d}" for k in range(11)), "other: 9 categories")
+    assert found.names == (*(f"c{k:02d}" for k in range(11)), "other (9 categories)")
     counts = np.bincount(found.codes)
     assert counts.tolist() == [*range(20, 9, -1), sum(range(1, 10))]
     assert len(categories_of(values[: -sum(range(1, 9))]).names) == 12

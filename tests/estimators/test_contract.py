@@ -144,7 +144,7 @@ def test_a_bar_is_shown_on_demand_only(x, capsys):
     loud = capsys.readouterr()
     assert loud.out == ""
     assert "ll " in loud.err
-    assert "to gain" in loud.err
+    assert "remaining gain" in loud.err
 
 
 ESTIMATORS = [PPCA, BayesianPCA, LinearDynamicalSystem, PPCAImputer]

@@ -353,10 +353,10 @@ def test_future_inputs_move_a_forecast(x, inputs):
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        (np.ones((39, 1)), ShapeError, "40 rows, one a step"),
-        (np.ones(40), ShapeError, "40 rows, one a step"),
-        ([np.ones((40, 1))], ShapeError, "40 rows, one a step"),
-        (np.full((40, 1), NAN), DataError, "only observations may be missing"),
+        (np.ones((39, 1)), ShapeError, "40 rows, one per step"),
+        (np.ones(40), ShapeError, "40 rows, one per step"),
+        ([np.ones((40, 1))], ShapeError, "40 rows, one per step"),
+        (np.full((40, 1), NAN), DataError, "only observations may have missing values"),
         (np.full((40, 1), np.inf), DataError, "must be finite"),
         ([["a"]] * 40, ValueError, "could not convert"),
     ],
@@ -479,7 +479,7 @@ def test_a_bar_is_shown_on_demand_only(x, capsys):
     loud = capsys.readouterr()
     assert loud.out == ""
     assert "ll " in loud.err
-    assert "to gain" in loud.err
+    assert "remaining gain" in loud.err
 
 
 # What goes wrong

@@ -283,7 +283,17 @@ def _floats(values: Any) -> Any:
     if values.dtype.kind in "cmM":
         msg = f"got {values.dtype} entries"  # numpy would drop the imaginary part, or the unit of time
         raise TypeError(msg)
-    return values.astype(np.float64)
+    return (without_pandas_na(values) if values.dtype == object else values).astype(np.float64)
+
+
+def without_pandas_na(values: Any) -> Any:
+    """Objects with NaN in place of pandas.NA, which Python cannot convert to a float."""
+    null = np.frompyfunc(_is_pandas_na, 1, 1)(values).astype(bool)
+    return np.where(null, np.nan, values) if null.any() else values
+
+
+def _is_pandas_na(value: object) -> bool:
+    return type(value).__name__ == "NAType"
 
 
 def joined(blocks: list[Block]) -> Block:

@@ -8,8 +8,9 @@ import numpy as np
 
 from probpca.cli.run import Opened, open_both, place_for, print_json, shown_progress
 from probpca.cli.table import is_identifier, require_column
-from probpca.cli.text import note, several, wrap
+from probpca.cli.text import note, wrap
 from probpca.displays.inputs import numbers_in, text_of
+from probpca.result_tables import several
 from probpca.sources.engines.local import itself
 from probpca.sources.files import is_number
 
@@ -51,7 +52,7 @@ def run(args: Any) -> None:
         rows = _gather(opened, watch)
     title = args.title or opened.table.place.name
     if rows.every > 1:
-        note(f"the table is large: the page is made of one row in {rows.every:,}.")
+        note(f"the table is large: the page shows one row in {rows.every:,}.")
         title = args.title or f"{title}: one row in {rows.every:,}"
     labels = _labels(opened, rows, args)
     options = {"labels": labels.names, "groups": labels.groups, "row_numbers": rows.numbers, "title": title}
@@ -70,9 +71,11 @@ def _answer(args: Any, page: Path, rows: Gathered, labels: Labels, opened: Opene
         groups = list(labels.groups)
         print_json({"command": args.command, "rows": len(rows.values), **facts, "groups": groups, "out": page})
         return
-    print(f"{page}: {several(len(rows.values), 'row')}, one file; open it in a browser")
+    print(
+        wrap(f"The {args.command} on {several(len(rows.values), 'row')} was written to {page}: open it in a browser.")
+    )
     if labels.groups:
-        print(wrap(f"rows can be coloured by {', '.join(labels.groups)}"))
+        print(wrap(f"Rows can be coloured by {', '.join(labels.groups)}."))
     if args.command == "report":
         print(wrap(opened.judged))
 

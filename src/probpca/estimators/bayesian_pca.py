@@ -232,9 +232,12 @@ class BayesianPCA(TableEstimator):
         """Noise variance, of scaled columns if standardised, without the uncertainty of the parameters."""
         return float(self._state.result.scaled_belief.centre.noise_variance)
 
-    def summary(self, feature_names: Any = None) -> str:
-        """Describe the fit as text: the number of components, the variance of each, and how the fit ended."""
-        return table_summary(self, ("lower bound", self.lower_bound_), feature_names)
+    def summary(self, feature_names: Any = None, *, width: int = 80) -> str:
+        """Describe the fit as text: the number of components, the variance of each, and how the fit ended.
+
+        Tables have lines of at most ``width`` letters.
+        """
+        return table_summary(self, ("lower bound", self.lower_bound_), feature_names, width)
 
     def _training_belief(self) -> ParameterBelief:
         return self.belief_

@@ -69,6 +69,10 @@ class SeriesFit(Fit):
     tables: list[Remembered]
     several: bool
 
+    def __getstate__(self) -> dict[str, Any]:
+        """State for pickle, copy and skops, which knows no index of pandas."""
+        return {**self.__dict__, "tables": [table.portable() for table in self.tables]}
+
     def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the numbers and arrays that go into a file."""
         numbers, arrays = story_record(self.result)
@@ -357,9 +361,12 @@ class LinearDynamicalSystem(Estimator):
         """Criterion for each number of states that was tried; empty if the number was given."""
         return self._state.scores
 
-    def summary(self, feature_names: Any = None) -> str:
-        """Describe the fit as text: the modes, the loadings of each state, and how the fit ended."""
-        return dynamics_summary(self, ("log-likelihood", self.log_likelihood_), feature_names)
+    def summary(self, feature_names: Any = None, *, width: int = 80) -> str:
+        """Describe the fit as text: the modes, the loadings of each state, and how the fit ended.
+
+        Tables have lines of at most ``width`` letters.
+        """
+        return dynamics_summary(self, ("log-likelihood", self.log_likelihood_), feature_names, width)
 
     def score(self, X: Any, y: Any = None, *, inputs: Any = None) -> float:
         """Mean log-likelihood of a time step."""
@@ -426,7 +433,8 @@ class LinearDynamicalSystem(Estimator):
             found = prediction.forecast(self.model_, self._rows(X, inputs), horizon, future=future)
             tables, several = [Remembered.of(x) for x in (X if is_several(X) else [X])], is_several(X)
         known = [replace(one, unknown=self.empty_features_) for one in found]
-        forecasts = [SeriesForecast(one, table) for one, table in zip(known, tables, strict=True)]
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+        forecasts = [SeriesForecast(one, table, names) for one, table in zip(known, tables, strict=True)]
         return forecasts if several else forecasts[0]
 
     def impute(self, X: Any, *, inputs: Any = None, return_std: bool = False) -> Any:

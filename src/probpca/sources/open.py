@@ -81,9 +81,10 @@ def open_source(  # noqa: PLR0913
             return open_batches(rows, resolve_jobs(n_jobs), unstored_missing=unstored_missing)
         case "dask" | "spark":
             return _open_cluster(rows, kind, n_jobs)
+    hint = "rows.collect()" if hasattr(rows, "collect") else "np.asarray(rows) if that is a matrix"
     msg = (
         "rows must be an array, a sparse matrix, a dataframe, the name of a file or an iterable of batches; "
-        f"got {type(rows).__name__}.\nHint: np.asarray(rows) if that is a matrix."
+        f"got {type(rows).__name__}.\nHint: {hint}."
     )
     raise SourceError(msg)
 

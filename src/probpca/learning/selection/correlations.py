@@ -45,8 +45,7 @@ def count_by_parallel(
     if curve.score[0] <= 1:
         notes = ("There are no correlations beyond chance; one component, the minimum, is fitted.", *notes)
     elif d > 2 and first > settings.general_factor * d:
-        much = "One component accounts for much of the correlations"
-        notes = (f"{much}: as a general factor it may hide weaker ones from parallel analysis.", *notes)
+        notes = ("The first component dominates, and may hide weaker ones from parallel analysis.", *notes)
     return Parallel(n_above(curve), curve, notes)
 
 

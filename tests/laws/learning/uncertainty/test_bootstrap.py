@@ -260,7 +260,7 @@ def test_draws_that_do_not_converge_are_counted(rng):
     x[rng.random(x.shape) < 0.3] = np.nan
     sure, _ = resample(x, 2, max_iter=1)
     assert sure.n_unconverged == 20
-    assert "20 of 20 resampled fits stopped before they had converged" in str(sure)
+    assert "20 of 20 bootstrap fits stopped before they had converged" in str(sure)
 
 
 def test_somebody_may_watch(rng):
@@ -315,7 +315,7 @@ def test_turned_draws_leave_out_what_a_rotation_explains(rng):
     signs, turned = (resample(x, 2, range(60), align=align)[0] for align in ("signs", "procrustes"))
     assert turned.loadings.standard_error.mean() < 0.5 * signs.loadings.standard_error.mean()
     assert_array_equal(turned.subspace_angles, signs.subspace_angles)
-    assert "turned towards those of the fit" in str(turned)
+    assert "rotated towards those of the fit" in str(turned)
     assert "turned" not in str(signs)
 
 
