@@ -29,9 +29,9 @@ def commands(text):
 def printed(command):
     """Run a command in this process and return what it prints, notes and errors included."""
     said = io.StringIO()
-    with patch.dict(os.environ, COLUMNS="80"), redirect_stdout(said), redirect_stderr(said):
-        with suppress(SystemExit):  # bad usage ends the process
-            main(shlex.split(command, comments=True)[1:])
+    width, ends = patch.dict(os.environ, COLUMNS="80"), suppress(SystemExit)  # bad usage ends the process
+    with width, redirect_stdout(said), redirect_stderr(said), ends:
+        main(shlex.split(command, comments=True)[1:])
     return said.getvalue()
 
 
