@@ -117,7 +117,7 @@ def test_a_share_of_variance_is_printed_of_the_columns_in_which_it_was_asked(run
     pd.DataFrame(x * np.geomspace(0.01, 100, 5), columns=list(FEATURES)).to_csv("units.csv", index=False)
     said = run("fit", "units.csv", "--standardize", "--components", 0.8).out
     assert "5 features scaled to unit variance" in said
-    assert "(0.8 of the variance)" in said
+    assert "(at least 0.8 of the variance)" in said
     fitted = PPCA.from_file("model.npz")
     names = fitted.get_feature_names_out()
     shares = [float(line.split()[3].rstrip("%")) for line in said.splitlines() if line.split()[:1] in names[:, None]]

@@ -82,7 +82,7 @@ def _ending(estimator: Any, objective: tuple[str, float], count: float, unit: st
     label, value = objective
     return [
         f"{'noise variance':<18}{_noise(estimator.noise_variance_)}",
-        f"{label:<18}{value:,.2f}  ({value / count:.4f} per {unit})",
+        f"{label:<18}{'not computed' if np.isnan(value) else f'{value:,.2f}  ({value / count:.4f} per {unit})'}",
         f"{'status':<18}{estimator.status_.value}",
     ]
 
