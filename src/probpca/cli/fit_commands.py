@@ -6,8 +6,8 @@ import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from probpca.cli.run import place_for, print_json, shown_progress, write_model
-from probpca.cli.table import Survey, Surveyed, Table, is_code, open_table, require_columns, survey
+from probpca.cli.run import format_options, given_format, place_for, print_json, shown_progress, write_model
+from probpca.cli.table import Survey, Surveyed, Table, open_table, require_columns, survey
 from probpca.cli.text import clip, is_terminal, note, screen_width, several, wrap
 from probpca.errors import SourceError
 from probpca.estimators import PPCA, BayesianPCA, select_n_components
@@ -38,10 +38,10 @@ def _fit(args: Any) -> None:
         random_state=args.seed,
     )
     table, found, rows = _surveyed(args)
-    stamp = Stamp.of_table(table.place)
+    stamp = Stamp.of_table(table.place) if table.stored else None
     estimator.fit(rows)
     # Progress and threads belong to the terminal, not to the model.
-    write_model(estimator.set_params(verbose=False, n_jobs=None), out, stamp)
+    write_model(estimator.set_params(verbose=False, n_jobs=None), out, stamp, given_format(args))
     for text in _remarks(table, found):
         note(text)
     if args.json:
@@ -56,7 +56,7 @@ def _fit(args: Any) -> None:
 
 def _surveyed(args: Any) -> Surveyed:
     """Open the table, choose its columns, and read all rows once."""
-    table = open_table(args.table).choose(args.id, args.exclude, args.numbers)
+    table = open_table(args.table, given_format(args)).choose(args.id, args.exclude, args.numbers)
     require_columns(table)
     with shown_progress() as watch:
         surveyed = survey(table, args.jobs, watch)
@@ -98,16 +98,8 @@ def _model_facts(estimator: Any, table: Table) -> dict[str, Any]:
 
 def _remarks(table: Table, found: Survey) -> list[str]:
     """Remarks on columns that may have been overlooked."""
-    remarks = [
-        f"{name} looks like an identifier; --id {shlex.quote(name)} leaves it out."
-        for name in found.identifiers(table.numbers)
-    ]
-    remarks += [f"{name} is the same in every row." for name in found.constants(table.numbers)[:5]]
-    for name, why in table.others.items():
-        cell = why.partition(": ")[2]
-        way_back = f"; --numbers {shlex.quote(name)} uses it as numbers" if is_code(why) else ""
-        remarks += [f"{name} is used as a label: {cell}{way_back}."] if cell else []
-    return remarks
+    constant = [f"{name} is the same in every row." for name in found.constants(table.numbers)[:5]]
+    return constant + table.about_labels()
 
 
 def _summary(estimator: Any, table: Table) -> str:
@@ -159,7 +151,7 @@ def on_screen(summary: str, ended: Status) -> str:
 
 
 def _next_steps(args: Any, table: Table, found: Survey, out: Path) -> str:
-    model, rows = shlex.quote(str(out)), shlex.quote(str(table.place))
+    model, rows = shlex.quote(str(out)), shlex.quote(str(table.place)) if table.stored else "-"
     ident = f" --id {shlex.quote(args.id)}" if args.id else ""
     steps = [f"probpca impute {model} {rows}{ident} --out completed.csv"] if found.missing_share else []
     steps += [
@@ -216,6 +208,7 @@ def _same_options(args: Any) -> str:
     parts += ["--id", args.id] if args.id else []
     parts += ["--exclude", *args.exclude] if args.exclude else []
     parts += ["--numbers", *args.numbers] if args.numbers else []
+    parts += format_options(given_format(args))
     return "".join(f" {shlex.quote(part)}" for part in parts)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probpca.cli.fit_commands import on_screen
-from probpca.cli.run import finish, fresh, place_for_table, written
+from probpca.cli.run import finish, fresh, given_format, place_for_table, written
 from probpca.cli.table import Table, open_table, require_column, survey
 from probpca.cli.text import TextColumn, clip, is_terminal, note, numbers, several, table, words
 from probpca.cli.times import Times, counted, time_column, times_after
@@ -35,10 +35,12 @@ class Ahead(NamedTuple):
 def run(args: Any) -> None:
     """Learn a dynamical system from the table and forecast the rows after the last one."""
     place = place_for_table(args, args.table)
-    looked = open_table(args.table)
+    looked = open_table(args.table, given_format(args))
     name = _time(args, looked)
-    rows = looked.choose(name, args.exclude)
+    rows = looked.choose(name, args.exclude, args.numbers)
     rows, values, labels = _read(rows, name)
+    for text in rows.about_labels():
+        note(text)
     times = (
         times_after(labels, args.steps, f"{name} of {args.table}") if name else Times(counted(args.steps), even=True)
     )

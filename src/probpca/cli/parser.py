@@ -165,6 +165,11 @@ def _fit(command: Program) -> None:
 def _impute(command: Program) -> None:
     _model_and_table(command)
     command.add_argument("--intervals", action="store_true", help="add columns NAME_low and NAME_high at the end")
+    for name, least in (("--min-value", "smallest"), ("--max-value", "largest")):
+        about = f"{least} value that may be filled in, for all columns or for some"
+        command.add_argument(
+            name, nargs="+", action="extend", default=[], type=_as_bound, metavar="V|COLUMN=V", help=about
+        )
     _level(command)
     _table_out(command)
 
@@ -222,6 +227,7 @@ def _forecast(command: Program) -> None:
     command.add_argument(
         "--exclude", nargs="+", action="extend", metavar="COLUMN", default=[], help="columns to leave out"
     )
+    _numbers(command)
     _level(command)
     _table_out(command)
     _seed(command)
@@ -247,7 +253,36 @@ OPTIONS = {
 
 
 def _table(command: Program) -> None:
-    command.add_argument("table", metavar="TABLE", help=".csv, .tsv, .csv.gz, .parquet, .feather or .npy")
+    formats = ".csv, .tsv, .txt, .csv.gz, .parquet, .feather, .npy, .xlsx, .xls or .ods; - is standard input"
+    command.add_argument("table", metavar="TABLE", help=formats)
+    _table_format(command)
+
+
+def _table_format(command: Program) -> None:
+    """Options for what cannot be detected in a file; a model remembers them, and later commands use them again."""
+    group = command.add_argument_group("how the table is read (a model remembers this)")
+    switch: dict[str, Any] = {"action": argparse.BooleanOptionalAction, "default": None}
+    group.add_argument(
+        "--missing",
+        nargs="*",
+        action="extend",
+        metavar="CODE",
+        help="codes of missing cells, such as -999 or unknown, beside an empty cell, NA and the like",
+    )
+    group.add_argument("--decimal", choices=[",", "."], metavar=",|.", help="decimal mark (default: detected)")
+    group.add_argument(
+        "--thousands",
+        choices=[",", ".", "'", "space", "none"],
+        metavar=",|.|'|space",
+        help="separator between groups of three digits (default: none)",
+    )
+    group.add_argument(
+        "--skip-rows", type=_as_seed, metavar="N", help="lines above the line of names (default: detected)"
+    )
+    group.add_argument("--header", help="whether there is a line of names (default: yes)", **switch)
+    group.add_argument("--sheet", metavar="NAME|NUMBER", help="sheet of a workbook (default: the first with cells)")
+    group.add_argument("--transpose", help="features are rows of the file, and samples are columns", **switch)
+    group.add_argument("--parse-units", help="read 28.8 yr, $779.45 and 12%% as numbers", **switch)
 
 
 def _model(command: Program) -> None:
@@ -268,13 +303,17 @@ def _columns(command: Program) -> None:
     command.add_argument(
         "--exclude", nargs="+", action="extend", default=[], metavar="COLUMN", help="columns to leave out"
     )
+    _numbers(command)
+
+
+def _numbers(command: Program) -> None:
     command.add_argument(
         "--numbers",
         nargs="+",
         action="extend",
         default=[],
         metavar="COLUMN",
-        help="columns to use as numbers although they look like codes, such as 00123",
+        help="columns to use as numbers although they look like codes, such as 00123, or number the rows",
     )
 
 
@@ -327,6 +366,16 @@ def _as_count(text: str) -> int:
         msg = f"must be a whole number, 1 or more; got {text}"
         raise argparse.ArgumentTypeError(msg)
     return int(text)
+
+
+def _as_bound(text: str) -> tuple[str, float]:
+    """A bound of the values that are filled in, and the column that it is for; empty for all columns."""
+    name, _, number = text.rpartition("=")
+    try:
+        return name, float(number)
+    except ValueError as error:
+        msg = f"must be a number, or COLUMN=NUMBER; got {text}"
+        raise argparse.ArgumentTypeError(msg) from error
 
 
 def _as_seed(text: str) -> int:

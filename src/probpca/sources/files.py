@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
 
 from probpca.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from probpca.sources.source import Source, Watch
+    from probpca.typing import Floats
 
 
 class Stamp(NamedTuple):
@@ -49,6 +58,17 @@ FORMATS = {
     ".csv": "csv",
     ".tsv": "csv",
 }
+"""Formats that are read and written, by the end of the name of the file."""
+READ_ONLY = {
+    ".txt": "csv",
+    ".tab": "csv",
+    ".xlsx": "workbook",
+    ".xlsm": "workbook",
+    ".xlsb": "workbook",
+    ".xls": "workbook",
+    ".ods": "workbook",
+}
+"""Formats that are read only."""
 
 
 def is_path(rows: Any) -> bool:
@@ -63,14 +83,31 @@ def file_format(place: Path) -> str:
 
 def format_of(place: Path) -> str:
     """Format that belongs to the name of a file; .csv.gz is compressed .csv."""
-    kind = FORMATS.get(_suffix(place))
+    known = FORMATS | READ_ONLY
+    kind = known.get(_suffix(place))
     if kind is None:
-        msg = f"the name of {place} does not say its format.\nHint: it should end in one of {', '.join(FORMATS)}."
+        msg = f"the name of {place} does not say its format.\nHint: it should end in one of {', '.join(known)}."
         raise SourceError(msg)
     if is_compressed(place) and kind != "csv":
         msg = f"only text is compressed by gzip; {place} is {kind}.\nHint: leave out .gz, or end in .csv.gz."
         raise SourceError(msg)
     return kind
+
+
+def kind_of_bytes(content: bytes) -> str:
+    """Format of a table in memory, by its first bytes; text, which may be compressed, if these say nothing."""
+    marks = {b"PAR1": "parquet", b"ARROW1": "feather", b"\x93NUMPY": "npy"}
+    marks |= {b"PK\x03\x04": "workbook", b"\xd0\xcf\x11\xe0": "workbook"}
+    return next((kind for mark, kind in marks.items() if content.startswith(mark)), "csv")
+
+
+def written_format(place: Path) -> str:
+    """Format of a file that is to be written."""
+    if _suffix(place) not in FORMATS:
+        what = "workbooks are read, and not written" if format_of(place) == "workbook" else "such files are not written"
+        msg = f"{place} cannot be written: {what}.\nHint: let the name end in one of {', '.join(FORMATS)}."
+        raise SourceError(msg)
+    return format_of(place)
 
 
 def is_compressed(place: Path) -> bool:
@@ -80,7 +117,7 @@ def is_compressed(place: Path) -> bool:
 
 def delimiter_of(place: Path) -> str:
     """Delimiter of cells that belongs to the name of a text file."""
-    return "\t" if _suffix(place) == ".tsv" else ","
+    return "\t" if _suffix(place) in (".tsv", ".tab") else ","
 
 
 def _suffix(place: Path) -> str:
@@ -97,8 +134,53 @@ class Column(NamedTuple):
     """A column of a file, and what it holds."""
 
     name: str
-    kind: str  # "numbers", "true or false", "empty", "dates", "text", "index", or the name of another type
+    kind: str  # "numbers", "true or false", "empty", "dates", "text", "index", "units", or the name of another type
     why: str = ""  # where it nearly holds numbers, or numbers that look like codes: the cell that shows it
+
+
+class TableFile(Protocol):
+    """A file of rows with known columns."""
+
+    @property
+    def place(self) -> Path:
+        """Name of the file."""
+
+    @property
+    def named(self) -> bool:
+        """Whether its columns have names."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know about how the file is read."""
+
+    def columns(self) -> tuple[Column, ...]:
+        """All columns in their order, judged by the first rows."""
+
+    def source(
+        self,
+        columns: Sequence[str] | None,
+        n_jobs: int,
+        watch: Watch | None = None,
+        others: Sequence[str] | None = None,
+    ) -> Source:
+        """Source of some columns of numbers, by default of all columns; others may go with them."""
+
+    def kept_types(self, features: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+        """Features without missing cells whose type is not floating point, and the types of those that are."""
+
+
+def is_identifier(name: str) -> bool:
+    """Whether a column is called like an identifier of rows."""
+    pattern = r"(^|[_\s.-])(id|ids|idx|key|nr|no|row|rowid|uuid|code)$"
+    pattern += r"|^(index|number|#|obs|observation|case|sample|subject|patient|participant|respondent)$"
+    return re.search(pattern, name, re.IGNORECASE) is not None
+
+
+def coded_as_missing(values: Floats, codes: Sequence[float]) -> Floats:
+    """The values with NaN, in place, where a cell holds a code of missing cells: (b, d)."""
+    for code in codes:
+        values[values == values.dtype.type(code)] = np.nan
+    return values
 
 
 def is_number(text: str) -> bool:
@@ -117,5 +199,7 @@ def arrow_module(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        msg = "Parquet, Feather and CSV files need pyarrow.\nHint: pip install 'probpca[files]'."
+        what = "workbooks need python-calamine" if error.name == "python_calamine" else None
+        what = what or "Parquet, Feather, CSV files and workbooks need pyarrow"
+        msg = f"{what}.\nHint: pip install 'probpca[files]'."
         raise SourceError(msg) from error

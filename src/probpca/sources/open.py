@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
@@ -13,8 +14,9 @@ from probpca.blocks import Block, as_block
 from probpca.blocks.block import row_of_cell
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.sources.engines.local import resolve_jobs
-from probpca.sources.files import arrow_module, file_format, is_path
+from probpca.sources.files import TableFile, arrow_module, file_format, is_path
 from probpca.sources.source import Source
+from probpca.sources.table_format import TableFormat
 
 if TYPE_CHECKING:
     import os
@@ -42,17 +44,19 @@ def open_source(  # noqa: PLR0913
     unstored_missing: bool = False,
     columns: Sequence[str] | None = None,
     others: Sequence[str] | None = None,
+    table_format: TableFormat | None = None,
     n_jobs: int | None = None,
     watch: Watch | None = None,
 ) -> Source:
     """Make a source of whatever holds rows.
 
     An array, a memory map, a sparse matrix, a dataframe (pandas, polars, pyarrow), an iterable of batches,
-    or the name of a file: .npy, Parquet (also a folder of them), Feather, CSV. Of a file ``columns`` are
-    read, all by default, and the columns ``others`` go with the rows as ``Block.others``. The delimiter
-    and the decimal mark of a text file are detected. ``watch(done, parts)`` is called as a pass over a
-    file proceeds. A Dask array or dataframe, a list of delayed matrices, or a Spark DataFrame stays
-    where it is.
+    or the name of a file: .npy, Parquet (also a folder of them), Feather, CSV, or a workbook (.xlsx, .xls, .ods).
+    From a file ``columns`` are read, all by default, and the columns ``others`` go with the rows as
+    ``Block.others``. The delimiter, the decimal mark and title lines of a text file are detected; what cannot be
+    detected, such as codes of missing cells or the sheet of a workbook, is set by ``table_format``, a
+    :class:`TableFormat`. ``watch(done, parts)`` is called as a pass over a file proceeds. A Dask array or dataframe,
+    a list of delayed matrices, or a Spark DataFrame stays where it is.
 
     A nested list is a matrix; an iterable of matrices or dataframes is a stream of batches. NaN is a missing
     cell; with ``unstored_missing`` so are the cells that a sparse matrix does not store. ``weight`` holds
@@ -62,6 +66,9 @@ def open_source(  # noqa: PLR0913
     kind = kind_of(rows)
     if weight is not None or cell_weight is not None:
         _require_matrix(kind)
+    if table_format is not None and kind != "file":
+        msg = "table_format describes how a file is read; rows come from no file here.\nHint: leave it out."
+        raise SourceError(msg)
     if (columns is not None or others is not None) and kind != "file":
         msg = "columns can be chosen only when rows are read from a file.\nHint: pass only the columns that are wanted."
         raise SourceError(msg)
@@ -73,7 +80,7 @@ def open_source(  # noqa: PLR0913
         case "source":
             return rows if isinstance(rows, Source) else Source.of_block(rows, resolve_jobs(n_jobs))
         case "file":
-            return open_file(rows, columns, resolve_jobs(n_jobs), watch, others)
+            return _open_file(rows, table_format or TableFormat(), resolve_jobs(n_jobs), watch, (columns, others))
         case "batches":
             from probpca.sources.readers.batches import open_batches  # noqa: PLC0415
 
@@ -266,26 +273,55 @@ def _require_matrix(kind: Kind) -> None:
         raise SourceError(msg)
 
 
-def open_file(
-    path: str | os.PathLike[str],
-    columns: Sequence[str] | None,
-    n_jobs: int,
-    watch: Watch | None = None,
-    others: Sequence[str] | None = None,
-) -> Source:
-    """Make a source of some columns of a file of rows, or of a folder of Parquet files."""
+def look_at(path: str | os.PathLike[str], table_format: TableFormat = TableFormat()) -> TableFile:
+    """Look at the columns of a file of rows, or of a folder of Parquet files."""
     place = Path(path)
     if not place.exists():
         msg = f"there is no file {place}."
         raise SourceError(msg)
     kind = file_format(place)
+    table_format.require_for(kind, place)
+    file: TableFile
     if kind == "npy":
-        from probpca.sources.readers.npy import open_npy  # noqa: PLC0415
+        from probpca.sources.readers.npy import NpyFile  # noqa: PLC0415
 
-        return open_npy(place, columns if others is None else others, n_jobs, watch)
-    source: Source
-    if kind == "csv":
-        source = arrow_module("probpca.sources.readers.csv").open_csv(path, columns, n_jobs, watch, others)
+        file = NpyFile(place, table_format)
+    elif kind == "csv":
+        file = arrow_module("probpca.sources.readers.csv").TextFile.look(place, table_format)
+    elif kind == "workbook":
+        file = arrow_module("probpca.sources.readers.workbook").open_workbook(place, table_format)
     else:
-        source = arrow_module("probpca.sources.readers.arrow").open_arrow(place, columns, n_jobs, watch, others)
-    return source
+        file = arrow_module("probpca.sources.readers.arrow").ArrowFile(place, table_format)
+    return _turned(file, table_format)
+
+
+def look_at_bytes(name: str, content: bytes, table_format: TableFormat = TableFormat()) -> TableFile:
+    """Look at a table in memory, for instance from standard input; its format is recognised by its first bytes."""
+    place = Path(name)
+    if not content:
+        msg = f"{name} is empty."
+        raise SourceError(msg)
+    file: TableFile = arrow_module("probpca.sources.readers.memory").table_in_memory(place, content, table_format)
+    return _turned(file, table_format)
+
+
+def _turned(file: TableFile, table_format: TableFormat) -> TableFile:
+    if not table_format.transpose:
+        return file
+    turned: TableFile = arrow_module("probpca.sources.readers.memory").transposed(file)
+    return turned
+
+
+def _open_file(
+    path: str | os.PathLike[str],
+    table_format: TableFormat,
+    n_jobs: int,
+    watch: Watch | None,
+    chosen: tuple[Sequence[str] | None, Sequence[str] | None],
+) -> Source:
+    """Make a source of some columns of a file; warn about what was skipped or left out."""
+    file = look_at(path, table_format)
+    for text in file.notes:
+        warnings.warn(f"{text}.", UserWarning, stacklevel=4)
+    columns, others = chosen
+    return file.source(columns, n_jobs, watch, others)

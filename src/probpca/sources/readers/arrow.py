@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 import pyarrow as pa
@@ -14,14 +15,16 @@ from pyarrow import compute, dataset, fs, parquet
 from probpca.blocks import Block
 from probpca.errors import DataError, SourceError
 from probpca.sources.engines.local import LocalEngine
-from probpca.sources.files import Column, Stamp, file_format
+from probpca.sources.files import Column, Stamp, coded_as_missing, file_format
 from probpca.sources.source import Info, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from probpca.sources.readers.quantities import Quantities
     from probpca.sources.source import Watch
+    from probpca.sources.table_format import TableFormat
     from probpca.typing import Floats
 
 BLOCK_BYTES = 2**24
@@ -41,6 +44,8 @@ class Layout(NamedTuple):
     names: tuple[str, ...]
     dtype: Any
     others: tuple[str, ...] = ()
+    codes: tuple[float, ...] = ()  # numbers that stand for a missing cell
+    quantities: Quantities | None = None  # reader of features that are text
 
     @classmethod
     def of(cls, schema: Any, columns: Sequence[str] | None, place: Path) -> Layout:
@@ -63,11 +68,13 @@ class Layout(NamedTuple):
         out = np.empty((len(self.names), batch.num_rows), self.dtype)
         for row, name in zip(out, self.names, strict=True):
             column = batch.column(name)
+            if self.quantities is not None and pa.types.is_string(column.type):
+                column = self.quantities.values(name, column)
             if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
                 column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
                 column = column.cast(pa.float64())
             row[:] = column.to_numpy(zero_copy_only=False)
-        return out.T
+        return coded_as_missing(out.T, self.codes)
 
     @property
     def block_rows(self) -> int:
@@ -83,15 +90,93 @@ class _Part(NamedTuple):
     row_group: int | None
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class ArrowFile:
+    """A Parquet file, a folder of them, or a Feather file."""
+
+    place: Path
+    table_format: TableFormat
+    named = True
+    notes = ()
+
+    def columns(self) -> tuple[Column, ...]:
+        """All columns in their order."""
+        return columns_of(self.place)
+
+    def source(
+        self,
+        columns: Sequence[str] | None,
+        n_jobs: int,
+        watch: Watch | None = None,
+        others: Sequence[str] | None = None,
+    ) -> Source:
+        """Source of some columns of numbers, by default of all; others may go with them."""
+        return open_arrow(self, columns, n_jobs, watch, others)
+
+    def kept_types(self, features: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+        """Features without missing cells whose type is not floating point, and the types of those that are."""
+        exact = () if self.table_format.codes else complete_columns(self.place, features)
+        return sorted(exact), floating_types(self.place, features)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class HeldTable:
+    """A table in memory, which came from standard input or was transposed."""
+
+    place: Path
+    table: Any  # a pyarrow Table
+    table_format: TableFormat
+    named: bool = True
+    notes: tuple[str, ...] = ()
+
+    def columns(self) -> tuple[Column, ...]:
+        """All columns in their order."""
+        return _columns(self.table.schema, self.table)
+
+    def source(
+        self,
+        columns: Sequence[str] | None,
+        n_jobs: int,
+        watch: Watch | None = None,
+        others: Sequence[str] | None = None,
+    ) -> Source:
+        """Source of some columns of numbers, by default of all; others may go with them."""
+        layout = Layout.of(self.table.schema, columns, self.place)
+        layout = layout._replace(others=tuple(others or ()), codes=self.table_format.codes)
+        chosen = self.table.select(list(dict.fromkeys([*layout.names, *layout.others])))
+        parts = [batch for batch in chosen.to_batches(layout.block_rows) if batch.num_rows]
+        n_rows, d = self.table.num_rows, len(layout.names)
+        info = Info(
+            n_features=d,
+            n_rows=n_rows,
+            n_stored=n_rows * d,
+            columns=layout.names if self.named else None,
+            single_precision=layout.dtype is np.float32,
+            n_jobs=n_jobs,
+        )
+        engine = LocalEngine(parts, partial(_held_blocks, layout), n_jobs, watch)
+        return Source(info, engine, glance=engine.has_missing)
+
+    def kept_types(self, features: Sequence[str]) -> tuple[list[str], dict[str, Any]]:  # noqa: ARG002
+        """Return nothing: all columns of numbers are written in floating point."""
+        return [], {}
+
+
+def _held_blocks(layout: Layout, batch: Any) -> tuple[Block]:
+    return (layout.block(batch),)
+
+
 def open_arrow(
-    place: Path,
+    file: ArrowFile,
     columns: Sequence[str] | None,
     n_jobs: int,
     watch: Watch | None = None,
     others: Sequence[str] | None = None,
 ) -> Source:
     """Make a source of a Parquet file, of all those in a folder, or of a Feather file."""
-    parts: list[_Part] = []
+    place, parts = file.place, list[_Part]()
     layout, n_rows = None, 0
     for path in arrow_files(place):
         stamp = Stamp.of(path)
@@ -105,7 +190,7 @@ def open_arrow(
         parts += [_Part(stamp, fragment, k) for k in (range(fragment.num_row_groups) if is_parquet else [None])]
         n_rows += fragment.metadata.num_rows if is_parquet else fragment.count_rows()
     assert layout is not None  # noqa: S101
-    layout = layout._replace(others=tuple(others or ()))
+    layout = layout._replace(others=tuple(others or ()), codes=file.table_format.codes)
     info = Info(
         n_features=len(layout.names),
         n_rows=n_rows,
@@ -221,7 +306,13 @@ def columns_of(place: Path) -> tuple[Column, ...]:
         wide = [field.name for field in schema if field.type in (pa.int64(), pa.uint64())]
         unique = len(set(schema.names)) == len(schema.names)
         first = next(_batches(fragment, wide, 1000), None) if wide and unique else None
-    long = {} if first is None else {name: _long_integers(first.column(name)) for name in wide}
+    return _columns(schema, first)
+
+
+def _columns(schema: Any, first: Any) -> tuple[Column, ...]:
+    """Columns of a schema, judged by the first rows, which may be None."""
+    wide = [field.name for field in schema if field.type in (pa.int64(), pa.uint64())] if first is not None else []
+    long = {name: _long_integers(first.column(name)) for name in wide}
     index = index_columns(schema)
     return tuple(
         Column(field.name, "index" if field.name in index else kind_of_column(field.type), long.get(field.name, ""))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from numpy.lib import format as npy
@@ -12,7 +13,7 @@ from probpca.blocks import Block
 from probpca.blocks.block import PIECE_BYTES
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.sources.engines.local import LocalEngine
-from probpca.sources.files import Stamp
+from probpca.sources.files import Column, Stamp, coded_as_missing
 from probpca.sources.source import Info, Source
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from probpca.sources.source import Watch
+    from probpca.sources.table_format import TableFormat
 
 SMALL_BLOCK = PIECE_BYTES // 2
 """Bytes of a block that is read twice as fast as a larger one, because a cache holds it."""
@@ -39,11 +41,40 @@ class _Table(NamedTuple):
     by_columns: bool  # one column after the other, as Fortran has it
 
 
-def open_npy(place: Path, columns: Sequence[str] | None, n_jobs: int, watch: Watch | None = None) -> Source:
-    """Make a source of a two-dimensional array of numbers."""
-    if columns is not None:
-        msg = f"{place} holds an array, whose columns have no names.\nHint: leave columns out."
-        raise SourceError(msg)
+@final
+@dataclass(frozen=True)
+class NpyFile:
+    """A file that holds a matrix, whose columns have no names."""
+
+    place: Path
+    table_format: TableFormat
+    named = False
+    notes = ()
+
+    def columns(self) -> tuple[Column, ...]:
+        """All columns, called x0, x1, ..."""
+        return tuple(Column(f"x{j}", "numbers") for j in range(_look(self.place).n_features))
+
+    def source(
+        self,
+        columns: Sequence[str] | None,
+        n_jobs: int,
+        watch: Watch | None = None,
+        others: Sequence[str] | None = None,
+    ) -> Source:
+        """Source of all columns: none of them can be chosen."""
+        if columns is not None or others is not None:
+            msg = f"{self.place} holds an array, whose columns have no names.\nHint: leave columns out."
+            raise SourceError(msg)
+        return open_npy(self.place, n_jobs, watch, self.table_format.codes)
+
+    def kept_types(self, features: Sequence[str]) -> tuple[list[str], dict[str, Any]]:  # noqa: ARG002
+        """Return nothing: all columns are written in floating point."""
+        return [], {}
+
+
+def open_npy(place: Path, n_jobs: int, watch: Watch | None = None, codes: tuple[float, ...] = ()) -> Source:
+    """Make a source of a two-dimensional array of numbers; ``codes`` stand for missing cells."""
     table = _look(place)
     step = PART_BLOCKS * _block_rows(table)
     parts = [range(start, min(start + step, table.n_rows)) for start in range(0, table.n_rows, step)]
@@ -54,7 +85,7 @@ def open_npy(place: Path, columns: Sequence[str] | None, n_jobs: int, watch: Wat
         single_precision=_target(table.dtype) is np.float32,
         n_jobs=n_jobs,
     )
-    engine = LocalEngine(parts, partial(_read, table), n_jobs, watch)
+    engine = LocalEngine(parts, partial(_read, table, codes), n_jobs, watch)
     return Source(info, engine, glance=engine.has_missing)
 
 
@@ -93,7 +124,7 @@ def _target(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
     return np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64
 
 
-def _read(table: _Table, part: range) -> Iterator[Block]:
+def _read(table: _Table, codes: tuple[float, ...], part: range) -> Iterator[Block]:
     table.stamp.check()
     step, n, d, size = _block_rows(table), table.n_rows, table.n_features, table.dtype.itemsize
     with table.stamp.path.open("rb", buffering=0) as file:
@@ -105,6 +136,7 @@ def _read(table: _Table, part: range) -> Iterator[Block]:
             for line, place in zip(lines, places, strict=True):
                 _fill(file, memoryview(line.data).cast("B"), table.offset + place * size, table.stamp)
             rows = rows.astype(_target(table.dtype), copy=False)
+            rows = coded_as_missing(rows, codes)
             yield Block(rows.T if table.by_columns else rows)
 
 
