@@ -372,10 +372,13 @@ def _as_bound(text: str) -> tuple[str, float]:
     """A bound of the values that are filled in, and the column that it is for; empty for all columns."""
     name, _, number = text.rpartition("=")
     try:
-        return name, float(number)
-    except ValueError as error:
+        value = float(number)
+    except ValueError:
+        value = float("nan")
+    if value != value:  # noqa: PLR0124
         msg = f"must be a number, or COLUMN=NUMBER; got {text}"
-        raise argparse.ArgumentTypeError(msg) from error
+        raise argparse.ArgumentTypeError(msg)
+    return name, value
 
 
 def _as_seed(text: str) -> int:

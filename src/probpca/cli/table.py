@@ -32,6 +32,10 @@ HELD_BYTES = 2**28
 """Tables up to this size are read once and held in memory; larger ones are read again in every pass."""
 
 
+NEARLY = "numbers are written as -1234.5"
+"""How the reason ends why a column that nearly holds numbers is text."""
+
+
 class Table(NamedTuple):
     """A file of rows with known columns; no rows have been read yet."""
 
@@ -110,8 +114,8 @@ def _about_label(name: str, why: str) -> str:
             return f"{name} is a time axis ({detail}), and is {ways}"
         case "codes":
             return f"{name} is used as a label: {detail}; --numbers {option} uses it as numbers."
-    units = "; --parse-units reads units, currencies and thousands, --decimal , reads decimal commas"
-    return f"{name} is used as a label: {detail}{units if detail.endswith('-1234.5') else ''}." if detail else ""
+    units = "; see --parse-units, --thousands and --decimal"
+    return f"{name} is used as a label: {detail}{units if detail.endswith(NEARLY) else ''}." if detail else ""
 
 
 class Input(NamedTuple):
@@ -157,17 +161,25 @@ def open_table(path: str | Path | Input, table_format: TableFormat = TableFormat
     file = given.look(table_format)
     if given.kind == "csv" and not table_format.transpose:
         _check_text(file, table_format)
-    for text in file.notes:
-        note(f"{text}.")
     columns = file.columns()
+    for text in [*file.notes, *_about_units(columns)]:
+        note(f"{text}.")
     twice = [name for name, count in Counter(column.name for column in columns).items() if count > 1]
     if twice:
-        msg = (
-            f"columns must have different names; {file.place} has several called {twice[0]!r}.\n"
-            "Hint: rename them; blanks around names do not count."
-        )
+        what, hint = f"several called {twice[0]!r}", "rename them; blanks around names do not count"
+        if not twice[0]:
+            what, hint = "several without a name", "name them, or let --skip-rows skip the lines above the names"
+        msg = f"columns must have different names; {file.place} has {what}.\nHint: {hint}."
         raise DataError(msg)
     return Table(file, columns, (), {}, stored=given.content is None).choose(None, ())
+
+
+def _about_units(columns: Sequence[Column]) -> list[str]:
+    """Note on units that were left out of numbers."""
+    found = [f"{column.name} ({column.unit})" for column in columns if column.unit]
+    shown = ", ".join(found[:8]) + (", ..." if len(found) > 8 else "")
+    percent = "; 12% is read as 12" if any(column.unit == "%" for column in columns) else ""
+    return [f"units are left out of numbers: {shown}{percent}"] if found else []
 
 
 def _check_text(file: Any, table_format: TableFormat) -> None:
@@ -175,7 +187,7 @@ def _check_text(file: Any, table_format: TableFormat) -> None:
     if file.dialect != (delimiter_of(file.place), table_format.decimal or "."):
         note(f"cells of {file.place} are separated by {file.dialect}.")
     if table_format.header:
-        file.require_names("put a line of names on top, or use --no-header, which calls columns x0, x1, ...")
+        file.require_names("put a line of names on top, or use --no-header, which names the columns x0, x1 and so on.")
 
 
 def require_column(table: Table, name: str) -> None:
@@ -200,6 +212,8 @@ def require_columns(table: Table) -> None:
     others = f" Other columns: {', '.join(found[:5])}{', ...' if len(found) > 5 else ''}." if found else ""
     count = "no column" if not table.numbers else "one column"
     msg = f"{table.place} has {count} of numbers; two or more are needed.{others}"
+    if any(why.endswith(NEARLY) for why in table.others.values()):
+        msg += "\nHint: --parse-units reads units and currencies; see also --thousands and --decimal."
     raise DataError(msg)
 
 

@@ -136,6 +136,7 @@ class Column(NamedTuple):
     name: str
     kind: str  # "numbers", "true or false", "empty", "dates", "text", "index", "units", or the name of another type
     why: str = ""  # where it nearly holds numbers, or numbers that look like codes: the cell that shows it
+    unit: str = ""  # of its numbers, if all cells have the same
 
 
 class TableFile(Protocol):

@@ -20,7 +20,7 @@ from probpca.errors import DataError
 from probpca.sources.engines.local import LocalEngine
 from probpca.sources.files import Column, Stamp, is_compressed, is_number
 from probpca.sources.readers.arrow import Layout, damage_named, damaged, kind_of_column, too_long
-from probpca.sources.readers.quantities import Quantities, Quantity, UnreadableCellError, about_units
+from probpca.sources.readers.quantities import Quantities, Quantity, UnreadableCellError
 from probpca.sources.readers.text_head import SEPARATORS, Dialect, TextHead, read_head, require_names
 from probpca.sources.source import Info, Source
 from probpca.sources.table_format import TableFormat
@@ -174,8 +174,7 @@ class TextFile:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a user should know about how the file is read."""
-        units = {} if self.quantities is None else self.quantities.units
-        return self.more_notes + self.head.notes + about_units(units, self.schema.names)
+        return self.more_notes + self.head.notes
 
     @contextmanager
     def reading(self, types: Mapping[str, Any] | None = None) -> Iterator[Any]:
@@ -397,7 +396,10 @@ def columns_of(file: TextFile) -> tuple[Column, ...]:
     kinds = ["units" if name in file.several else kind for name, kind in zip(names, kinds, strict=True)]
     if file.head.classes:
         odd[file.head.classes] = "it holds the number of a class"
-    return tuple(Column(name, kind, odd.get(name, "")) for name, kind in zip(names, kinds, strict=True))
+    units = {} if file.quantities is None else file.quantities.units
+    return tuple(
+        Column(name, kind, odd.get(name, ""), units.get(name, "")) for name, kind in zip(names, kinds, strict=True)
+    )
 
 
 def _odd_columns(file: TextFile, kinds: dict[str, str]) -> dict[str, str]:

@@ -36,7 +36,9 @@ def table_in_memory(place: Path, content: bytes, table_format: TableFormat) -> T
     if kind == "csv":
         return TextFile.look(Text(place, content=content), table_format)
     if kind == "workbook":
-        found: TableFile = arrow_module("probpca.sources.readers.workbook").sheet_as_text(place, content, table_format)
+        found: TableFile = arrow_module("probpca.sources.readers.workbook").workbook_in_memory(
+            place, content, table_format
+        )
         return found
     if kind == "npy":
         return _array(place, content, table_format)
@@ -77,7 +79,7 @@ def transposed(file: TableFile) -> HeldTable:
     left_out = [column.name for column in columns if column.name not in {key, *samples} and column.kind != "empty"]
     notes = [*file.notes]
     if numbered:
-        notes.append(f"{len(numbered):,} names in column {key!r} are not unique, and were numbered: {_some(numbered)}")
+        notes.append(f"repeated names in column {key!r} were numbered: {_some(numbered)}")
     if left_out:
         notes.append(f"columns without numbers do not go into the transposed table: {_some(left_out)}")
     label = "name"

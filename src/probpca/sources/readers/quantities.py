@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import compute
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 CURRENCIES = (
     "AED|AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HKD|HUF|IDR|ILS|INR|JPY|KRW|MXN|MYR|NOK|NZD|PHP|PLN|RUB|SAR|SEK|SGD|"
@@ -136,13 +136,3 @@ def _unit(parts: Any) -> Any:
 def _require(sound: Any, text: Any, name: str, unit: str) -> None:
     if not compute.all(sound, min_count=0).as_py():
         raise UnreadableCellError(name, text[compute.index(sound, pa.scalar(False)).as_py()].as_py(), unit)
-
-
-def about_units(units: Mapping[str, str], names: Sequence[str]) -> tuple[str, ...]:
-    """Notes on units that were left out of numbers."""
-    found = [f"{name} ({unit})" for name in names if (unit := units.get(name, ""))]
-    if not found:
-        return ()
-    shown = ", ".join(found[:8]) + (", ..." if len(found) > 8 else "")
-    percent = "; 12% is read as 12" if "%" in units.values() else ""
-    return (f"units are left out of numbers: {shown}{percent}",)

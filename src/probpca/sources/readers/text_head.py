@@ -127,7 +127,7 @@ def _n_titles(rows: Sequence[_Row]) -> int:
     """Number of title lines above the line of names; 0 if the first line is that, or if no line is.
 
     The line of names has as many cells as most lines, of which most are filled; a line above it has another number
-    of cells, or most of its cells are empty. It holds text, or numbers that form a scale, as years do.
+    of cells, or most of its cells are empty. It holds text, and perhaps numbers that form a scale, as years do.
     """
     widths = Counter(len(row.cells) for row in rows if len(row.cells) > 1)
     if not widths:
@@ -136,7 +136,7 @@ def _n_titles(rows: Sequence[_Row]) -> int:
     for i, row in enumerate(rows):
         if len(row.cells) == width and (row.n_filled >= width - 1 or 2 * row.n_filled > width):
             numbers = [float(cell) for cell in row.cells if _is_finite(cell.strip())]
-            return i if not numbers or _is_scale(numbers) else 0
+            return i if not numbers or (len(numbers) < row.n_filled and _is_scale(numbers)) else 0
     return 0
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 from dataclasses import replace
 from datetime import datetime, time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import python_calamine as calamine
@@ -15,7 +16,7 @@ from probpca.sources.files import Stamp
 from probpca.sources.readers.csv import Text, TextFile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from probpca.sources.table_format import TableFormat
@@ -23,13 +24,26 @@ if TYPE_CHECKING:
 
 def open_workbook(place: Path, table_format: TableFormat) -> TextFile:
     """Look at a sheet of a workbook."""
-    return sheet_as_text(place, place.read_bytes(), table_format, Stamp.of(place))
+    return _sheet_as_text(place, partial(calamine.CalamineWorkbook.from_path, place), table_format, Stamp.of(place))
 
 
-def sheet_as_text(place: Path, content: bytes, table_format: TableFormat, stamp: Stamp | None = None) -> TextFile:
+def workbook_in_memory(place: Path, content: bytes, table_format: TableFormat) -> TextFile:
+    """Look at a sheet of a workbook in memory."""
+    return _sheet_as_text(place, partial(_from_bytes, content), table_format, None)
+
+
+def _from_bytes(content: bytes) -> Any:
+    if "EncryptedPackage".encode("utf-16-le") in content:  # calamine looks for it in files only
+        raise calamine.PasswordError
+    return calamine.CalamineWorkbook.from_filelike(io.BytesIO(content))
+
+
+def _sheet_as_text(
+    place: Path, open_book: Callable[[], Any], table_format: TableFormat, stamp: Stamp | None
+) -> TextFile:
     """A sheet as text, with every digit of its numbers, so that all that is known about text files applies to it."""
     try:
-        with calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
+        with open_book() as book:
             name, note = _sheet(book, table_format.sheet, place)
             rows = book.get_sheet_by_name(name).to_python(skip_empty_area=False)
     except calamine.PasswordError as error:
@@ -82,7 +96,7 @@ def _sheet(book: Any, chosen: str | int | None, place: Path) -> tuple[str, tuple
             msg = f"{place} has no sheet that holds cells."
             raise DataError(msg)
         others = ", ".join(map(repr, filled[1:6])) + (", ..." if len(filled) > 6 else "")
-        return filled[0], (f"read sheet {filled[0]!r} of {place}; others are {others}",) if others else ()
+        return filled[0], (f"{place} has several sheets; {filled[0]!r} was read, not {others}",) if others else ()
     number = int(chosen) if str(chosen).isdecimal() else 0
     if not 0 < number <= len(names):
         some = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
