@@ -80,6 +80,26 @@ def test_the_model_remembers_how_its_table_was_read(run, frame, x):
     assert "those of the fit" not in other.out
 
 
+def test_codes_in_whole_numbers_are_filled_in(run, frame):
+    whole = np.round(10 * frame["a"].fillna(0)).astype(int)
+    frame.assign(a=np.where(frame["a"].isna(), -999, whole)).to_parquet("t.parquet")
+    run("fit", "t.parquet", "--missing", -999, "--components", 2)
+    assert run("impute", "model.npz", "t.parquet", "--out", "full.parquet").code == 0
+    full = pd.read_parquet("full.parquet")["a"]
+    assert full.min() > -100
+    assert_allclose(full[frame["a"].notna()], whole[frame["a"].notna()])
+
+
+@pytest.mark.usefixtures("folder")
+def test_columns_without_names_and_cells_are_not_there(run, x):
+    lines = pd.DataFrame(x, columns=FEATURES).to_csv(index=False).splitlines()
+    with open("wide.csv", "w") as file:  # noqa: PTH123
+        file.write("\r\n".join(["Title,,,,,,,", "", *(f"{line},,," for line in lines)]))
+    found = json.loads(run("fit", "wide.csv", *FIT).out)
+    assert (found["columns"], found["labels"]) == (FEATURES, {})
+    assert_allclose(found["log_likelihood"], PPCA(2, random_state=0).fit(x).log_likelihood_)
+
+
 def test_what_is_remembered_is_left_out_where_it_does_not_apply(run, frame):
     frame.to_csv("t.csv", index=False)
     frame.to_parquet("t.parquet")

@@ -287,7 +287,7 @@ def test_what_is_no_quantity_stays_text(cells):
     kinds = [
         column.kind for column in look_at_bytes("here.csv", text_with(cells), TableFormat(parse_units=True)).columns()
     ]
-    assert kinds[0] != "numbers"
+    assert kinds[0] not in ("numbers", "units")
 
 
 @pytest.mark.parametrize(
@@ -314,6 +314,12 @@ def test_another_unit_that_comes_late_is_found(monkeypatch):
 def test_thousands(thousands, cells, number):
     file = look_at_bytes("here.csv", f"u;v\n{cells};1\n7;2\n".encode(), TableFormat(thousands=thousands))
     assert_array_equal(file.source(["u"], 1).map(first_column), [number, 7])
+
+
+def test_the_decimal_mark_does_not_separate_cells():
+    chosen = TableFormat(decimal=",", header=False)
+    file = look_at_bytes("here.csv", b"1,5;2,5;7\n3,5;4,5;8\n", chosen)
+    assert_array_equal(file.source(None, 1).map(np_values), [[1.5, 2.5, 7], [3.5, 4.5, 8]])
 
 
 def test_repeated_names_of_genes_are_numbered():

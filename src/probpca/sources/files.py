@@ -180,7 +180,7 @@ def is_identifier(name: str) -> bool:
 def coded_as_missing(values: Floats, codes: Sequence[float]) -> Floats:
     """The values with NaN, in place, where a cell holds a code of missing cells: (b, d)."""
     for code in codes:
-        values[values == values.dtype.type(code)] = np.nan
+        values[values == code] = np.nan
     return values
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import replace
-from datetime import datetime, time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -71,15 +70,12 @@ def _as_csv(rows: Sequence[Sequence[Any]], decimal: str) -> bytes:
 
 
 def _cell(value: Any, decimal: str) -> str:
-    """A cell as text; whole numbers have no decimal mark."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case float():
-            text = repr(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
-            return text.replace(".", decimal)
-        case datetime() if value.time() == time():
-            return value.date().isoformat()
+    """A cell as text; whole numbers have no decimal mark, and dates are those of ISO 8601."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        text = repr(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+        return text.replace(".", decimal)
     return str(value)
 
 
