@@ -8,12 +8,16 @@ NEW ?= .
 ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-distributed test-browser screenshots test-killed lint types format docs bench benchmissing benchstreams coverage choosing bench-defaults benchbayes standard-errors compare clean
+BENCHMARKS := bayesian complete defaults dynamics intervals missing selection small standard-errors streams
+BENCH_TARGETS := $(BENCHMARKS:%=bench-%)
+
+.PHONY: help demo test test-distributed test-browser announce-browser screenshots test-killed lint types format docs \
+	pictures console $(BENCH_TARGETS) bench-engines bench-quick bench-compare clean
 
 help:  ## show this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
-demo: $(VENV)/demo  ## run every command on a real table and show what it prints
+demo: $(VENV)/demo  ## fit, look, fill gaps and find outliers in a real table, and show what is printed
 	@$(BIN)/probpca demo
 
 test: $(VENV)/test  ## run the test suite
@@ -22,10 +26,16 @@ test: $(VENV)/test  ## run the test suite
 test-distributed: $(CLUSTER)/ready  ## tests that need several processes or Java: Dask and Spark
 	$(CLUSTER)/bin/python -m pytest tests/distributed
 
-test-browser: $(VENV)/browser  ## report and explorer in a real browser; installs chromium if there is none
+test-browser: announce-browser $(VENV)/browser  ## report and explorer in a real browser; installs chromium if there is none
 	@command -v $(CHROMIUM) > /dev/null || { $(ROOT) apt-get update -qq && $(ROOT) apt-get install -y -qq chromium; } \
 		|| { echo "test-browser needs a browser: apt-get install chromium, or CHROMIUM=/path/to/it"; exit 1; }
 	CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest tests/browser
+
+announce-browser:
+	@test -e $(VENV)/browser || echo "Will install into $(VENV): the packages of the tests, and playwright."
+	@command -v $(CHROMIUM) > /dev/null || { \
+		echo "Will install on this system: chromium, by '$(strip $(ROOT) apt-get install chromium)'."; \
+		echo "To use another browser instead, stop now (Ctrl-C) and run: make test-browser CHROMIUM=/path/to/it"; }
 
 screenshots: $(VENV)/browser  ## pictures of report and explorer, light and dark, in a temporary folder
 	CHROMIUM=$(CHROMIUM) $(BIN)/python tests/browser/screenshots.py
@@ -50,32 +60,35 @@ docs: $(VENV)/docs  ## build the documentation into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-bench: $(VENV)/bench  ## measure against scikit-learn; table and plot go to docs/benchmarks
-	$(BIN)/python benchmarks/complete.py
+console: $(VENV)/test  ## run the commands shown in README and docs, and write what they print into the pages
+	$(BIN)/python tests/console_examples.py README.md $$(grep -rl '^```console' docs --include='*.md')
 
-benchmissing: $(VENV)/bench  ## measure tables with missing cells beside other libraries; takes hours
-	$(BIN)/python benchmarks/missing.py
+pictures: $(VENV)/docs  ## draw the pictures of README and landing page anew, into docs/images
+	$(BIN)/python docs/pictures.py
 
-benchstreams: $(VENV)/bench  ## measure files larger than memory; takes minutes, and 5 GB of disk
-	$(BIN)/python benchmarks/streams.py
+# Every benchmark is benchmarks/NAME.py and runs as "make bench-NAME"; with QUICK=1 in about a minute, printed only.
+$(BENCH_TARGETS): bench-%: $(VENV)/bench
+	$(BIN)/python benchmarks/$(subst -,_,$*).py $(if $(QUICK),--quick)
 
-coverage: $(VENV)/bench  ## count how often intervals hold the truth; takes minutes
-	$(BIN)/python benchmarks/intervals.py
+bench-bayesian:  ## Bayesian PCA: intervals, errors, time; half an hour
+bench-complete:  ## complete tables against scikit-learn; table and plot go to docs/benchmarks
+bench-defaults:  ## the defaults: number of components, intervals, outliers; half an hour
+bench-dynamics:  ## time series against statsmodels and dynamax
+bench-intervals:  ## how often intervals of imputed cells contain the truth; minutes
+bench-missing:  ## tables with missing cells against other libraries; hours
+bench-selection:  ## rules for the number of components against other libraries; minutes
+bench-small:  ## overhead of a call on small tables against scikit-learn
+bench-standard-errors:  ## how often intervals of loadings and variances contain the truth; ten minutes
+bench-streams:  ## files larger than memory; minutes, and 5 GB of disk
 
-choosing: $(VENV)/bench  ## criteria for the number of components beside other libraries; takes minutes
-	$(BIN)/python benchmarks/selection.py
+bench-engines: $(CLUSTER)/ready  ## Dask workers against local threads
+	$(CLUSTER)/bin/python benchmarks/engines.py $(if $(QUICK),--quick)
 
-bench-defaults: $(VENV)/bench  ## judge the defaults: number of components, intervals, outliers; takes half an hour
-	$(BIN)/python benchmarks/defaults.py
+bench-quick: $(VENV)/bench  ## the quick cases of all benchmarks, one after the other
+	$(BIN)/python benchmarks/quick.py
 
-benchbayes: $(VENV)/bench  ## measure Bayesian PCA: intervals, errors, time; takes half an hour
-	$(BIN)/python benchmarks/bayesian.py
-
-standard-errors: $(VENV)/bench  ## count how often intervals of the model itself hold the truth; takes ten minutes
-	$(BIN)/python benchmarks/standard_errors.py
-
-compare: $(VENV)/bench  ## speed of two checkouts in turn: make compare OLD=/path/to/one NEW=/path/to/another
-	$(BIN)/python benchmarks/compare.py $(OLD) $(NEW)
+bench-compare: $(VENV)/bench  ## speed of two checkouts in turn: make bench-compare OLD=/path/to/one NEW=/path/to/another
+	$(BIN)/python benchmarks/compare.py $(if $(QUICK),--quick) $(OLD) $(NEW)
 
 clean:  ## forget the environment and everything that was built
 	rm -rf $(VENV) $(CLUSTER) docs/_build docs/_figures docs/examples docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -101,7 +101,7 @@ def small_problems(checkout, rounds):
     """Seconds of ours and of scikit-learn on each small problem."""
     found = {}
     for _ in range(3):
-        for name, (ours, peer) in run(checkout, SMALL).items():
+        for name, (ours, peer) in run(checkout, SMALL, "--json").items():
             before = found.get(name, (math.inf, math.inf))
             found[name] = min(before[0], ours), min(before[1], peer)
     statements = ("import probpca", "from probpca import PPCA", "import sklearn.decomposition")
@@ -130,7 +130,9 @@ def main():
     )
     parser.add_argument("--only", nargs="+", choices=[*quick.BENCHMARKS, "small"], default=[*quick.BENCHMARKS, "small"])
     parser.add_argument("--rounds", type=int, default=quick.ROUNDS)
+    parser.add_argument("--quick", action="store_true", help="two rounds: enough to see large differences")
     options = parser.parse_args()
+    options.rounds = 2 if options.quick else options.rounds
     for checkout in options.checkouts:
         if not (checkout / "src" / "probpca").is_dir():
             parser.error(f"{checkout} is not a checkout: it has no folder src/probpca")

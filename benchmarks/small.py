@@ -1,11 +1,13 @@
 """Small problems beside scikit-learn's PCA in one process: how much a call costs before any arithmetic.
 
-``python benchmarks/small.py`` prints, as JSON, seconds of ours and of scikit-learn's PCA (always on complete rows) for
-each problem; the contenders take turns and the best of many runs counts. ``benchmarks/compare.py`` calls it.
+``python benchmarks/small.py`` prints the time of ours and of scikit-learn's PCA (always on complete rows) for each
+problem. The two take turns, and the best of many runs counts; ``--quick`` makes fewer runs. ``--json`` prints seconds
+for programs: ``benchmarks/compare.py`` reads them.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import time
 
@@ -32,10 +34,10 @@ def problems():
     }
 
 
-def best_times(contenders):
+def best_times(contenders, repeats=REPEATS):
     """Best seconds of each contender, in turns."""
     best = [float("inf")] * len(contenders)
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         for k, work in enumerate(contenders):
             start = time.perf_counter()
             work()
@@ -43,5 +45,19 @@ def best_times(contenders):
     return best
 
 
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the runs")
+    parser.add_argument("--json", action="store_true", help="seconds as JSON")
+    options = parser.parse_args()
+    repeats = REPEATS // 10 if options.quick else REPEATS
+    found = {name: best_times(contenders, repeats) for name, contenders in problems().items()}
+    if options.json:
+        print(json.dumps(found))
+        return
+    for name, (ours, theirs) in found.items():
+        print(f"{name:30}{1e3 * ours:8.3f} ms{1e3 * theirs:10.3f} ms scikit-learn{ours / theirs:8.2f} times")
+
+
 if __name__ == "__main__":
-    print(json.dumps({name: best_times(contenders) for name, contenders in problems().items()}))
+    main()

@@ -66,13 +66,14 @@ html_theme_options = {
     "show_prev_next": True,
     "navigation_with_keys": False,
     "navbar_persistent": ["search-button"],
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 7,  # one line at 1,400 pixels
+    "header_dropdown_text": "More",
     "show_toc_level": 2,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {page: [] for page in ("*", "explanation/*", "examples/*")}  # only the reference has a list beside it
+html_sidebars = {page: [] for page in ("*", "examples/*")}  # pages that belong to no group have no list beside them
 pygments_style = "friendly"
 
 

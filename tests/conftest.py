@@ -1,12 +1,17 @@
 """How the tests run, wherever they run."""
 
 import os
+from pathlib import Path
 
 import hypothesis
 import numpy as np
 import pytest
 
 pytest.register_assert_rewrite("oracles")
+
+ROOT = Path(__file__).parents[1]
+BEFORE = pytest.StashKey[set[str]]()
+LEFT_BEHIND = pytest.StashKey[list[str]]()
 
 # Timings belong to benchmarks, so no deadline; in CI every run draws the same examples.
 hypothesis.settings.register_profile("local", deadline=None, max_examples=25)
@@ -18,3 +23,24 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 def rng():
     """The same stream for every test: what fails today fails tomorrow."""
     return np.random.default_rng(20240229)
+
+
+def visible_files():
+    """Names in the root of the repository, without caches and environments, which begin with a dot."""
+    return {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
+
+
+def pytest_configure(config):
+    config.stash[BEFORE] = visible_files()
+
+
+def pytest_sessionfinish(session):
+    """Fail a run that leaves files in the root of the repository: tests write to ``tmp_path``."""
+    session.config.stash[LEFT_BEHIND] = sorted(visible_files() - session.config.stash[BEFORE])
+    if session.config.stash[LEFT_BEHIND]:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for name in config.stash.get(LEFT_BEHIND, []):
+        terminalreporter.write_line(f"FAILED: the tests left {name} in {ROOT}; use tmp_path", red=True)

@@ -61,6 +61,12 @@ def numbers(text, *shape):
     return whole.reshape(-1).view(">f4").astype(float).reshape(shape)
 
 
+def positions(text, *shape):
+    """Three bytes a whole number, as they are packed."""
+    kept = np.frombuffer(base64.b64decode(text), dtype=np.uint8).reshape(-1, 3).astype(int)
+    return (kept @ [65536, 256, 1]).reshape(shape)
+
+
 def bits(text, *shape):
     flat = np.unpackbits(np.frombuffer(base64.b64decode(text), dtype=np.uint8))
     return flat[: np.prod(shape)].reshape(shape).astype(bool)

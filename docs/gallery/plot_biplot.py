@@ -1,9 +1,10 @@
 """
-Rows and features in one plane
-==============================
+Biplot: rows and columns in one picture
+=======================================
 
-A row far along an arrow has much of that feature. Bars at the tips are 95 % intervals of the loadings, here told as
-correlations of the features with the components, as suits features in different units.
+Each point is a row and each arrow a column. Rows in the direction of an arrow have high values in this column. Bars at
+the tips are 95 % intervals of the loadings. They are shown as correlations of columns and components, because the
+columns have different units.
 
 The table: 178 wines of three Italian cultivars, from scikit-learn.
 """
@@ -19,8 +20,9 @@ ppca = PPCA(n_components=2, standardize=True, random_state=0).fit(X)
 names = [name.split("/")[0].replace("_", " ") for name in wine.feature_names]
 cultivar = np.array(["Barolo", "Grignolino", "Barbera"])[wine.target]
 display = BiplotDisplay.from_estimator(
-    ppca, X, uncertainty=ppca.uncertainty(X), units="correlation", feature_names=names, labels=cultivar
+    ppca, X, uncertainty=ppca.uncertainty(X), units="correlation", feature_names=names, groups=cultivar
 )
 
 # %%
-# Phenols part Barbera from Barolo along the first component; alcohol, colour and proline part Grignolino from both.
+# The first component separates Barbera (few phenols) from Barolo (many); alcohol, colour and proline separate
+# Grignolino from both.

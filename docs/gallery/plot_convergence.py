@@ -1,9 +1,9 @@
 """
-How a fit went
-==============
+Convergence of a fit
+====================
 
-Plain EM on a table with missing cells. To the left the log-likelihood; to the right how far it was from that of a
-better fit, on a logarithmic axis. After a few steps EM has gained nearly everything, and then creeps.
+Plain EM on a table with missing cells. On the left is the log-likelihood; on the right its distance from that of a
+better fit, on a logarithmic axis. After a few steps EM has gained nearly everything, and then becomes slow.
 """
 
 import matplotlib.pyplot as plt
@@ -17,8 +17,8 @@ plain = PPCA(n_components=3, solver="em", tol=0.05, random_state=0).fit(X)
 display = ConvergenceDisplay.from_estimator(plain, reference=quick.log_likelihood_)
 
 # %%
-# The default solver is EM with expanded parameters, accelerated: each step gains far more. Both in one figure, with
-# axes of our own.
+# The default solver, an accelerated EM with parameter expansion, gains far more in each step. Here both are drawn into
+# the same axes.
 
 figure, axes = plt.subplots(1, 2, figsize=(6.8, 3.2), layout="constrained")
 for fit, colour, name in ((plain, "#8d99ae", "plain EM"), (quick, "#33415c", "default")):

@@ -1,10 +1,10 @@
 """
-What comes next
-===============
+Forecast fan: a time series and its next steps
+==============================================
 
 Yearly means of the sunspot number, 1900 to 2008 (National Geophysical Data Center, NOAA; public domain, as distributed
-with statsmodels). Square roots are modelled, whose noise is the same at every level: that of a count has variance 1/4.
-A linear dynamical system with three states learns the cycle; six years are hidden from it, and it says what they were.
+with statsmodels). The model is fitted to square roots, because counts then have the same noise variance, 1/4, at every
+level. A linear dynamical system with three states learns the cycle. Six years are hidden, and it imputes them.
 """
 
 import numpy as np
@@ -29,4 +29,4 @@ display = ForecastDisplay.from_estimator(
 print(system.summary())
 
 # %%
-# The fan is narrow while the phase of the cycle is known, and as wide as the series itself two cycles later.
+# The fan is narrow while the phase of the cycle is known; two cycles later it is as wide as the series itself.

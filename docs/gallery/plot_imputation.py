@@ -1,9 +1,9 @@
 """
-What stands in the holes
-========================
+Imputed values with intervals
+=============================
 
-Each panel is a country of which few years were recorded. The model has seen how fertility fell elsewhere, fills in the
-other years, and says how sure it is: intervals are narrow between recorded years and wide before the first.
+Each panel is a country with few recorded years. The model has learned from other countries how fertility fell, imputes
+the missing years, and shows 95 % intervals: narrow between recorded years, wide before the first one.
 """
 
 from probpca import PPCA, ImputationDisplay
@@ -15,14 +15,14 @@ display = ImputationDisplay.from_estimator(
     ppca,
     table.values,
     rows=["Serbia", "Seychelles", "Greenland", "Bermuda"],
-    names=table.countries,
+    labels=table.countries,
     positions=table.years,
     value_name="births per woman",
 )
 
 # %%
-# Features that have no common scale stand one below the other, in standard deviations from their means: two wines, a
-# fifth of whose measurements were removed.
+# Columns without a common scale are drawn below each other, in standard deviations from their means. Here a fifth of
+# the measurements of the wines was removed, and two wines are shown.
 
 import numpy as np
 from sklearn.datasets import load_wine
@@ -32,5 +32,5 @@ holed = np.where(np.random.default_rng(0).random(wine.data.shape) < 0.2, np.nan,
 ppca = PPCA(n_components=3, standardize=True, random_state=0).fit(holed)
 wines = [f"wine {i}" for i in range(len(holed))]
 display = ImputationDisplay.from_estimator(
-    ppca, holed, rows=["wine 3", "wine 100"], names=wines, feature_names=wine.feature_names
+    ppca, holed, rows=["wine 3", "wine 100"], labels=wines, feature_names=wine.feature_names
 )

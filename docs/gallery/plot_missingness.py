@@ -1,9 +1,9 @@
 """
-Which cells are missing
-=======================
+Missing-data map: which cells are missing
+=========================================
 
-Rows that lack the same cells stand together, and the bars above say how much each column lacks. The table: births per
-woman by country and year, of the countries whose record is not complete.
+Rows that lack the same cells are drawn together, and the bars above show how much each column lacks. The table: births
+per woman by country and year, for the countries with an incomplete record.
 """
 
 import numpy as np
@@ -16,11 +16,11 @@ some = np.isnan(table.values).any(axis=1)
 display = MissingnessDisplay.from_data(table.values[some], feature_names=table.years)
 
 # %%
-# Cells are not missing at random: records begin late, and before they are yearly they are of single years, often five
-# or ten apart. Nine countries have none.
+# There are patterns: records begin late, and early ones are of single years, often five or ten apart. Nine countries
+# have no data.
 #
-# Large tables are averaged before they are drawn: here ten thousand rows and a hundred columns, in the order given. A
-# sensor that fails for a time is seen at once; that later columns lack more cells, too.
+# Large tables are averaged before they are drawn: here ten thousand rows and a hundred columns, in their original
+# order. A sensor that fails for a time is visible at once, and so is that later columns lack more cells.
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((10_000, 100))

@@ -1,12 +1,12 @@
 """
-How much each component holds
-=============================
+Scree plot: variance of the components
+======================================
 
-A scree plot on a logarithmic axis: a component that is no larger than the noise would rest on the dashed line. Bars are
-95 % intervals, and percentages say what the components hold together. Below are the curves of three criteria, each on
-a scale of its own; rings and upright lines are what they choose.
+A scree plot on a logarithmic axis. The dashed line is the noise variance, and a component on this line would be noise.
+Bars are 95 % intervals, and percentages are cumulative shares of the variance. Below are the curves of three rules for
+the number of components, each on its own scale; rings and vertical lines are their choices.
 
-The table: 13 chemical measurements of 178 wines, from scikit-learn, each column scaled to unit variance.
+The table: 13 chemical measurements of 178 wines, from scikit-learn, standardized.
 """
 
 from sklearn.datasets import load_wine
@@ -20,11 +20,11 @@ choices = select_n_components(X, ["bic", "cv", "parallel"], random_state=0)
 display = ScreeDisplay.from_estimator(ppca, selection=choices, uncertainty=ppca.uncertainty())
 
 # %%
-# There is no elbow to be seen: from the third component on, neighbouring intervals overlap. Parallel analysis keeps
-# what is larger than anything that noise would show, a ratio above 1; the others ask what describes the table best, and
-# that is more: both rise up to 7 components and fall from there on.
+# There is no clear elbow: from the third component on, neighbouring intervals overlap. Parallel analysis keeps the
+# components that are larger than chance, with a ratio above 1. The other two rules ask which number describes the table
+# best; both rise up to 7 components and fall from there on.
 #
-# BIC costs nothing where the fit is exact, and is drawn by default, up to as many components as the fit has. With
+# By default BIC is drawn, because it costs nothing for complete rows, up to the number of components of the fit. With
 # ``standardize=True`` the table can stay in its own units: variances, shares and noise are those of the scaled columns.
 
 ppca = PPCA(n_components=10, standardize=True).fit(load_wine().data)

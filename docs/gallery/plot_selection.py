@@ -1,12 +1,12 @@
 """
-How many components: what the criteria say
-==========================================
+Number of components: what the rules say
+========================================
 
-Each criterion asks something else. BIC and the evidence ask which model made the rows; cross-validation, which one
-predicts cells that it has not seen; parallel analysis, which components stand out of what chance would bring. Where
-they disagree the rows are not as the model has them, and the purpose decides.
+Each rule answers another question. BIC and the evidence ask which model generated the rows; cross-validation asks which
+one predicts hidden cells best; parallel analysis asks which components stand out from chance. If they disagree, the
+purpose decides.
 
-The table: ten measurements of cell nuclei, their means in 569 biopsies, from scikit-learn.
+The table: ten measurements of cell nuclei in 569 biopsies, from scikit-learn.
 """
 
 from sklearn.datasets import load_breast_cancer

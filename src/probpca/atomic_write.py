@@ -1,4 +1,4 @@
-"""Files that appear when they are complete, and not at all if something goes wrong."""
+"""Atomic writing: a file appears under its name only once it is complete."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 @contextmanager
 def appearing(place: Path) -> Iterator[Path]:
-    """Where to write what will be at ``place``: a name beside it that nobody else uses."""
-    goal = place.resolve() if place.is_symlink() else place  # a link stays one
+    """Yield a temporary path beside ``place`` to write to, and rename it to ``place`` on success.
+
+    If the block raises, the temporary file is deleted and ``place`` is left as it was.
+    """
+    goal = place.resolve() if place.is_symlink() else place  # replace the target of a link, not the link
     part = _beside(goal)
     try:
         yield part
@@ -31,12 +34,12 @@ def appearing(place: Path) -> Iterator[Path]:
 
 
 def require_writable(place: Path) -> None:
-    """Raise ``SourceError`` if no file can appear at ``place``: for those who would work for nothing."""
+    """Raise ``SourceError`` if a file cannot be written to ``place``, before any time is spent on its contents."""
     if not place.parent.is_dir():
-        msg = f"there is no folder {place.parent} to write {place.name} to."
+        msg = f"there is no folder {place.parent} to write {place.name} to.\nHint: create the folder first."
         raise SourceError(msg)
     if place.is_dir():
-        msg = f"{place} is a folder, and cannot be written as a file.\nHint: name a file in it."
+        msg = f"{place} cannot be written: it is a folder.\nHint: give the name of a file in it."
         raise SourceError(msg)
     part = _beside(place)
     try:
@@ -44,7 +47,7 @@ def require_writable(place: Path) -> None:
         part.unlink()
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
-        msg = f"{place} cannot be written: {why}.\nHint: write it to another folder."
+        msg = f"{place} cannot be written: {why}.\nHint: choose another folder."
         raise SourceError(msg) from error
 
 

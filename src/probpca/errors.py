@@ -1,4 +1,4 @@
-"""Errors of this library: each message says what was needed, what came and what to do."""
+"""Exceptions raised by probpca. Each message states what was required, what was received and how to fix it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ if TYPE_CHECKING:
 
 
 class ProbpcaError(ValueError):
-    """Base of every error that this library raises on purpose."""
+    """Base class of all exceptions that probpca raises itself; a ``ValueError``."""
 
 
 class ShapeError(ProbpcaError):
-    """An array, or a number of components, does not fit the others."""
+    """An array has the wrong shape, or a number of components does not fit the data."""
 
 
 class DataError(ProbpcaError):
-    """The values themselves cannot be used: not numbers, not finite, no variation."""
+    """The data have the right shape but unusable values: not numeric, not finite, or without variation."""
 
 
 class SourceError(ProbpcaError):
-    """Rows could not be read, or not read again."""
+    """Data could not be read, could not be read a second time, or could not be written."""
 
 
 class FileFormatError(ProbpcaError):
-    """A file is not a probpca file, is damaged, or was written by a newer version."""
+    """A file is not a probpca file, is damaged, or was written by an incompatible version."""
 
 
 def require_shape(name: str, value: Floats, *allowed: tuple[int, ...]) -> None:
@@ -41,7 +41,7 @@ def require_shape(name: str, value: Floats, *allowed: tuple[int, ...]) -> None:
 def require_finite(name: str, value: Floats) -> None:
     """Raise ``DataError`` if ``value`` holds NaN or infinity."""
     if value.ndim and value.strides[0] == 0:
-        value = value[:1]  # a broadcast view: one copy stands for all
+        value = value[:1]  # a broadcast view: all entries along the first axis are the same memory
     if not np.isfinite(value).all():
         bad = int(np.size(value) - np.isfinite(value).sum())
         msg = f"{name} must be finite; got {bad} entries that are NaN or infinite."
@@ -49,7 +49,7 @@ def require_finite(name: str, value: Floats) -> None:
 
 
 def require_positive(name: str, value: Floats) -> None:
-    """Raise ``DataError`` unless every entry of ``value`` is above zero."""
+    """Raise ``DataError`` unless every entry of ``value`` is positive."""
     if not (value > 0).all():
-        msg = f"{name} must be positive; the smallest value given is {np.min(value)!s}."
+        msg = f"{name} must be positive; the smallest entry is {np.min(value)!s}."
         raise DataError(msg)

@@ -1,13 +1,13 @@
-"""Working memory of the kernels, allocated once a thread.
+"""Reusable working memory for numerical kernels, allocated once per thread.
 
-Fresh pages cost as much as a pass over them: a loop over blocks that allocates its temporaries spends a third of
-its time in the operating system. A kernel borrows a workspace for as long as it runs and shares it with nobody:
+Touching freshly allocated memory costs about as much as a pass over it: a loop over blocks that allocates its
+temporary arrays spends a third of its time in the operating system. A kernel borrows a workspace while it runs:
 
     with workspace() as work:
         for rows in block.pieces():
             centred = block.centred(rows, mean, work=work)
 
-What a kernel returns is never in the workspace, for the next kernel of the thread overwrites it.
+No kernel returns an array that lives in its workspace: the next kernel of the same thread overwrites it.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 KEPT_BYTES = 64 * 2**20
-"""Larger buffers are given back with their workspace: threads live on, and so would their memory."""
+"""Buffers larger than this are freed when a workspace is returned, so that long-lived threads do not hold them."""
 
 
 @final
 class Workspace:
-    """Named buffers that whoever holds the workspace may write into."""
+    """Named buffers that the kernel that has borrowed the workspace may overwrite."""
 
     def __init__(self) -> None:
-        """Hold nothing yet."""
+        """Create an empty workspace."""
         self._buffers: dict[str, npt.NDArray[np.uint8]] = {}
         self._large = False
 
     def array(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-        """An array with arbitrary contents, valid until the same name is used again."""
+        """Return an uninitialised array of the given shape, valid until ``name`` is requested again."""
         needed = np.dtype(dtype).itemsize
         for size in shape:
             needed *= size
@@ -45,14 +45,14 @@ class Workspace:
         return buffer[:needed].view(dtype).reshape(shape)
 
     def forget_large(self) -> None:
-        """Keep only buffers of moderate size."""
+        """Free the buffers that are larger than ``KEPT_BYTES``."""
         if self._large:
             self._buffers = {name: buffer for name, buffer in self._buffers.items() if buffer.size <= KEPT_BYTES}
             self._large = False
 
 
 class _Idle(threading.local):
-    """The workspaces of this thread that no kernel holds."""
+    """Workspaces of this thread that are not borrowed at the moment."""
 
     def __init__(self) -> None:
         self.workspaces: list[Workspace] = []
@@ -62,17 +62,17 @@ _idle = _Idle()
 
 
 class workspace:  # noqa: N801
-    """Lend a workspace of this thread; a kernel that another one calls gets a workspace of its own."""
+    """Context manager that lends a workspace of the current thread; nested uses get separate workspaces."""
 
     __slots__ = ("_work",)
 
     def __enter__(self) -> Workspace:
-        """Take a workspace that no kernel holds."""
+        """Borrow an idle workspace, or create one."""
         idle = _idle.workspaces
         self._work = idle.pop() if idle else Workspace()
         return self._work
 
     def __exit__(self, *_: object) -> None:
-        """Give it back."""
+        """Return the workspace to the idle ones of this thread."""
         self._work.forget_large()
         _idle.workspaces.append(self._work)

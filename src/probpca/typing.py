@@ -1,4 +1,4 @@
-"""The array types that the signatures speak of."""
+"""Array types used in signatures."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[np.float64]
-"""What the library computes: float64."""
+"""Array of float64, the precision of all results."""
 
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
-"""What may come in: float32 or float64."""
+"""Array of float32 or float64, as input data may be."""
 
 Index: TypeAlias = npt.NDArray[np.intp]

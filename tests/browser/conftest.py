@@ -74,10 +74,11 @@ def fertility(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def wine(tmp_path_factory):
-    """Few columns of different units, without names of rows."""
+    """Few columns of different units in three groups, without names of rows."""
     table = load_wine()
     fit = PPCA(3, standardize=True, random_state=0)
-    return both(tmp_path_factory, fit, holed(table.data, 0.05), feature_names=table.feature_names)
+    groups = {"cultivar": table.target_names[table.target], "proline": table.data[:, -1]}
+    return both(tmp_path_factory, fit, holed(table.data, 0.05), feature_names=table.feature_names, groups=groups)
 
 
 @pytest.fixture(scope="session")
@@ -85,8 +86,8 @@ def evil(tmp_path_factory):
     """Names that try to be more than names."""
     x = holed(load_wine().data[:, : len(EVIL)], 0.05)
     labels = [EVIL[i % len(EVIL)] for i in range(len(x))]
-    fit = PPCA(1, random_state=0)
-    return both(tmp_path_factory, fit, x, labels=labels, feature_names=EVIL, title=EVIL[0] + EVIL[1])
+    names = {"labels": labels, "feature_names": EVIL, "groups": dict.fromkeys(EVIL, labels)}
+    return both(tmp_path_factory, PPCA(1, random_state=0), x, title=EVIL[0] + EVIL[1], **names)
 
 
 @pytest.fixture(scope="session")

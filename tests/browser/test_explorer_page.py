@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from browser.screen import choose, column, contrast, number, numbers
+from browser.screen import choose, column, contrast, numbers
 
 
 def point(page):
@@ -44,6 +44,10 @@ def test_the_row_follows_the_point(visit, table, request):
     table = request.getfixturevalue(table)
     page = visit(table.explorer)
     before = page.inner_html("#profile")
+    scores = table.fitted.transform(table.x)
+    assert_allclose(point(page), scores[scores[:, 0].argmax()], rtol=1e-4, atol=1e-4)  # opens with a row chosen
+    assert page.locator("#plane .ring").count() == 1
+    assert page.locator("#profile .neighbour").count() >= 8
     assert_follows(page, table.fitted)
     for place in ((0.8, 0.2), (0.3, 0.7)):
         drag(page, place)
@@ -55,11 +59,13 @@ def test_the_row_follows_the_point(visit, table, request):
 
 def test_arrow_keys_move_the_point(visit, wine):
     page = visit(wine.explorer)
+    page.click("#to-mean")
     page.focus("#handle")
     for key in ("ArrowRight", "ArrowRight", "ArrowUp", "Shift+ArrowDown"):
         page.keyboard.press(key)
     assert_allclose(point(page), [0.2, -0.4, 0], atol=1e-9)
-    assert page.get_attribute("#handle", "aria-valuetext") == "component 1: 0.2, component 2: \u22120.4"
+    first, second, _ = wine.fitted.get_feature_names_out()
+    assert page.get_attribute("#handle", "aria-valuetext") == f"{first}: 0.2, {second}: \u22120.4"
     assert_follows(page, wine.fitted)
     page.focus("#handle")
     page.keyboard.press("Home")
@@ -68,6 +74,7 @@ def test_arrow_keys_move_the_point(visit, wine):
 
 def test_sliders_and_other_planes_move_it_too(visit, wine):
     page = visit(wine.explorer)
+    page.click("#to-mean")
     page.select_option("#across", "2")
     drag(page, (0.9, 0.5))
     assert point(page)[2] > 1
@@ -173,8 +180,25 @@ def test_one_component_is_dragged_along_a_line(visit, evil):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_words_can_be_read_by_day_and_by_night(visit, wine, scheme):
     page = visit(wine.explorer, color_scheme=scheme)
-    for selector in (".note", ".lead", ".key .odd", "#numbers summary"):
+    for selector in (".note", ".lead", ".key .point-key", "#numbers summary"):
         assert contrast(page, selector, ".card") >= 4.5, selector
-    fill = page.evaluate("getComputedStyle(document.querySelector('.point')).fill")
-    assert fill == ("rgb(86, 180, 233)" if scheme == "dark" else "rgb(0, 114, 178)")
-    assert number(page.locator("#sliders output").first.inner_text()) == 0
+    for selector in (".bar", ".cell", ".point"):
+        assert contrast(page, selector, ".card", ink="fill") >= 3, selector
+    assert contrast(page, ".whisker", ".card", ink="stroke") >= 4.5
+
+
+def test_points_have_the_colours_of_their_group(visit, wine):
+    page = visit(wine.explorer)
+    kinds = wine.groups["cultivar"]
+
+    def colours():
+        script = "found => found.map((one) => getComputedStyle(one).fill + one.getAttribute('d'))"
+        return page.locator(".point").evaluate_all(script)
+
+    by_kind = {kind: {look for look, own in zip(colours(), kinds, strict=True) if own == kind} for kind in set(kinds)}
+    assert [len(looks) for looks in by_kind.values()] == [1, 1, 1]
+    assert len(set.union(*by_kind.values())) == 3
+    assert page.inner_text("#legend").split("\n") == ["class_0 (59)", "class_1 (71)", "class_2 (48)"]
+    page.select_option("#colour", "1")
+    assert len(set(colours())) > 50
+    assert "1,680" in page.inner_text("#legend")

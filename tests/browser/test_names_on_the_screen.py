@@ -57,7 +57,7 @@ def test_the_number_that_is_shown_is_the_number_to_type(visit, numbered, made, k
         if made == "report":
             assert page.inner_text("#chosen-name") == (f"r{i}, {said}" if named else said.capitalize())
         else:
-            assert f"in the place of {f'r{i}' if named else said}," in page.inner_text("#neighbours-note")
+            assert f"as plausible as {f'r{i}' if named else said}," in page.inner_text("#neighbours-note")
     outside = max(numbers) + 1
     choose(page, str(outside))
     assert page.evaluate("document.getElementById('row').validationMessage").startswith("No row")
@@ -93,7 +93,7 @@ def test_long_names_do_not_widen_the_page(visit, long, made, width):
 
 def test_names_beside_charts_are_clipped_and_told_in_full(visit, long):
     page = visit(long.report)
-    for chart in ("cells", "causes"):
+    for chart in ("cells", "causes", "loadings-1"):
         label = page.locator(f"#{chart} svg g.role-axis-label text").filter(has_text="w").first
         shown = label.text_content()
         head, tail = shown.split("\u2026")
@@ -123,10 +123,10 @@ def test_names_beside_bars_of_the_explorer_have_a_title(visit, long):
 def test_a_row_without_any_cell_is_told_and_draws_nothing_strange(visit, long):
     page = visit(long.report)
     choose(page, long.labels[EMPTY])
-    page.wait_for_function("document.getElementById('causes').textContent.includes('nothing was observed')")
-    assert page.inner_text("#verdict").startswith("Nothing was observed")
+    page.wait_for_function("document.getElementById('causes').textContent.includes('no cell was observed')")
+    assert page.inner_text("#verdict").startswith("This row has no observed cell")
     choose(page, long.labels[0])
-    page.wait_for_function("!document.getElementById('causes').textContent.includes('nothing was observed')")
+    page.wait_for_function("!document.getElementById('causes').textContent.includes('no cell was observed')")
 
 
 def ticks(page, chart):
@@ -142,7 +142,7 @@ def test_ticks_do_not_lie_upon_each_other(visit, tmp_path, rows):
     x = rng.standard_normal((80, 2)) @ rng.standard_normal((2, 60)) + 0.1 * rng.standard_normal((80, 60))
     asked = {"empty": np.full((1, 60), np.nan), "few": x[:3], "far": np.vstack([x, 1e5 * x[:1]]), "narrow": x}[rows]
     page = visit(report(PPCA(2).fit(x), asked, tmp_path / "report.html"))
-    assert [text for text, _ in ticks(page, "scree") if "." not in text][:2] == ["1", "2"]
+    assert [text for text, _ in ticks(page, "scree") if "%" not in text][:2] == ["1", "3"]
     texts, boxes = zip(*ticks(page, "distances"), strict=True)
     assert {"10", "1k", "100k"} <= set(texts) or rows != "far"
     assert ("p < 10⁻³⁰⁰" in page.inner_text("#numbers")) == (rows == "far")

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from probpca import DataError, LinearDynamicalSystem
 from probpca.cli.times import times_after
@@ -26,7 +26,7 @@ def series(folder):  # noqa: ARG001
 def test_the_forecast_is_that_of_the_library(run, series):
     done = run("forecast", "series.csv", "--steps", 3, "--components", 1, "--level", 0.9, "--out", "next.csv")
     assert done.code == 0, done.err
-    assert "note: month is used as the time; --time chooses another column.\n" in done.err
+    assert "note: the time stamps are in column month; --time chooses another column.\n" in done.err
     expected = LinearDynamicalSystem(1, random_state=0).fit(series).forecast(3)
     low, high = expected.interval(0.9)
     found = pd.read_csv("next.csv")
@@ -52,7 +52,7 @@ def test_rows_that_are_not_in_order_are_refused(run):
     frame.iloc[[0, 2, 1, *range(3, 40)]].to_csv("mixed.csv", index=False)
     done = run("forecast", "mixed.csv", "--steps", 2)
     assert done.code == 1
-    assert "month of mixed.csv must rise from row to row; row 3 is not after the one before." in done.err
+    assert "month of mixed.csv must increase from row to row; row 3 is not later than the row before." in done.err
 
 
 @pytest.mark.parametrize(
@@ -116,5 +116,62 @@ def test_names_of_intervals_take_no_other_column(run, series):
 
 
 def test_time_must_rise():
-    with pytest.raises(DataError, match=r"t must rise .* row 3"):
+    with pytest.raises(DataError, match=r"t must increase .* row 3"):
         times_after([1990, 1991, 1991], 1, "t")
+
+
+@pytest.mark.parametrize("name", ["f.png", "f.svg", "f.pdf"])
+def test_the_plot_is_written_in_the_format_of_its_name(folder, run, series, name):  # noqa: ARG001
+    done = run("forecast", "series.csv", "--steps", 3, "--components", 1, "--plot", name)
+    assert done.code == 0, done.err
+    assert done.out.endswith(f"A picture of the forecast was drawn to {name}.\n")
+    starts = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
+    assert (folder / name).read_bytes().startswith(starts[name[1:]])
+
+
+def test_the_plot_shows_series_and_forecast_at_their_times(run, series, monkeypatch):
+    drawn = {}
+    monkeypatch.setattr("probpca.cli.forecast_command.write_figure", lambda figure, _: drawn.update(figure=figure))
+    run("forecast", "series.csv", "--steps", 4, "--components", 1, "--level", 0.9, "--plot", "f.png")
+    axes = drawn["figure"].axes
+    assert [ax.get_title(loc="left") or ax.get_title() for ax in axes] == ["up", "down"]
+    assert axes[-1].get_xlabel() == "month"
+    months = pd.date_range("2020-01-01", periods=44, freq="MS").to_numpy()
+    times = [line.get_xdata() for line in axes[1].lines]
+    assert_array_equal(times[-1].astype("datetime64[D]"), months[40:].astype("datetime64[D]"))
+    observed = next(line for line in axes[1].lines if line.get_marker() == "o")
+    assert_array_equal(observed.get_xdata().astype("datetime64[D]"), months[:40].astype("datetime64[D]"))
+    assert_array_equal(observed.get_ydata(), series[:, 1])
+    expected = LinearDynamicalSystem(1, random_state=0).fit(series).forecast(4)
+    assert_array_equal(axes[1].lines[-1].get_ydata(), expected.mean[:, 1])
+    edge = axes[1].collections[-2].get_paths()[0].vertices[:, 1]
+    low, high = expected.interval(0.9)
+    assert_allclose([edge.min(), edge.max()], [low[:, 1].min(), high[:, 1].max()])
+
+
+@pytest.mark.usefixtures("folder", "series")
+def test_a_plot_that_cannot_be_written_is_refused_before_the_fit(run, monkeypatch):
+    monkeypatch.setattr(LinearDynamicalSystem, "fit", None)
+    done = run("forecast", "series.csv", "--steps", 3, "--plot", "f.txt")
+    assert done.code == 1
+    assert "the name of f.txt should end in .png or .svg or .pdf." in done.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_forecast_that_grows_without_bound_gets_a_note(run, series):
+    growth = 1.1 ** np.arange(40.0)
+    noise = 0.01 * np.random.default_rng(0).standard_normal((40, 2))
+    pd.DataFrame(np.outer(growth, [1, 2]) + noise, columns=["a", "b"]).to_csv("grows.csv", index=False)
+    said = "forecasts with a modulus of 1 or more grow without bound.\n"
+    assert said in run("forecast", "grows.csv", "--steps", 3, "--components", 1).err
+    pd.DataFrame(series, columns=["a", "b"]).to_csv("level.csv", index=False)
+    system = LinearDynamicalSystem(1, random_state=0).fit(series)
+    assert np.abs(system.eigenvalues_).max() < 1
+    assert "bound" not in run("forecast", "level.csv", "--steps", 3, "--components", 1).err
+
+
+@pytest.mark.usefixtures("folder", "series")
+def test_many_steps_fit_a_page(run):
+    done = run("forecast", "series.csv", "--steps", 100, "--components", 1)
+    assert len(done.out.splitlines()) <= 30
+    assert "... and 92 more steps; --out FILE writes all of them\n" in done.out

@@ -1,6 +1,7 @@
 """What goes wrong is said in one line, with a hint, and ends in an exit code."""
 
 import json
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -95,7 +96,7 @@ def test_a_file_that_is_no_model(folder, run, model):
         "bare.npz": "bare.npz holds a LinearGaussian; commands take a PPCA or a BayesianPCA.",
         "cut.npz": "cut.npz cannot be read as a probpca file",
         "gone.npz": "there is no file gone.npz.",
-        "table.csv": "table.csv is a table; a model is needed here.",
+        "table.csv": "table.csv is a table, not a model.",
     }
     for name, words in said.items():
         done = run("score", name, "table.csv")
@@ -113,6 +114,7 @@ def test_a_file_that_is_no_model(folder, run, model):
         ["select", "table.csv", "--plot", "kept.png"],
         ["report", "model.npz", "table.csv", "--out", "kept.html"],
         ["forecast", "table.csv", "--steps", "2", "--out", "kept.csv"],
+        ["forecast", "table.csv", "--steps", "2", "--plot", "kept.svg"],
     ],
     ids=lambda command: command[0],
 )
@@ -121,7 +123,7 @@ def test_nothing_is_overwritten_unless_asked_for(folder, run, command):
     kept.write_text("precious")
     done = run(*command)
     assert done.code == 1
-    assert done.err.endswith(f"{kept.name} exists already, and was left alone.\nHint: --force overwrites it.\n")
+    assert done.err.endswith(f"{kept.name} already exists.\nHint: --force overwrites it.\n")
     assert kept.read_text() == "precious"
 
 
@@ -133,7 +135,7 @@ def test_force_overwrites_but_never_what_is_read(folder, run):
     before = (folder / "table.csv").read_text()
     done = run("impute", "model.npz", "table.csv", "--out", "table.csv", "--force")
     assert done.code == 1
-    assert "table.csv is read by this command, and will not be overwritten." in done.err
+    assert "table.csv is an input of this command and is not overwritten." in done.err
     assert (folder / "table.csv").read_text() == before
 
 
@@ -226,3 +228,12 @@ def test_names_that_are_not_utf8_are_named(tmp_path, run):
     done = run("fit", tmp_path / "latin.csv")
     assert done.code == 1
     assert "latin.csv are not UTF-8" in done.err
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("command", [["select"], ["forecast", "--steps", "2"]], ids=lambda command: command[0])
+def test_a_plot_without_matplotlib_is_refused_at_once(run, monkeypatch, command):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    done = run(command[0], "table.csv", *command[1:], "--plot", "p.png")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "probpca: error: --plot needs matplotlib.\nHint: pip install 'probpca[plot]'.\n"

@@ -60,7 +60,7 @@ def test_rows_keep_their_numbers_when_others_are_left_out(page, model, x, monkey
     assert (len(places) == len(x)) == (most >= x.size)
     assert data["names"] == [f"row, {i}" for i in places]
     assert_allclose(values_of(data), x[places], atol=1e-3)
-    assert any("One row in" in words for words in made.words) == (most < x.size)
+    assert any("one row in" in words for words in made.words) == (most < x.size)
 
 
 @pytest.mark.parametrize("table", ["table.csv", "table.parquet"])
@@ -76,11 +76,70 @@ def test_a_cell_without_a_name_is_no_name(page, model, table):
 
 def test_the_report_of_the_file_of_the_fit_judges_rows_of_the_fit(page, run, model):
     first = page("report", model, "table.csv")
-    assert "rows are those of the fit" in run("report", "model.npz", "table.csv", "--force").out
+    assert "The model was fitted to these rows" in run("report", "model.npz", "table.csv", "--force").out
     shutil.copyfile("table.csv", "copy.csv")
     other = page("report", model, "copy.csv")
-    assert "rows are treated as new" in run("report", "model.npz", "copy.csv", "--force").out
+    assert "The p-values treat the rows as new" in run("report", "model.npz", "copy.csv", "--force").out
     assert json.loads(run("report", "model.npz", "copy.csv", "--force", "--json").out)["training"] is False
     assert (np.array(first.data()["p"]) <= np.array(other.data()["p"])).all()
     assert first.data()["p"] != other.data()["p"]
-    assert "p-values" not in run("explorer", "model.npz", "table.csv", "--force").out
+    assert "p-value" not in run("explorer", "model.npz", "table.csv", "--force").out
+
+
+# Columns that colour the rows
+
+
+@pytest.fixture
+def labelled(model, x):
+    """The table with more columns: categories of several kinds, numbers, and names that tell rows apart."""
+    n = len(x)
+    frame = pd.read_csv("table.csv")
+    frame["site"] = [["north", "south", "NA"][i % 3] for i in range(n)]
+    frame["batch"] = [1 + i % 4 for i in range(n)]
+    frame["weight"] = [f"{i * 1.5:.1f}" for i in range(n)]
+    frame["same"] = "one"
+    frame["serial_id"] = [9_000 + 7 * i for i in range(n)]
+    frame["count"] = range(100, 100 + n)
+    frame.to_csv("labelled.csv", index=False)
+    return model
+
+
+def groups_in(made):
+    return {group["name"]: group.get("categories") for group in made.data()["groups"]}
+
+
+@pytest.mark.parametrize("command", ["report", "explorer"])
+def test_columns_that_repeat_group_rows_and_identifiers_do_not(page, command, labelled):
+    found = groups_in(page(command, labelled, "labelled.csv"))
+    assert found["site"] == ["north", "south", "missing"]
+    assert found["batch"] == ["1", "2", "3", "4"]
+    assert found["weight"] is None  # numbers on a scale
+    assert not {"name", "same", "serial_id", "count", "a"} & set(found)
+
+
+def test_a_text_column_that_repeats_does_not_name_rows(page, labelled):
+    frame = pd.read_csv("labelled.csv").drop(columns=["name", "when"])
+    frame.to_csv("labelled.csv", index=False)
+    made = page("report", labelled, "labelled.csv")
+    assert made.data()["names"] == [None] * len(frame)
+    assert "site" in groups_in(made)
+    assert page("report", labelled, "labelled.csv", "--id", "site").data()["names"][:2] == ["north", "south"]
+
+
+def test_the_first_colours_can_be_chosen(page, run, labelled, x):
+    made = page("report", labelled, "labelled.csv", "--color-by", "batch")
+    assert next(iter(groups_in(made))) == "batch"
+    made = page("report", labelled, "labelled.csv", "--color-by", "b")  # a feature of the model
+    (first, *_) = made.data()["groups"]
+    assert first["name"] == "b"
+    assert_allclose(numbers(first["numbers"], -1), x[:, 1], rtol=2e-5)
+    done = run("report", "model.npz", "labelled.csv", "--color-by", "bach", "--force")
+    assert done.code != 0
+    assert "did you mean 'batch'?" in done.err
+    listed = json.loads(run("report", "model.npz", "labelled.csv", "--force", "--json").out)["groups"]
+    assert {"site", "batch", "weight"} <= set(listed)
+
+
+def test_the_title_is_the_name_of_the_file(page, model):
+    for options, title in (((), "table.csv"), (("--title", "Mice"), "Mice")):
+        assert page("report", model, "table.csv", *options).words.count(title) == 2

@@ -61,6 +61,68 @@ def test_examples_in_the_help_are_taken(run, name):
         assert parse(shlex.split(example)).command == name
 
 
+@pytest.mark.parametrize("name", ["", *OPTIONS])
+def test_help_fits_a_page_of_80_columns(run, monkeypatch, name):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run(*filter(None, [name]), "--help").out.splitlines()
+    assert len(lines) <= 50
+    assert max(map(len, lines)) <= 82  # an example may be a little longer than the text
+
+
+def test_options_are_in_groups(run):
+    said = run("fit", "--help").out
+    titles = re.findall(r"^(\w+):$", said, re.MULTILINE)
+    assert titles == ["input", "model", "output", "other", "examples"]
+    groups = dict(zip(titles, re.split(r"^\w+:$", said, flags=re.MULTILINE)[1:], strict=True))
+    where = {"--id": "input", "--components": "model", "--standardize": "model", "--force": "output", "--jobs": "other"}
+    for option, title in where.items():
+        assert f"\n  {option}" in groups[title]
+
+
+MEANT = {
+    "fit t.csv --standardise": "--standardize",
+    "fit t.csv --component 3": "--components",
+    "fit --standardise": "--standardize",
+    "fit t.csv --max_iter=3": "--max-iter",
+    "impute m.npz t.csv --interval": "--intervals",
+    "impuet m.npz t.csv": "impute",
+    "explore m.npz t.csv": "explorer",
+    "outlier m.npz t.csv": "outliers",
+    "fit t.csv --components gavish-donoho": "gavish_donoho",
+    "select t.csv --criteria bic evidnce": "evidence",
+    "table.csv": "probpca fit table.csv",
+}
+
+
+@pytest.mark.parametrize("given", MEANT)
+def test_a_misspelled_word_is_answered_by_the_one_that_was_meant(run, given):
+    done = run(*given.split())
+    assert (done.code, done.out) == (2, "")
+    what, usage = done.err.splitlines()
+    assert what.startswith("probpca")
+    assert what.endswith(f" Did you mean {MEANT[given]}?")
+    assert usage.startswith("usage: probpca ")
+    assert "--help" in usage
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("fit t.csv --frobnicate", "probpca fit: error: there is no option --frobnicate."),
+        ("frobnicate", "probpca: error: there is no command frobnicate."),
+        ("impute m t --steps 3", "probpca impute: error: there is no option --steps. probpca forecast has it."),
+        ("--json fit t.csv", "probpca: error: a command must come before --json."),
+        ("fit a.csv b.csv", "probpca fit: error: unexpected: b.csv."),
+        ("fit", "probpca fit: error: TABLE must be given."),
+        ("fit t.csv --components", "probpca fit: error: --components needs a value."),
+    ],
+)
+def test_a_word_like_no_other_gets_no_suggestion(run, given, said):
+    done = run(*given.split())
+    assert done.code == 2
+    assert done.err.splitlines()[0] == said
+
+
 @pytest.mark.usefixtures("model")
 def test_a_reader_that_has_seen_enough_is_no_error():
     command = f"{sys.executable} -m probpca.cli outliers model.npz table.csv --out - | head -1; echo ${{PIPESTATUS[0]}}"

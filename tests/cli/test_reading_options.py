@@ -72,12 +72,12 @@ def test_the_model_remembers_how_its_table_was_read(run, frame, x):
     plain = run("impute", "model.npz", "coded.csv", "--json")
     assert plain.err.startswith("note: the table is read as for the fit: --missing -999.\n")
     assert json.loads(plain.out)["filled_cells"] == np.isnan(x).sum()
-    assert "those of the fit" in run("outliers", "model.npz", "coded.csv").out
+    assert "The model was fitted to these rows" in run("outliers", "model.npz", "coded.csv").out
     again = run("impute", "model.npz", "coded.csv", "--json", "--missing", -999)
     assert json.loads(again.out)["data"] == json.loads(plain.out)["data"]
     other = run("outliers", "model.npz", "coded.csv", "--missing")  # no codes: other values than those of the fit
     assert other.err == ""
-    assert "those of the fit" not in other.out
+    assert "coded.csv is read with other options than for the fit." in " ".join(other.out.split())
 
 
 def test_codes_in_whole_numbers_are_filled_in(run, frame):
@@ -118,10 +118,11 @@ def test_a_model_of_standard_input_knows_no_file(run, piped, frame):
     assert "probpca outliers model.npz -\n" in fitted.out
     frame.to_csv("t.csv", index=False)
     for done in (run("outliers", "model.npz", "t.csv"), piped(content, "outliers", "model.npz", "-")):
-        assert "the model does not say which file it was fitted to" in " ".join(done.out.split())
+        assert "the model does not record which file it was fitted to" in " ".join(done.out.split())
     run("fit", "t.csv", "--components", 2, "--force")
     assert (
-        "the rows are treated as new; the model was fitted to t.csv" in piped(content, "outliers", "model.npz", "-").out
+        "The p-values treat the rows as new to the model: the model was fitted to t.csv."
+        in piped(content, "outliers", "model.npz", "-").out
     )
     assert piped(b"", "fit", "-", "--force").err == "probpca: error: standard input is empty.\n"
     assert piped(b"a,b\n1,2\n3\n", "fit", "-", "--force").err.startswith(
@@ -153,7 +154,7 @@ def test_units_are_mentioned_and_several_are_refused_unless_left_out(run, frame)
     assert "see --parse-units" in done.err
     done = run("fit", "t.csv", "--components", 2, "--parse-units", "--force")
     assert done.err == "note: units are left out of numbers: a (%), b (kg); 12% is read as 12.\n"
-    assert "5 columns of numbers" in done.out
+    assert "5 numeric columns" in done.out
     frame.assign(b=["1 lb", *frame["b"][1:]]).to_csv("t.csv", index=False)
     done = run("fit", "t.csv", "--parse-units", "--force")
     assert "error: column 'b' of t.csv must have one unit; it has lb and kg: '1 lb' and " in done.err

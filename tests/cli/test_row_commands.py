@@ -69,31 +69,35 @@ def test_without_a_file_impute_shows_cells_and_how_many_there_are(run, ppca, x):
     done = run("impute", "model.npz", "table.csv")
     missing = np.isnan(x)
     rows = int(missing.any(axis=1).sum())
-    assert done.out.startswith(f"{missing.sum()} cells of {rows} rows filled in ({missing.mean():.1%} of all)\n")
+    said = f"{missing.sum()} missing cells imputed in {rows} rows ({missing.mean():.1%} of the table); 1 row"
+    assert done.out.startswith(said)
+    assert "1 row without any number got the column means." in " ".join(done.out.split())
     i, j = np.argwhere(missing)[0]
-    first = done.out.splitlines()[3].split()
+    first = done.out.split("\n\n")[1].splitlines()[1].split()
     assert first[:3] == ["row,", str(i), FEATURES[j]]
     assert_allclose(float(first[3]), ppca.impute(x)[i, j], atol=6e-3)
-    assert f"... and {missing.sum() - 20} more cells" in done.out
+    assert f"... and {missing.sum() - 10} more cells" in done.out
 
 
 @pytest.mark.usefixtures("folder")
 def test_transform_has_labels_and_components(run, ppca, x):
     assert run("transform", "model.npz", "table.csv", "--out", "z.feather").code == 0
     found = pl.read_ipc("z.feather")
-    assert found.columns == [*LABELS, "component_1", "component_2"]
+    names = list(ppca.get_feature_names_out())
+    assert found.columns == [*LABELS, *names]
     assert found["name"].to_list() == [f"row, {i}" for i in range(60)]
-    assert_array_equal(found.select("component_1", "component_2").to_numpy(), ppca.transform(x))
+    assert_array_equal(found.select(names).to_numpy(), ppca.transform(x))
 
 
 @pytest.mark.usefixtures("folder")
 def test_transform_tells_the_ends_of_components(run, ppca, x):
     said = run("transform", "model.npz", "table.csv").out
-    first = ppca.transform(x)[:, 0]
-    line = next(line for line in said.splitlines() if line.startswith("  1: "))
-    assert line.startswith(f"  1: row, {first.argmin()} {first.min():+.1f}, ")
-    assert f"  ...  row, {first.argmax()} {first.max():+.1f}, " in line
-    assert "... and 50 more rows; --out FILE writes all of them" in said
+    name, first = ppca.get_feature_names_out()[0], ppca.transform(x)[:, 0]
+    lines = said.splitlines()
+    low = next(i for i, line in enumerate(lines) if line.startswith(f"{name}  lowest "))
+    assert lines[low].startswith(f"{name}  lowest   row, {first.argmin()} {first.min():+.1f}, ")
+    assert lines[low + 1].strip().startswith(f"highest  row, {first.argmax()} {first.max():+.1f}, ")
+    assert "... and 50 more rows; --out FILE writes all rows" in said
 
 
 @pytest.mark.usefixtures("folder")
@@ -103,7 +107,7 @@ def test_score_is_the_log_likelihood_of_each_row(run, ppca, x):
     found = [float(line.rsplit(",", 1)[1]) for line in done.out.splitlines()[1:]]
     assert_array_equal(found, ppca.score_samples(x))
     said = run("score", "model.npz", "table.csv").out
-    assert f"{ppca.log_likelihood(x):,.2f}  ({ppca.score(x):.4f} a row)" in said
+    assert f"{ppca.log_likelihood(x):,.2f}  ({ppca.score(x):.4f} per row)" in said
     assert said.splitlines()[4].startswith(f"row, {ppca.score_samples(x).argmin()} ")
 
 
@@ -143,16 +147,17 @@ def test_the_worst_outliers_come_first(run, ppca, x):
     lines = run("outliers", "model.npz", "table.csv", "--top", 4).out.splitlines()
     assert [int(line.split()[0]) for line in lines[1:5]] == expected.tolist()
     assert [line.split()[3] for line in lines[1:5]] == [probability(p) for p in judged.log10_p_value[expected - 1]]
-    assert lines[6] == f"{rare} of 60 rows have p < 0.001; chance alone would give 0.06"
+    assert lines[6] == f"{rare} of 60 rows have a p-value below 0.001; by chance alone about 0.06 would."
 
 
-TRAINING = "p-values: the rows are those of the fit; each is judged as if it had been left out"
+TRAINING = "The model was fitted to these rows: each p-value is computed as if its row had been left out."
 
 
 def judged_as(run, table):
     """The line that says how rows were judged, and the same for programs."""
-    (said,) = [line for line in run("outliers", "model.npz", table).out.splitlines() if line.startswith("p-values")]
-    return said, json.loads(run("outliers", "model.npz", table, "--json").out)["training"]
+    lines = " ".join(run("outliers", "model.npz", table).out.split("\n\n")[1].split()).split(". ")
+    (said,) = [line for line in lines if line.startswith(("The model was fitted", "The p-values treat"))]
+    return f"{said.rstrip('.')}.", json.loads(run("outliers", "model.npz", table, "--json").out)["training"]
 
 
 @pytest.mark.usefixtures("model")
@@ -162,7 +167,7 @@ def test_the_file_of_the_fit_is_recognised_and_others_are_new(run, ppca, x):
     shutil.copyfile("table.csv", "copy.csv")
     said, training = judged_as(run, "copy.csv")
     assert not training
-    assert said == "p-values: the rows are treated as new; the model was fitted to table.csv"
+    assert said == "The p-values treat the rows as new to the model: the model was fitted to table.csv."
     told = json.loads(run("outliers", "model.npz", "copy.csv", "--json").out)
     assert_allclose(told["data"]["p_value"], ppca.outliers(x).p_value, rtol=1e-9)
 
@@ -175,7 +180,7 @@ def test_a_file_that_has_changed_holds_new_rows(run, change):
         table.write_text(table.read_text(encoding="utf-8").replace("row, 3", "row, three"), encoding="utf-8")
     else:
         os.utime(table, (1e9, 1e9))
-    said = "p-values: the rows are treated as new; table.csv has changed since the fit"
+    said = "The p-values treat the rows as new to the model: table.csv has changed since the fit."
     assert judged_as(run, "table.csv") == (said, False)
 
 
@@ -184,7 +189,7 @@ def test_a_model_of_the_library_does_not_know_its_table(run, ppca):
     ppca.to_file("model.npz")
     said, training = judged_as(run, "table.csv")
     assert not training
-    assert said.endswith("the model does not say which file it was fitted to")
+    assert said.endswith("the model does not record which file it was fitted to.")
 
 
 def test_a_folder_is_recognised_until_one_of_its_files_changes(run, folder, x):
@@ -229,14 +234,14 @@ def test_columns_are_known_by_their_names(run, ppca, x):
 def test_an_array_takes_the_columns_in_their_order(run, ppca, x):
     np.save("x.npy", x)
     done = run("impute", "model.npz", "x.npy", "--out", "full.npy")
-    assert "note: columns of the table have no names; they are taken in their order.\n" in done.err
+    assert "note: the columns of the table have no names; columns are matched by position.\n" in done.err
     assert_array_equal(np.load("full.npy"), ppca.impute(x))
 
 
 @pytest.mark.usefixtures("folder")
 def test_an_array_of_answers_has_no_labels(run, ppca, x):
     done = run("transform", "model.npz", "table.csv", "--out", "z.npy")
-    assert "note: z.npy will hold the columns of numbers only" in done.err
+    assert "note: z.npy will contain the numeric columns only" in done.err
     assert_array_equal(np.load("z.npy"), ppca.transform(x))
 
 
@@ -274,7 +279,7 @@ def test_a_page_is_made_of_the_table(folder, run):
     page = (folder / "explorer.html").read_text()
     assert "Sixty rows" in page
     assert "row, 42" in page
-    assert done.out.startswith("explorer.html: 60 rows")
+    assert done.out.startswith("The explorer on 60 rows was written to explorer.html: open it in a browser.\n")
     assert run("explorer", "model.npz", "table.csv").code == 1
 
 

@@ -91,7 +91,7 @@ def test_answers_come_piece_by_piece_with_their_labels(large, run, pieces, rows)
     assert list(full.columns) == ["a", "b", "name", "c", "d", "e"]
     assert full["name"].tolist() == z["name"].tolist() == [f"r{i}" for i in range(N)]
     assert_allclose(full[list(FEATURES)], fitted.impute(rows), rtol=1e-12, atol=1e-13)
-    assert_allclose(z[["component_1", "component_2"]], fitted.transform(rows), rtol=1e-12, atol=1e-14)
+    assert_allclose(z[list(fitted.get_feature_names_out())], fitted.transform(rows), rtol=1e-12, atol=1e-14)
 
 
 def test_the_worst_rows_of_all_pieces_are_found(large, run, pieces, rows):
@@ -123,7 +123,7 @@ def test_pages_of_large_tables_are_made_of_some_rows(large, run, rows, monkeypat
     monkeypatch.setattr("probpca.cli.page_commands.HELD_CELLS", 5 * 1000)
     PPCA(2, random_state=0).fit(pd.DataFrame(rows, columns=list(FEATURES))).to_file("model.npz")
     done = run("explorer", "model.npz", large, "--json")
-    assert "note: the table is large: the page is made of one row in 4.\n" in done.err
+    assert "note: the table is large: the page shows one row in 4.\n" in done.err
     assert json.loads(done.out)["rows"] == N // 4
 
 

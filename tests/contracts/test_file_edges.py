@@ -107,7 +107,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path, x, suffix):
 
 
 def test_two_columns_of_one_name_in_a_dataframe_are_refused(x):
-    with pytest.raises(DataError, match=r"names of their own(.|\n)*Hint: rename"):
+    with pytest.raises(DataError, match=r"columns must have unique names(.|\n)*Hint: rename"):
         open_source(pd.DataFrame(x, columns=list("abcda")))
 
 
@@ -206,7 +206,9 @@ def test_columns_of_other_names_are_refused(tmp_path, frame):
     with pytest.raises(SourceError, match="has no column 'c'"):
         fitted.transform(tmp_path / "x.parquet")
     for rows in (open_source(tmp_path / "x.parquet"), open_source(other), [other, other]):
-        with pytest.raises(ShapeError, match=r"that came first, a, b, c, d, e, in any order; 'c' is missing.\nHint"):
+        with pytest.raises(
+            ShapeError, match=r"same columns as the first ones, a, b, c, d, e, in any order; 'c' is missing.\nHint"
+        ):
             fitted.transform(rows)
 
 

@@ -22,14 +22,14 @@ def test_a_one_shot_iterator_cannot_be_read_twice():
     source = open_source(iter([ROWS[:10], ROWS[10:]]))
     assert not source.repeatable
     source.fold(Moments.of)
-    with pytest.raises(SourceError, match=r"read already(.|\n)*Hint: pass a list"):
+    with pytest.raises(SourceError, match=r"already read(.|\n)*Hint: pass a list"):
         source.fold(Moments.of)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_ragged_batches_are_refused(n_jobs):
     source = open_source([ROWS, ROWS[:, :3]], n_jobs=n_jobs)
-    with pytest.raises(ShapeError, match="every batch must have 4 columns, as the first one; got 3"):
+    with pytest.raises(ShapeError, match="every batch must have 4 columns, like the first; got 3"):
         source.fold(Moments.of)
 
 

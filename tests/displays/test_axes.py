@@ -115,13 +115,13 @@ def holed():
 
 
 DRAW = {
-    "imputation": lambda fit, x: ImputationDisplay.from_estimator(fit, x, names=ROWS, feature_names=COLUMNS),
-    "along": lambda fit, x: ImputationDisplay.from_estimator(fit, x, rows=[0, 1, 2], names=ROWS, positions=range(6)),
-    "biplot": lambda fit, x: BiplotDisplay.from_estimator(fit, x, feature_names=COLUMNS, labels=KINDS),
-    "latent": lambda fit, x: LatentDisplay.from_estimator(fit, x, names=ROWS, annotate=[0, 2, 9]),
-    "distances": lambda fit, x: OutlierDisplay.from_estimator(fit, x, names=ROWS, feature_names=COLUMNS),
-    "chart": lambda fit, x: OutlierDisplay.from_estimator(fit, x, kind="chart", names=ROWS),
-    "cells": lambda fit, x: OutlierDisplay.from_estimator(fit, x, row=2, names=ROWS, feature_names=COLUMNS),
+    "imputation": lambda fit, x: ImputationDisplay.from_estimator(fit, x, labels=ROWS, feature_names=COLUMNS),
+    "along": lambda fit, x: ImputationDisplay.from_estimator(fit, x, rows=[0, 1, 2], labels=ROWS, positions=range(6)),
+    "biplot": lambda fit, x: BiplotDisplay.from_estimator(fit, x, feature_names=COLUMNS, groups=KINDS),
+    "latent": lambda fit, x: LatentDisplay.from_estimator(fit, x, labels=ROWS, annotate=[0, 2, 9]),
+    "distances": lambda fit, x: OutlierDisplay.from_estimator(fit, x, labels=ROWS, feature_names=COLUMNS),
+    "chart": lambda fit, x: OutlierDisplay.from_estimator(fit, x, kind="chart", labels=ROWS),
+    "cells": lambda fit, x: OutlierDisplay.from_estimator(fit, x, row=2, labels=ROWS, feature_names=COLUMNS),
     "in order": lambda fit, x: OutlierDisplay.from_estimator(fit, x, row=2, feature_names=COLUMNS, in_order=True),
     "missingness": lambda _, x: MissingnessDisplay.from_data(x, feature_names=COLUMNS),
     "loadings": lambda _, x: LoadingsDisplay.from_uncertainty(
@@ -144,3 +144,7 @@ def test_long_names_leave_room_for_the_data(kind, holed):
     assert max(map(len, names)) <= THEME.title_length
     whole = display.figure_.get_window_extent()
     assert all(ax.get_window_extent().width > 0.1 * whole.width for ax in display.figure_.axes)
+
+
+def test_groups_have_pairs_of_colour_and_marker_of_their_own():
+    assert len({THEME.category(k) for k in range(70)}) == 70

@@ -119,7 +119,7 @@ def test_rows_with_missing_cells_and_empty_ones_are_drawn(ppca, x):
     holed = x.copy()
     holed[0] = np.nan
     holed[1, :4] = np.nan
-    display = BiplotDisplay.from_estimator(ppca, holed, labels=np.arange(50) % 3)
+    display = BiplotDisplay.from_estimator(ppca, holed, groups=np.arange(50) % 3)
     assert_array_equal(display.scores[0], 0)
     display.figure_.canvas.draw()
 
@@ -154,3 +154,18 @@ def test_what_cannot_be_drawn_is_said(ppca, x):
     small = PPCA(n_components=1).fit(x)
     with pytest.raises(ShapeError, match="of 8 features and 1 components: those of another fit"):
         BiplotDisplay.from_estimator(ppca, x, uncertainty=asymptotic_uncertainty(small.model_, 50.0))
+
+
+def test_rows_have_labels_groups_and_ellipses(ppca, x):
+    kinds, rows = np.repeat(["a", "b"], 25), [f"row {i}" for i in range(50)]
+    display = BiplotDisplay.from_estimator(ppca, x, groups=kinds, group_ellipses=True, labels=rows)
+    assert [points.get_label() for points in display.points_] == ["a", "b"]
+    assert_allclose(display.group_ellipses_[1].center, display.scores[25:].mean(axis=0))
+    written = {text.get_text(): text.xy for text in display.labels_}
+    assert written
+    for name, place in written.items():
+        assert_allclose(place, display.scores[rows.index(name)])
+    display.figure_.canvas.draw()
+    boxes = [Text.get_window_extent(text) for text in (*display.labels_, *display.names_)]
+    for box in boxes[: len(display.labels_)]:
+        assert sum(box.overlaps(other) for other in boxes) == 1  # itself

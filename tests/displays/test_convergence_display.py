@@ -38,7 +38,7 @@ def test_the_curve_is_the_trace_and_the_gap_what_it_lacks(estimator, holed):
     assert np.isnan(drawn[display.gap == 0]).all()
     assert display.axes_[1].get_yscale() == "log"
     bounded = isinstance(fitted, BayesianPCA)
-    assert display.ax_.get_ylabel() == ("lower bound, nats" if bounded else "log-likelihood, nats")
+    assert display.ax_.get_ylabel() == ("lower bound (nats)" if bounded else "log-likelihood (nats)")
     assert display.figure_.get_suptitle().replace("\n", " ") == fitted.status_.value
     display.figure_.canvas.draw()
 

@@ -135,8 +135,8 @@ def test_what_cannot_be_drawn_is_said(ppca, holed):
         ImputationDisplay.from_estimator(ppca, holed, rows=0, positions=[1, 2, 3])
     with pytest.raises(DataError, match="units must be one of auto, data, standard; got 'inch'"):
         ImputationDisplay.from_estimator(ppca, holed, units="inch")
-    with pytest.raises(ShapeError, match="names must be 40 names; got 1"):
-        ImputationDisplay.from_estimator(ppca, holed, names=["a"])
+    with pytest.raises(ShapeError, match="labels must be 40 names; got 1"):
+        ImputationDisplay.from_estimator(ppca, holed, labels=["a"])
     with pytest.raises(ShapeError, match=r"ax must be 2 Axes, one for each panel, .*; got 3"):
         ImputationDisplay.from_estimator(ppca, holed, ax=plt.subplots(1, 3)[1])
     with pytest.raises(DataError, match="ImputationDisplay shows a fitted estimator"):
@@ -167,8 +167,8 @@ def test_of_many_features_the_least_sure_are_drawn_and_the_rest_is_counted(wide,
     for row, ax in zip(wide, display.axes_, strict=False):
         assert_array_equal(ax.lines[-1].get_xdata(), row.observed[shown])
         filled = np.isfinite(row.imputed).sum() - np.isfinite(row.imputed[shown]).sum()
-        words = f"{filled} of them filled in" if filled else "all of them observed"
-        assert ax.get_xlabel() == f"value\n{200 - shown.size} more columns are not shown,\n{words}"
+        words = f"{filled} of them imputed" if filled else "all of them observed"
+        assert ax.get_xlabel() == f"value\n({200 - shown.size} more columns not shown,\n{words})"
 
 
 def test_features_that_can_be_read_or_lie_on_a_scale_are_all_drawn(wide):

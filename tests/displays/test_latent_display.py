@@ -2,12 +2,16 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.text import Text
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chi2
 
 from oracles import spiked_rows
 from probpca import PPCA, BayesianPCA, DataError, LatentDisplay, LinearDynamicalSystem, ShapeError
+from probpca.displays.axes import THEME
 
 NAMES = [f"row {i}" for i in range(40)]
 
@@ -33,8 +37,8 @@ def test_points_and_covariances_are_the_posterior(ppca, holed):
     assert_array_equal(display.mean, belief.mean[:, [2, 0]])
     assert_array_equal(display.covariance, belief.covariance[:, [2, 0]][:, :, [2, 0]])
     assert_array_equal(display.points_[0].get_offsets(), display.mean)
-    assert "component 3" in display.ax_.get_xlabel()
-    assert "component 1" in display.ax_.get_ylabel()
+    assert "PC3 (" in display.ax_.get_xlabel()
+    assert "PC1 (" in display.ax_.get_ylabel()
     display.figure_.canvas.draw()
 
 
@@ -42,7 +46,7 @@ def test_points_and_covariances_are_the_posterior(ppca, holed):
 def test_axes_of_standardised_columns_say_their_share_of_the_scaled_variance(holed, kind):
     fitted = kind(n_components=2, standardize=True, random_state=0).fit(holed * np.geomspace(0.01, 100, 6))
     display = LatentDisplay.from_estimator(fitted, holed)
-    assert f"({100 * fitted.explained_variance_ratio_[0]:.0f} % of variance)" in display.ax_.get_xlabel()
+    assert f"({100 * fitted.explained_variance_ratio_[0]:.1f} % of variance)" in display.ax_.get_xlabel()
 
 
 @pytest.mark.parametrize("level", [0.5, 0.95])
@@ -81,7 +85,7 @@ def test_empty_rows_share_one_circle_of_the_prior(ppca, holed):
     assert len(drawn) == 3
     circle = display.ellipses_[2] if display.ellipses_[2] in drawn else display.ellipses_[3]
     assert_allclose([circle.width, circle.height], 2 * np.sqrt(chi2.ppf(0.95, 2)))
-    assert "2 rows, nothing observed" in [text.get_text() for text in display.ax_.texts]
+    assert "2 empty rows" in [text.get_text() for text in display.ax_.texts]
 
 
 def test_ellipses_can_be_had_for_all_for_none_and_for_some(ppca, holed):
@@ -91,13 +95,13 @@ def test_ellipses_can_be_had_for_all_for_none_and_for_some(ppca, holed):
     none = LatentDisplay.from_estimator(ppca, holed, ellipses="none")
     assert none.ellipses_ == {}
     assert none.key_ is None
-    some = LatentDisplay.from_estimator(ppca, holed, ellipses=["row 7", "row 0"], names=NAMES)
+    some = LatentDisplay.from_estimator(ppca, holed, ellipses=["row 7", "row 0"], labels=NAMES)
     assert list(some.ellipses_) == [7, 0]
     assert list(LatentDisplay.from_estimator(ppca, holed, ellipses=np.array([3, 8])).ellipses_) == [3, 8]
 
 
 def test_rows_are_named_where_they_are(ppca, holed):
-    display = LatentDisplay.from_estimator(ppca, holed, names=NAMES, annotate=["row 5", "row 9"])
+    display = LatentDisplay.from_estimator(ppca, holed, labels=NAMES, annotate=["row 5", "row 9"])
     named = {text.get_text(): text.xy for text in display.ax_.texts if text.get_text().startswith("row")}
     assert set(named) == {"row 5", "row 9"}
     assert_allclose(named["row 9"], display.mean[9])
@@ -105,10 +109,10 @@ def test_rows_are_named_where_they_are(ppca, holed):
 
 def test_classes_get_colours_and_numbers_a_scale(ppca, holed):
     kinds = np.array(["a", "b"])[np.arange(40) % 2]
-    display = LatentDisplay.from_estimator(ppca, holed, labels=kinds, ellipses="none")
+    display = LatentDisplay.from_estimator(ppca, holed, groups=kinds, ellipses="none")
     assert [points.get_label() for points in display.points_] == ["a", "b"]
     assert_array_equal(display.points_[1].get_offsets(), display.mean[1::2])
-    scaled = LatentDisplay.from_estimator(ppca, holed, labels=np.linspace(0, 1, 40))
+    scaled = LatentDisplay.from_estimator(ppca, holed, groups=np.linspace(0, 1, 40))
     assert_allclose(scaled.points_[0].get_array(), np.linspace(0, 1, 40))
 
 
@@ -139,7 +143,7 @@ def test_the_region_of_a_row_is_seen_though_it_is_the_only_one(ppca, holed):
 def test_names_come_from_a_dataframe(ppca, holed):
     pandas = pytest.importorskip("pandas")
     display = LatentDisplay.from_estimator(ppca, pandas.DataFrame(holed, index=NAMES), annotate="row 6")
-    assert display.names == NAMES
+    assert display.labels == NAMES
 
 
 def test_beliefs_about_parameters_can_be_drawn_too(holed):
@@ -172,15 +176,83 @@ def test_components_must_exist(ppca, holed, components):
 def test_what_cannot_be_drawn_is_said(ppca, holed):
     with pytest.raises(ShapeError, match="one or two; got 3"):
         LatentDisplay.from_estimator(ppca, holed, components=(0, 1, 2))
-    with pytest.raises(ShapeError, match="one for each of the 40 rows; got shape"):
-        LatentDisplay.from_estimator(ppca, holed, labels=[1, 2])
+    with pytest.raises(ShapeError, match="groups must have 40 values, one for each row"):
+        LatentDisplay.from_estimator(ppca, holed, groups=[1, 2])
     with pytest.raises(DataError, match="one of auto, all, none, or rows; got 'many'"):
         LatentDisplay.from_estimator(ppca, holed, ellipses="many")
     with pytest.raises(ShapeError, match=r"annotate must be among row 0, .*; got 'row 99'"):
-        LatentDisplay.from_estimator(ppca, holed, names=NAMES, annotate="row 99")
+        LatentDisplay.from_estimator(ppca, holed, labels=NAMES, annotate="row 99")
     with pytest.raises(DataError, match="level must lie between 0 and 1; got 95"):
         LatentDisplay.from_estimator(ppca, holed, level=95)
     with pytest.raises(DataError, match="LatentDisplay shows a fitted estimator"):
         LatentDisplay.from_estimator(PPCA(), holed)
     with pytest.raises(DataError, match="asks for posterior, which LinearDynamicalSystem does not have"):
         LatentDisplay.from_estimator(LinearDynamicalSystem(), holed)
+
+
+def test_missing_groups_are_grey_and_categories_keep_their_order(ppca, holed):
+    kinds = pd.Series(
+        pd.Categorical(["low", "high", None, "high"] * 10, categories=["low", "mid", "high"]), name="dose"
+    )
+    display = LatentDisplay.from_estimator(ppca, holed, groups=kinds, ellipses="none")
+    assert [points.get_label() for points in display.points_] == ["low", "high", "missing"]
+    assert_array_equal(display.points_[0].get_offsets(), display.mean[::4])
+    assert_array_equal(display.points_[2].get_offsets(), display.mean[2::4])
+    assert_allclose(display.points_[2].get_facecolor()[0, :3], to_rgb(THEME.absent))
+    assert display.ax_.get_legend().get_title().get_text() == "dose"
+    numbers = np.where(np.arange(40) == 5, np.nan, np.linspace(0, 1, 40))
+    scaled = LatentDisplay.from_estimator(ppca, holed, groups=numbers)
+    assert_array_equal(scaled.points_[1].get_offsets(), display.mean[5:6])
+
+
+def test_an_ellipse_of_a_group_holds_its_share_of_the_gaussian_with_its_moments(ppca, holed):
+    kinds = np.repeat(["a", "b", "c"], [20, 18, 2])
+    display = LatentDisplay.from_estimator(ppca, holed, groups=kinds, group_ellipses=True, level=0.8)
+    assert set(display.group_ellipses_) == {0, 1}  # two points have no ellipse
+    points = display.mean[20:38]
+    ellipse = display.group_ellipses_[1]
+    assert_allclose(ellipse.center, points.mean(axis=0))
+    draws = np.random.default_rng(0).multivariate_normal(points.mean(axis=0), np.cov(points.T), 20_000)
+    inside = ellipse.contains_points(ellipse.axes.transData.transform(draws), radius=0)
+    assert abs(inside.mean() - 0.8) < 6 * np.sqrt(0.8 * 0.2 / 20_000)
+    with pytest.raises(DataError, match="ellipses of groups need groups that are categories"):
+        LatentDisplay.from_estimator(ppca, holed, groups=np.linspace(0, 1, 40), group_ellipses=True)
+
+
+@pytest.mark.parametrize("spread", [1.0, 0.01])
+def test_labels_that_are_written_overlap_neither_each_other_nor_points(spread):
+    mean = spread * np.random.default_rng(1).standard_normal((200, 2))
+    display = LatentDisplay(mean, np.tile(np.eye(2), (200, 1, 1)), labels=[f"row number {i}" for i in range(200)])
+    display.plot(ellipses="none", annotate="all")
+    display.figure_.canvas.draw()
+    assert 10 < len(display.labels_) < 200
+    boxes = np.array([Text.get_window_extent(text).extents for text in display.labels_])
+    left, low, right, high = boxes.T
+    meet = (
+        (left[:, None] < right - 1)
+        & (right[:, None] > left + 1)
+        & (low[:, None] < high - 1)
+        & (high[:, None] > low + 1)
+    )
+    assert meet.sum() == len(boxes)  # each meets itself
+    dots = display.ax_.transData.transform(mean)
+    within = (dots[:, None] > boxes[:, :2]).all(axis=2) & (dots[:, None] < boxes[:, 2:]).all(axis=2)
+    assert not within.any()
+
+
+def test_labels_may_be_those_of_the_index(ppca, holed):
+    frame = pd.DataFrame(holed, index=NAMES)
+    written = {text.get_text() for text in LatentDisplay.from_estimator(ppca, frame, labels=True).labels_}
+    assert written
+    assert written <= set(NAMES)
+    assert LatentDisplay.from_estimator(ppca, frame).labels_ == []
+
+
+def test_of_many_rows_with_missing_cells_none_has_an_ellipse_and_all_have_a_mark(ppca, holed):
+    display = LatentDisplay.from_estimator(ppca, holed, most_ellipses=3, groups=np.arange(40) % 2)
+    assert display.ellipses_ == {}
+    marks = next(drawn for drawn in display.ax_.collections if drawn.get_label() == "with missing cells")
+    assert_array_equal(marks.get_offsets(), display.mean[:4])
+    display.figure_.canvas.draw()
+    box, region = display.ax_.get_window_extent(), display.key_.get_window_extent()
+    assert box.x0 <= region.x0 < region.x1 <= box.x1

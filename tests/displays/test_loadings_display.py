@@ -44,8 +44,8 @@ def test_each_component_has_a_panel_with_its_largest_loadings(sure):
         assert names(ax) == [f"x{i}" for i in order]
         for shown, expected in zip(drawn(ax), (values, low[:, j], high[:, j]), strict=True):
             assert_allclose(shown, expected[order])
-        assert ax.get_title(loc="left") == f"component {j + 1}"
-        assert "15 smaller ones are not shown" in ax.get_xlabel()
+        assert ax.get_title(loc="left") == f"PC{j + 1}"
+        assert "15 smaller loadings not shown" in ax.get_xlabel()
         assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first at the top
 
 
@@ -63,7 +63,7 @@ def test_what_may_be_zero_is_pale_and_hollow(sure):
 
 def test_a_loading_that_may_be_anything_has_a_bar_without_ends():
     ends = np.array([1.0, np.inf])
-    ax = LoadingsDisplay((Loadings("component 1", ("a", "b"), np.zeros(2), -ends, ends, 0),)).plot().ax_
+    ax = LoadingsDisplay((Loadings("PC1", ("a", "b"), np.zeros(2), -ends, ends, 0),)).plot().ax_
     level = [line.get_ydata()[0] for line in ax.lines if line.get_xdata() == [0, 1]]
     assert level == [1]
 

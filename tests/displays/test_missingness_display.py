@@ -161,7 +161,7 @@ def test_rows_that_are_not_those_of_the_fit_are_refused():
     fitted = PPCA(2, random_state=0).fit(pandas.DataFrame(holed(), columns=list("abcdefghi")))
     with pytest.raises(ShapeError, match="rows must have 9 columns, as the fit had; got 4"):
         MissingnessDisplay.from_estimator(fitted, holed()[:, :4])
-    with pytest.raises(ShapeError, match="rows must have the columns that came first"):
+    with pytest.raises(ShapeError, match="rows must have the same columns as the first ones"):
         MissingnessDisplay.from_estimator(fitted, pandas.DataFrame(holed(), columns=list("abcdefghz")))
     with pytest.raises(DataError, match="MissingnessDisplay shows a fitted estimator"):
         MissingnessDisplay.from_estimator(PPCA(), holed())

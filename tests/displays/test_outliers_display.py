@@ -79,14 +79,14 @@ def test_a_limit_far_beyond_all_rows_is_not_drawn(ppca, x):
     display = OutlierDisplay.from_estimator(ppca, x[20:40], kind="chart", p=1e-9)
     assert not display.ax_.lines
     assert display.ax_.get_ylim()[1] < display.limits["whole"][0]
-    assert display.ax_.get_title(loc="right") == "0 of 20 rows beyond p = 1e-09; 2e-08 by chance"
+    assert display.ax_.get_title(loc="right") == "0 of 20 rows beyond p = 1e-09 (2e-08 expected by chance)"
 
 
 def test_one_threshold_is_used_and_chance_is_told(ppca, x):
     for kind, chance in (("distances", "0.16"), ("chart", "0.08")):
         display = OutlierDisplay.from_estimator(ppca, x, kind=kind)
         assert_array_equal(display.p, [RARE])
-        said = f"{display.beyond(kind).size} of 80 rows beyond p = 0.001; {chance} by chance"
+        said = f"{display.beyond(kind).size} of 80 rows beyond p = 0.001 ({chance} expected by chance)"
         assert display.ax_.get_title(loc="right") == said
 
 
@@ -119,7 +119,7 @@ def test_limits_part_probable_rows_from_improbable_ones_with_missing_cells_or_wi
 
 def test_strange_rows_are_found_and_named(ppca, x):
     names = [f"row {i}" for i in range(80)]
-    display = OutlierDisplay.from_estimator(ppca, x, names=names, most=2, p=0.01)
+    display = OutlierDisplay.from_estimator(ppca, x, labels=names, most=2, p=0.01)
     found = ppca.outliers(x, training=True)
     strange = (found.latent_p_value < 0.01) | (found.residual_p_value < 0.01)
     assert_array_equal(display.ranking, np.argsort(found.log10_p_value, kind="stable"))

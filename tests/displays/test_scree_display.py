@@ -49,7 +49,7 @@ def test_variances_and_noise_are_those_of_the_fit(ppca):
 def test_shares_are_written_together(ppca):
     display = ScreeDisplay.from_estimator(ppca)
     together = 100 * ppca.explained_variance_ratio_.cumsum()
-    assert f"{together[0]:.0f} % of all" in words(display.ax_)
+    assert f"{together[0]:.1f} % of variance (cumulative)" in words(display.ax_)
 
 
 def test_intervals_are_those_of_the_uncertainty(ppca):
@@ -91,7 +91,7 @@ def test_standardised_columns_have_one_noise_and_shares_of_their_own_variance(x)
     assert_allclose(told.noise_.get_ydata(), plain.noise_.get_ydata())
     assert_allclose(told.line_.get_ydata(), plain.line_.get_ydata())
     values = np.linalg.eigvalsh(np.corrcoef(x.T))[::-1] / 7
-    assert f"{100 * values[0]:.0f} % of all" in words(told.ax_)
+    assert f"{100 * values[0]:.1f} % of variance (cumulative)" in words(told.ax_)
 
 
 def test_where_features_have_noise_of_their_own_so_have_components(x):
@@ -204,3 +204,26 @@ def test_without_matplotlib_it_is_said_what_to_install(ppca, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install 'probpca\[plot\]'"):
         ScreeDisplay.from_estimator(ppca)
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_percent_are_shares_of_the_eigenvalues_and_the_number_is_marked(x, standardize):
+    ppca = PPCA(n_components=2, standardize=standardize).fit(x)
+    display = ScreeDisplay.from_estimator(ppca, x, units="percent")
+    values = np.linalg.eigvalsh(np.corrcoef(x.T) if standardize else np.cov(x.T))[::-1]
+    assert_allclose([bar.get_height() for bar in display.bars_], 100 * values / values.sum())
+    colours = [mpl.colors.to_hex(bar.get_facecolor()) for bar in display.bars_]
+    assert colours == [THEME.ink] * 2 + [THEME.rule] * 5
+    assert any(text.startswith("2 components (as given)") for text in words(display.ax_))
+    assert len(display.axes_) == 1
+    assert len(ScreeDisplay.from_estimator(ppca, units="percent").bars_) == 2
+
+
+def test_percent_need_complete_rows_of_the_fit(ppca, x):
+    holed = np.where(np.random.default_rng(0).random(x.shape) < 0.1, np.nan, x)
+    with pytest.raises(DataError, match=r"cells of X are missing.\nHint: leave X out"):
+        ScreeDisplay.from_estimator(ppca, holed, units="percent")
+    with pytest.raises(ShapeError, match="rows must have 7 columns"):
+        ScreeDisplay.from_estimator(ppca, x[:, :3], units="percent")
+    with pytest.raises(DataError, match="units must be one of variance, percent; got 'share'"):
+        ScreeDisplay.from_estimator(ppca, units="share")

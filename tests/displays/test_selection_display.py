@@ -27,7 +27,7 @@ def titles(display):
 
 def test_every_curve_is_drawn_with_its_choice(found):
     display = SelectionDisplay.from_selection(found)
-    assert titles(display) == [*(f"{name}: {found.choices[name]}" for name in NAMES), "choices"]
+    assert titles(display) == [*(f"{name}: {found.choices[name]}" for name in NAMES), "all choices"]
     for ax, name in zip(display.axes_, NAMES, strict=False):
         curve, _, ring = ax.lines[:3]
         wanted = found[name].shown[: curve.get_ydata().size]
@@ -102,7 +102,7 @@ def test_several_criteria_share_the_place_of_one_axes(found):
 
 def test_choices_without_curves_are_drawn_too(x):
     display = SelectionDisplay.from_data(x, "ard", random_state=0)
-    assert titles(display) == ["choices"]
+    assert titles(display) == ["all choices"]
     display.figure_.canvas.draw()
 
 

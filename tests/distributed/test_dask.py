@@ -206,7 +206,7 @@ def test_a_source_says_what_it_is(source, collection, request):
 def test_rows_in_a_cluster_are_not_read_here():
     source = open_dask(da.from_array(ROWS, chunks=(700, D)))
     for read in (source.hold, partial(source.answers, Moments.of), partial(source.scaled(np.ones(D)).answers, np.mean)):
-        with pytest.raises(SourceError, match="rows that Dask holds cannot be read here"):
+        with pytest.raises(SourceError, match="rows in Dask cannot be read block by block"):
             read()
 
 
@@ -329,7 +329,7 @@ def test_what_is_no_table_of_numbers_is_refused(rows, error, words):
 @pytest.mark.usefixtures("engine")
 def test_blocks_of_different_widths_are_refused():
     source = open_dask([dask.delayed(ROWS), dask.delayed(ROWS[:, :3])])
-    with pytest.raises(ShapeError, match="every block must have 7 columns, as the first one; got 3"):
+    with pytest.raises(ShapeError, match="every block must have 7 columns, like the first; got 3"):
         source.fold(Moments.of)
 
 

@@ -230,7 +230,7 @@ def test_arrays_of_decimals_are_numbers(spark):
 @pytest.mark.parametrize("make", [arrays, vectors])
 def test_vectors_of_different_lengths_are_refused(spark, make, parts):
     frame = make(spark, [[1.0, 2.0, 3.0]] * 20 + [[1.0, 2.0]] * 20).repartition(parts)
-    with pytest.raises(ShapeError, match=r"every vector must have [23] entries, as the first one; got [23](?s:.*)Hint"):
+    with pytest.raises(ShapeError, match=r"every vector must have [23] entries, like the first; got [23](?s:.*)Hint"):
         PPCA(1).fit(frame)
 
 

@@ -125,7 +125,7 @@ def test_weights_of_a_score_are_checked():
 
 
 def test_latents_of_another_length_are_refused():
-    with pytest.raises(ShapeError, match="must have 2 components; got 3"):
+    with pytest.raises(ShapeError, match=r"matrix \(n, 2\), a column per component; got \(4, 3\)"):
         PPCA(2).fit(ROWS).inverse_transform(np.zeros((4, 3)))
 
 

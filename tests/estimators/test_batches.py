@@ -123,7 +123,9 @@ def test_dataframes_that_follow_may_have_their_columns_in_another_order():
     ids=["renamed", "one more", "one less"],
 )
 def test_dataframes_with_other_columns_are_refused(second, words):
-    with pytest.raises(ShapeError, match=rf"that came first, a, b, c, d, e, in any order; {words}(.|\n)*Hint"):
+    with pytest.raises(
+        ShapeError, match=rf"same columns as the first ones, a, b, c, d, e, in any order; {words}(.|\n)*Hint"
+    ):
         PPCA(2).fit(iter([FRAMES[0], second]))
 
 

@@ -119,7 +119,7 @@ def test_every_other_question_has_an_answer(table, x):
     assert np.isfinite(bayesian.score(x))
     assert_allclose(bayesian.log_likelihood(x), 40 * bayesian.score(x))
     assert_allclose(bayesian.get_covariance() @ bayesian.get_precision(), np.eye(6), atol=1e-10)
-    assert_array_equal(bayesian.get_feature_names_out(), ["bayesianpca0", "bayesianpca1"])
+    assert_array_equal(bayesian.get_feature_names_out(), ["PC1", "PC2"])
 
 
 ASKED_TOO_EARLY = ["transform", "score", "posterior", "outliers", "impute", "impute_draws", "impute_interval"]
@@ -138,7 +138,7 @@ def test_dataframes_go_in_and_come_out(x, frame):
     bayesian, plain = BayesianPCA(2, random_state=0).set_output(transform=kind), BayesianPCA(2, random_state=0).fit(x)
     for latent in (bayesian.fit_transform(rows), bayesian.transform(rows)):
         assert isinstance(latent, frame)
-        assert list(latent.columns) == ["bayesianpca0", "bayesianpca1"]
+        assert list(latent.columns) == ["PC1", "PC2"]
         assert_allclose(latent.to_numpy(), plain.transform(x), atol=1e-9)
     assert_array_equal(bayesian.feature_names_in_, NAMES)
     mean, std = bayesian.impute(rows, return_std=True)

@@ -17,8 +17,9 @@ from probpca.learning.settings import SampleSize, Settings
 
 COMPLETE = ["parallel", "bic", "evidence", "cv", "gavish_donoho"]
 Q = 3
-INTERPRET, PREDICT = "To interpret components take", "To predict or impute cells take"
-NOISE = "noise that differs between columns."
+INTERPRET, PREDICT = "To interpret components, use", "To predict or impute cells, use"
+BETWEEN = "The criteria choose between"
+NOISE = "noise that differs between columns as components."
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def test_bic_of_missing_cells_is_that_of_fits(holed):
 
 
 def test_the_table_has_every_curve(found):
-    table = found.table()
+    table = found.to_dict()
     assert list(table) == ["n_components", "parallel", "bic", "evidence", "cv", "cv_standard_error", "gavish_donoho"]
     assert {column.size for column in table.values()} == {9}
     assert_array_equal(table["n_components"], np.arange(1, 10))
@@ -72,7 +73,7 @@ def test_the_table_has_every_curve(found):
 
 def test_a_curve_that_ends_earlier_is_short_in_the_table(rng):
     found = select_n_components(spiked_rows(rng, 150, 30, Q, noise=0.03), ["bic", "cv"], random_state=0)
-    table = found.table()
+    table = found.to_dict()
     assert_array_equal(np.isnan(table["cv"]), table["n_components"] > 10)
     assert found.choices == {"bic": Q, "cv": Q}
 
@@ -80,17 +81,19 @@ def test_a_curve_that_ends_earlier_is_short_in_the_table(rng):
 def test_print_shows_every_curve_with_its_choice_marked(found):
     lines = str(found).splitlines()
     assert lines[0] == "Number of components: 150 rows x 10 features"
-    assert lines[2].split() == ["components", *COMPLETE]
-    chosen = next(line for line in lines if line.split()[:1] == [str(Q)])
+    assert [line.split()[0] for line in lines[2 : 2 + len(COMPLETE)]] == COMPLETE
+    assert found.agreement in lines
+    curves = lines[lines.index("") + 2 :]
+    assert curves[0].split() == ["components", *COMPLETE]
+    chosen = next(line for line in curves if line.split()[:1] == [str(Q)])
     assert chosen.count("*") == len(COMPLETE)
-    assert sum(line.count("*") for line in lines) == len(COMPLETE)
-    assert lines[-1] == found.agreement
+    assert sum(line.count("*") for line in curves) == len(COMPLETE)
 
 
 def test_long_curves_are_printed_around_the_choices(rng):
     scores = str(select_n_components(spiked_rows(rng, 200, 40, 20, noise=0.02, largest=2), ["bic", "evidence"]))
-    shown = [line.split()[0] for line in scores.splitlines()[4:] if line]
-    assert shown == [*map(str, range(1, 13)), "...", "19", "20", "21", "bic", "evidence", "Both"]
+    shown = [line.split()[0] for line in scores.partition("\n\n")[2].splitlines()]
+    assert shown == ["Scores,", "components", "nats", *"12345", "...", "19", "20", "21"]
 
 
 def test_all_criteria_that_apply_are_asked(holed):
@@ -99,7 +102,8 @@ def test_all_criteria_that_apply_are_asked(holed):
     assert {"parallel", "bic", "cv"} <= set(found.choices) <= {"parallel", "bic", "cv", "ard"}
     assert found["evidence"].choice is None
     assert found["evidence"].note == "Minka's evidence needs complete rows; cells are missing here."
-    assert "evidence        -  Minka's evidence needs complete rows" in str(found)
+    line = next(line for line in str(found).splitlines() if line.startswith("evidence"))
+    assert line.split(maxsplit=2)[1:] == ["-", "needs complete rows; cells are missing here."]
 
 
 @pytest.mark.parametrize("name", ["cv", "parallel", "gavish_donoho", "bic", "evidence"])
@@ -205,8 +209,8 @@ def test_progress_can_be_watched(x, capsys):
     [
         ({"criteria": "aic"}, DataError, "'parallel', 'bic', 'evidence', 'cv', 'ard', 'gavish_donoho'; got 'aic'"),
         ({"criteria": ["bic", "aic"]}, DataError, "got 'aic'"),
-        ({"criteria": []}, DataError, "got none of them"),
-        ({"max_components": 0}, ShapeError, "whole number, 1 or more, or None; got 0"),
+        ({"criteria": []}, DataError, "got an empty list"),
+        ({"max_components": 0}, ShapeError, "int of at least 1, or None; got 0"),
         ({"max_components": 2.5}, ShapeError, "got 2.5"),
         ({"max_components": True}, ShapeError, "got True"),
         ({"missing": "zero"}, DataError, "'nan' or 'unstored'; got 'zero'"),
@@ -249,7 +253,7 @@ def test_what_was_not_asked_cannot_be_looked_up(found):
 
 
 def test_a_criterion_that_looks_at_rows_does_not_go_with_batches_that_are_summed(x):
-    with pytest.raises(DataError, match=r"partial_fit keeps sums of them(.|\n)*Hint"):
+    with pytest.raises(DataError, match=r"partial_fit keeps only sums over them(.|\n)*Hint"):
         PPCA("cv").partial_fit(x)
 
 
@@ -262,18 +266,21 @@ def test_an_unknown_criterion_is_refused_by_the_estimator(x):
     ("choices", "said"),
     [
         ({}, "No criterion applies."),
-        ({"cv": 2}, "cv chooses 2; other criteria were not asked."),
+        ({"cv": 2}, "cv chooses 2; no other criterion was computed."),
         ({"cv": 2, "bic": 2}, "Both criteria choose 2."),
         (
             {"bic": 3, "cv": 3, "evidence": 12},
-            f"They choose from 3 to 12. {PREDICT} 3 (cv). evidence also counts {NOISE}",
+            f"{BETWEEN} 3 and 12. {PREDICT} 3 (cv). evidence also counts {NOISE}",
         ),
-        ({"parallel": 2, "bic": 3, "cv": 3}, f"They choose from 2 to 3. {INTERPRET} 2 (parallel). {PREDICT} 3 (cv)."),
+        (
+            {"parallel": 2, "bic": 3, "cv": 3},
+            f"{BETWEEN} 2 and 3. {INTERPRET} 2 (parallel). {PREDICT} 3 (cv).",
+        ),
         (
             {"parallel": 2, "bic": 7, "evidence": 7, "cv": 5},
-            f"They choose from 2 to 7. {INTERPRET} 2 (parallel). {PREDICT} 5 (cv). bic and evidence also count {NOISE}",
+            f"{BETWEEN} 2 and 7. {INTERPRET} 2 (parallel). {PREDICT} 5 (cv). bic and evidence also count {NOISE}",
         ),
-        ({"bic": 3, "evidence": 5}, "They choose from 3 to 5."),
+        ({"bic": 3, "evidence": 5}, f"{BETWEEN} 3 and 5."),
     ],
 )
 def test_choices_are_put_into_a_sentence(choices, said):
@@ -284,8 +291,8 @@ def test_components_that_stay_alive_are_counted(x, holed):
     for rows in (x, holed):
         found = select_n_components(rows, "ard", random_state=0)
         assert found.choices == {"ard": Q}
-        assert np.isnan(found.table()["ard"]).all()
-        assert "ard   3  prediction" in str(found)
+        assert np.isnan(found.to_dict()["ard"]).all()
+        assert str(found).splitlines()[2].split()[:3] == ["ard", "3", "prediction:"]
         ppca = PPCA("ard", random_state=0).fit(rows)
         assert (ppca.n_components_, ppca.rule_) == (Q, "automatic relevance determination")
 

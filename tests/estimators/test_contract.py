@@ -44,10 +44,10 @@ def test_dataframes_go_in_and_come_out(x, frame):
     plain = PPCA(2).fit(x)
     for latent in (ppca.fit_transform(table), ppca.transform(table)):
         assert isinstance(latent, frame)
-        assert list(latent.columns) == ["ppca0", "ppca1"]
+        assert list(latent.columns) == ["PC1", "PC2"]
         assert_allclose(latent.to_numpy(), plain.transform(x), atol=1e-9)
     assert_array_equal(ppca.feature_names_in_, NAMES)
-    assert_array_equal(ppca.get_feature_names_out(), ["ppca0", "ppca1"])
+    assert_array_equal(ppca.get_feature_names_out(), ["PC1", "PC2"])
     assert_allclose(ppca.score(table), plain.score(x))
     assert_allclose(ppca.inverse_transform(latent), plain.inverse_transform(plain.transform(x)), atol=1e-9)
 
@@ -144,7 +144,7 @@ def test_a_bar_is_shown_on_demand_only(x, capsys):
     loud = capsys.readouterr()
     assert loud.out == ""
     assert "ll " in loud.err
-    assert "to gain" in loud.err
+    assert "remaining gain" in loud.err
 
 
 ESTIMATORS = [PPCA, BayesianPCA, LinearDynamicalSystem, PPCAImputer]

@@ -15,7 +15,8 @@ from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.impute import SimpleImputer
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+from sklearn.impute import IterativeImputer, SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -195,7 +196,11 @@ def test_limits_hold_for_empty_columns_too(empty):
         ({"min_value": 2.0, "max_value": 1.0}, DataError, "min_value must not exceed max_value"),
         ({"min_value": np.full(6, np.nan)}, DataError, "min_value must not exceed max_value"),
         ({"min_value": "low"}, DataError, "'min_value' parameter of PPCAImputer"),
-        ({"n_components": 6}, ShapeError, r"less than the number of columns with observed values, 6; got 6(.|\n)*Hint"),
+        (
+            {"n_components": 6},
+            ShapeError,
+            r"less than the number of columns with observed values, n_features=6; got 6(.|\n)*Hint",
+        ),
         ({"n_components": 1.5}, DataError, "'n_components' parameter of PPCAImputer"),
         ({"standardize": "yes"}, DataError, "'standardize' parameter"),
         ({"add_indicator": 2}, DataError, "'add_indicator' parameter"),
@@ -208,20 +213,14 @@ def test_parameters_that_mean_nothing_are_refused(x, parameters, error, message)
 
 
 def test_components_are_counted_against_columns_that_are_known(empty):
-    with pytest.raises(ShapeError, match="observed values, 5; got 5"):
+    with pytest.raises(ShapeError, match="observed values, n_features=5; got 5"):
         PPCAImputer(5).fit(empty)
 
 
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (
-            [[1.0], [2.0], [np.nan]],
-            r"at least 2 columns(.|\n)*got 1 feature\(s\)(.|\n)*Hint: sklearn.impute.SimpleImputer",
-        ),
-        ([[1.0, np.nan], [2.0, np.nan], [3.0, np.nan]], "at least 2 columns with observed values"),
-        (np.full((3, 4), np.nan), r"got 0 feature\(s\)"),
-        ([[1.0, np.nan, 2.0]], "at least 2 columns|at least 2 rows"),
+        ([[1.0, np.nan, 2.0]], "at least 2 rows"),
         ([[1.0, 2.0], [1.0, np.nan]], "no variation"),
     ],
 )
@@ -423,3 +422,138 @@ def test_whatever_comes_in_no_hole_comes_out(x, q, standardize, keep, add):
     known = x if keep else x[:, ~np.isnan(x).all(axis=0)]
     seen = ~np.isnan(known)
     assert_array_equal(filled[:, : known.shape[1]][seen], known[seen])
+
+
+CODES = {"nan": np.nan, "-999": -999, "-999.5": -999.5, "zero": 0, "pandas.NA": pd.NA}
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("kind", ["array", "integers", "float32", "pandas", "sparse"])
+@pytest.mark.filterwarnings("ignore:Skipping features", "ignore:nothing was observed", "ignore:.*stopping criterion")
+def test_missing_values_are_those_of_scikit_learn(empty, keep, code, kind):
+    if (kind, code) in {("sparse", "zero"), ("sparse", "pandas.NA")} or (
+        kind == "integers" and code not in ("-999", "zero")
+    ):
+        pytest.skip("there is no such table, or scikit-learn fails on it")
+    marked = np.nan if code == "pandas.NA" else CODES[code]
+    whole = np.round(8 * empty) + 0.0
+    whole[whole == 0] = 1.0
+    rows = np.where(np.isnan(whole), marked, whole)
+    table = {
+        "array": lambda x: x,
+        "integers": lambda x: x.astype(int),
+        "float32": lambda x: x.astype(np.float32),
+        "pandas": lambda x: pd.DataFrame(x, columns=NAMES),
+        "sparse": sparse.csr_array,
+    }[kind](rows)
+    options = {"missing_values": CODES[code], "keep_empty_features": keep, "add_indicator": True}
+    peers = [SimpleImputer(**options)]
+    if kind not in ("sparse", "pandas") and code != "pandas.NA":  # IterativeImputer writes into read-only frames
+        peers.append(IterativeImputer(max_iter=1, **options))
+    ours = PPCAImputer(2, **options).fit(table)
+    for theirs in peers:
+        theirs.fit(table)
+        mine, other = (np.asarray(_dense(imputer.transform(table))) for imputer in (ours, theirs))
+        assert mine.shape == other.shape
+        assert not np.isnan(mine).any()
+        width = 6 if keep else 5
+        seen = ~np.isnan(whole if keep else np.delete(whole, 2, axis=1))
+        assert_array_equal(mine[:, :width][seen], other[:, :width][seen])
+        assert_array_equal(mine[:, width:], other[:, width:])
+        assert_array_equal(ours.get_feature_names_out(), theirs.get_feature_names_out())
+        assert ours.__sklearn_tags__().input_tags.allow_nan or not theirs.__sklearn_tags__().input_tags.allow_nan
+    bare = table.to_numpy() if kind == "pandas" else table
+    assert_array_equal(_dense(ours.indicator_.transform(bare)), np.isnan(whole)[:, ours.indicator_.features_])
+    plain = PPCAImputer(2, keep_empty_features=keep, add_indicator=True).fit_transform(
+        whole.astype(np.float32) if kind == "float32" else whole
+    )
+    assert_allclose(np.asarray(_dense(ours.transform(table))), plain, rtol=1e-12)
+
+
+@pytest.mark.parametrize("code", [None, pd.NA, np.float32("nan"), float("nan")])
+def test_null_marks_are_nan(x, code):
+    table = pd.DataFrame(x, columns=NAMES)
+    expected = PPCAImputer(2).fit_transform(x)
+    imputer = PPCAImputer(2, missing_values=code)
+    for rows in (
+        x,
+        table,
+        table.convert_dtypes(),
+        table.astype(object).where(table.notna(), None),
+        table.astype("Float64"),
+    ):
+        assert_allclose(imputer.fit_transform(rows), expected, rtol=1e-12)  # columns may lie apart in memory
+    assert_array_equal(clone(imputer).fit(x).transform(x), expected)
+
+
+def test_with_a_code_nan_is_an_error_as_in_scikit_learn(x):
+    for imputer in (PPCAImputer(missing_values=-999), SimpleImputer(missing_values=-999)):
+        with pytest.raises(ValueError, match="Input X contains NaN"):
+            imputer.fit(x)
+    coded = np.where(np.isnan(x), -999, x)
+    imputer = PPCAImputer(missing_values=-999).fit(coded)
+    for rows in (x, np.ma.array(coded, mask=coded > 3), pd.DataFrame(x).astype("Float64")):
+        with pytest.raises(DataError, match=r"contains NaN.*missing_values=-999.\nHint: replace NaN by -999"):
+            imputer.transform(rows)
+    with pytest.raises(DataError, match="missing_values=0 does not go with a sparse matrix"):
+        PPCAImputer(missing_values=0).fit(sparse.csr_array(coded))
+
+
+@pytest.mark.parametrize("code", ["NA", np.inf, True, [1.0], 1j])
+def test_marks_that_are_no_number_are_refused(x, code):
+    with pytest.raises(DataError, match=r"missing_values must be a finite number(.|\n)*Hint"):
+        PPCAImputer(missing_values=code).fit(x)
+
+
+def test_no_bound_is_none(x):
+    free = PPCAImputer(2).fit_transform(x)
+    assert_array_equal(PPCAImputer(2, min_value=None, max_value=None).fit_transform(x), free)
+    assert_array_equal(PPCAImputer(2, min_value=-np.inf, max_value=np.inf).fit_transform(x), free)
+    bounded = PPCAImputer(2, min_value=None, max_value=0.5).fit_transform(x)
+    assert_array_equal(bounded, np.where(np.isnan(x), np.minimum(free, 0.5), x))
+    with pytest.raises(DataError, match="min_value must not exceed"):
+        PPCAImputer(2, max_value=np.ma.array(np.ones(6), mask=np.eye(6)[0])).fit(x)
+
+
+@pytest.mark.parametrize("kind", [np.array, sparse.csr_array, pd.DataFrame], ids=["array", "sparse", "pandas"])
+def test_one_column_is_filled_with_its_mean_as_by_scikit_learn(kind, tmp_path):
+    rows = kind(np.array([[1.0], [np.nan], [4.0], [np.nan], [7.0]]))
+    for options in ({}, {"add_indicator": True}):
+        ours, theirs = PPCAImputer(**options), SimpleImputer(**options)
+        assert_array_equal(_dense(ours.fit_transform(rows)), _dense(theirs.fit_transform(rows)))
+        assert_array_equal(ours.get_feature_names_out(), theirs.get_feature_names_out())
+    assert ours.n_iter_ == 0
+    assert not hasattr(ours, "ppca_")
+    assert not hasattr(ours, "model_")
+    ours.to_file(tmp_path / "imputer.npz")
+    assert_array_equal(
+        _dense(PPCAImputer.from_file(tmp_path / "imputer.npz").transform(rows)), _dense(ours.transform(rows))
+    )
+    with pytest.raises(ShapeError, match="n_features=1; got 1"):
+        PPCAImputer(1).fit(rows)
+
+
+def test_the_mean_of_one_column_takes_weights_and_bounds():
+    rows, weight = np.array([[1.0], [np.nan], [4.0]]), [3, 1, 1]
+    assert_allclose(PPCAImputer().fit(rows, sample_weight=weight).transform(rows)[1], 1.75)
+    assert_array_equal(PPCAImputer(max_value=2.0).fit_transform(rows), [[1.0], [2.0], [4.0]])
+    assert_array_equal(PPCAImputer().fit_transform([[3.0], [np.nan]]), [[3.0], [3.0]])  # no variation is needed
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.filterwarnings("ignore:Skipping features", "ignore:nothing was observed")
+def test_columns_of_which_at_most_one_was_observed(keep):
+    for rows in (np.array([[1.0, np.nan], [np.nan, np.nan], [3.0, np.nan]]), np.full((3, 4), np.nan)):
+        ours, theirs = (
+            imputer(keep_empty_features=keep).fit_transform(rows) for imputer in (PPCAImputer, SimpleImputer)
+        )
+        assert_array_equal(ours, theirs)
+
+
+def test_files_keep_the_mark_of_missing_cells(x, tmp_path):
+    for code in (-999, 0.0, None, pd.NA, np.nan):
+        rows = x if not isinstance(code, int | float) or np.isnan(code) else np.where(np.isnan(x), code, x)
+        imputer = PPCAImputer(2, missing_values=code, add_indicator=True).fit(rows)
+        imputer.to_file(tmp_path / "imputer.npz")
+        assert_array_equal(PPCAImputer.from_file(tmp_path / "imputer.npz").transform(rows), imputer.transform(rows))

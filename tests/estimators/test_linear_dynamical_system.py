@@ -301,7 +301,7 @@ def test_imputed_dataframes_keep_their_index_and_what_was_observed(x):
 def test_states_come_as_dataframes_on_demand(x, kind):
     table = pd.DataFrame(x, index=DAYS, columns=NAMES)
     system = lds().set_output(transform=kind)
-    names = ["lineardynamicalsystem0", "lineardynamicalsystem1"]
+    names = ["F1", "F2"]
     for states in (system.fit_transform(table), system.transform(table)):
         assert list(states.columns) == names
         assert_allclose(states.to_numpy(), lds().fit(x).transform(x), rtol=1e-9)
@@ -353,10 +353,10 @@ def test_future_inputs_move_a_forecast(x, inputs):
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        (np.ones((39, 1)), ShapeError, "40 rows, one a step"),
-        (np.ones(40), ShapeError, "40 rows, one a step"),
-        ([np.ones((40, 1))], ShapeError, "40 rows, one a step"),
-        (np.full((40, 1), NAN), DataError, "only observations may be missing"),
+        (np.ones((39, 1)), ShapeError, "40 rows, one per step"),
+        (np.ones(40), ShapeError, "40 rows, one per step"),
+        ([np.ones((40, 1))], ShapeError, "40 rows, one per step"),
+        (np.full((40, 1), NAN), DataError, "only observations may have missing values"),
         (np.full((40, 1), np.inf), DataError, "must be finite"),
         ([["a"]] * 40, ValueError, "could not convert"),
     ],
@@ -479,7 +479,7 @@ def test_a_bar_is_shown_on_demand_only(x, capsys):
     loud = capsys.readouterr()
     assert loud.out == ""
     assert "ll " in loud.err
-    assert "to gain" in loud.err
+    assert "remaining gain" in loud.err
 
 
 # What goes wrong
@@ -538,8 +538,8 @@ def test_a_fit_after_another_remembers_nothing_of_it(x, system):
     ("rows", "error", "message"),
     [
         (np.array([["a", "b"]] * 5), ValueError, "could not convert string to float"),
-        (np.full((6, 2), NAN), DataError, "no cell of any sequence was observed"),
-        (np.ones((6, 2)), DataError, "nothing moves"),
+        (np.full((6, 2), NAN), DataError, "all cells of all sequences are missing"),
+        (np.ones((6, 2)), DataError, "no variation to explain"),
         (np.ones((1, 2)), ValueError, "minimum of 3 is required"),
         ([np.ones((1, 2))] * 9, DataError, "at least two steps after the first"),
         (np.ones((2, 2, 5, 3)), ValueError, "dim"),

@@ -206,7 +206,7 @@ def test_few_rows_have_no_calibration_and_say_so(rng, n):
         ppca = PPCA(1).fit(rows)
     found = ppca.outliers(rows, training=True)
     assert_array_equal(found.p_value, found.model_p_value)
-    assert "fewer than 20 rows" in found.note
+    assert "fewer than 20 training rows" in found.note
 
 
 def exact(rng):
@@ -280,5 +280,5 @@ def test_many_extreme_rows_are_noted(rng):
     x = spiked_rows(rng, 200, 8, 2, noise=0.3)
     x[:24] += 5 * rng.standard_normal((24, 8))
     found = PPCA(2).fit(x).outliers(x, training=True)
-    assert f"{100 * np.mean(found.model_p_value < 0.001):.1f} % of the rows" in found.note
+    assert f"{100 * np.mean(found.model_p_value < 0.001):.1f} % of the training rows" in found.note
     assert "masking" in found.note

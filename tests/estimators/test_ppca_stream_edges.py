@@ -226,5 +226,5 @@ def test_a_checkpoint_that_is_not_written_is_said(rng, tmp_path, parameters):
 def test_a_checkpoint_without_a_folder_is_refused_at_once(rng, tmp_path):
     x = rng.standard_normal((30, 4))
     x[0, 0] = np.nan
-    with pytest.raises(DataError, match="no folder"):
+    with pytest.raises(DataError, match=r"folder of the checkpoint .* does not exist"):
         PPCA(1, checkpoint=tmp_path / "nowhere" / "fit.ckpt").fit(x)

@@ -443,10 +443,10 @@ def test_a_short_half_life_goes_with_missing_cells(rng):
 def test_a_half_life_in_which_too_few_rows_count_is_refused_and_the_shortest_is_named(x, q):
     least = shortest(q if isinstance(q, int) else 1)
     ppca = PPCA(q, half_life=0.99 * least)
-    with pytest.raises(DataError, match=r"half_life(?s:.*)Hint: half_life=[\d.]+ or longer") as caught:
+    with pytest.raises(DataError, match=r"half_life(?s:.*)Hint: use half_life=[\d.]+ or longer") as caught:
         ppca.partial_fit(x)
     assert not hasattr(ppca, "stream_")
-    named = float(str(caught.value).split("Hint: half_life=")[1].split()[0])
+    named = float(str(caught.value).split("Hint: use half_life=")[1].split()[0])
     assert least <= named * (1 + 1e-12) <= 1.01 * least
     assert hasattr(PPCA(q, half_life=named).partial_fit(x), "model_")
 
@@ -538,7 +538,7 @@ def test_a_sketch_forgets_as_sums_do(rng, few_columns_are_many):  # noqa: ARG001
 
 def test_many_columns_are_neither_standardized_nor_incomplete(rng):
     x = rng.standard_normal((10, 2100))
-    with pytest.raises(DataError, match=r"up to 2000 columns(?s:.*)Hint"):
+    with pytest.raises(DataError, match=r"at most 2000 columns(?s:.*)Hint"):
         PPCA(2, standardize=True).partial_fit(x)
     ppca = PPCA(2).partial_fit(x)
     before = ppca.loadings_

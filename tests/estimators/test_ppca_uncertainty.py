@@ -110,17 +110,17 @@ def test_names_of_columns_are_shown(x):
     found = ppca.uncertainty(frame, n_draws=FEW)
     assert found.feature_names == tuple(names)
     assert "height" in str(found)
-    assert "x0" in PPCA(2).fit(x).uncertainty().table()
-    assert "eins" in found.table(["eins", "b", "c", "d", "e", "f"])
+    assert "x0" in PPCA(2).fit(x).uncertainty().table().text()
+    assert "eins" in found.table(["eins", "b", "c", "d", "e", "f"]).text()
     with pytest.raises(ValueError, match="feature names"):
         ppca.uncertainty(frame.rename(columns={"age": "years"}), n_draws=FEW)
 
 
 def test_components_of_a_table_are_counted_from_zero(x):
     found = PPCA(3).fit(x).uncertainty()
-    assert "component 2:" in found.table(component=1)
-    assert "component 1:" not in found.table(component=1)
-    assert found.table(component=[2, 0]).index("component 3:") < found.table(component=[2, 0]).index("component 1:")
+    assert "PC2" in found.table(component=1).text()
+    assert "PC1" not in found.table(component=1).text()
+    assert found.table(component=[2, 0]).text().index("PC3") < found.table(component=[2, 0]).text().index("PC1")
     for wrong in (3, -1, []):
         with pytest.raises(ShapeError, match=r"one of 0 \.\. 2, or several"):
             found.table(component=wrong)
@@ -149,7 +149,7 @@ def test_other_rows_than_those_of_the_fit_are_refused(x, rng):
         ppca.uncertainty(sample_weight=np.ones(40), method="bootstrap")
     with pytest.raises(ValueError, match="6 features"):
         ppca.uncertainty(x[:, :5])
-    with pytest.raises(SourceError, match="held in memory"):
+    with pytest.raises(SourceError, match="rows held in memory"):
         ppca.uncertainty([x[:20], x[20:]])
     holed = with_holes(x, rng)
     holed[0] = np.nan  # a row that says nothing is none
@@ -202,4 +202,4 @@ def test_of_a_column_that_was_never_observed_nothing_is_known(x, standardize):
         assert np.isfinite(estimate[:-1]).all()
     low, high = sure.mean.interval()
     assert (low[-1], high[-1]) == (-np.inf, np.inf)
-    assert "x6" in sure.table(most=99)
+    assert "x6" in sure.table(most=99).text()

@@ -420,7 +420,7 @@ def test_an_analysis_of_every_draw_is_pooled_to_one_answer(drawn):
 def test_draws_from_rows_that_are_not_at_hand_are_refused_before_the_fit(rng, options, rows):
     batches = rows([rng.standard_normal((20, 4)), rng.standard_normal((20, 4))])
     ppca = PPCA(1, **options)
-    with pytest.raises(SourceError, match="rows held in memory"):
+    with pytest.raises(SourceError, match="needs rows in memory"):
         ppca.fit(batches)
     assert not hasattr(ppca, "model_")
 

@@ -83,12 +83,38 @@ def test_of_many_rows_some_are_shown_and_the_page_says_so(fitted, x, tmp_path):
     assert_allclose(shown, x[data["rows"]], rtol=1e-6)
 
 
+def test_of_wide_tables_the_columns_that_the_components_explain_best_are_shown(fitted, x, tmp_path):
+    page = read(explorer(fitted, x, tmp_path / "page.html", limits=PageLimits(most_columns=4)))
+    data = page.data()
+    explained = 1 - np.broadcast_to(fitted.noise_variance_, D) / np.diag(fitted.get_covariance())
+    best = np.sort(np.argsort(-explained)[:4])
+    assert data["features"] == [f"x{j}" for j in best]
+    assert "The 4 columns that the components explain best are shown" in " ".join(page.words)
+    shown = data["mean"] + np.array(data["scale"]) * numbers(data["values"], N, 4)
+    assert_allclose(shown, x[:, best], rtol=1e-6)
+    model = np.array(data["scale"])[:, None] * numbers(data["loadings"], 4, Q)
+    assert_allclose(model, fitted.model_.loadings[best], rtol=3e-5, atol=1e-9)
+
+
+def test_images_keep_all_their_pixels(fitted, x, tmp_path):
+    limits = PageLimits(most_columns=4, most_cells=100)
+    data = read(explorer(fitted, x, tmp_path / "page.html", image_shape=(3, 3), limits=limits)).data()
+    assert (len(data["rows"]), len(data["features"])) == (100 // 9, 9)
+
+
+def test_it_opens_at_the_row_with_the_highest_score(fitted, x, tmp_path):
+    data = read(explorer(fitted, x, tmp_path / "page.html")).data()
+    assert data["first"] == fitted.posterior(x).mean[:, 0].argmax()
+
+
 def test_names_and_titles_stay_text(fitted, x, tmp_path):
     plain = read(explorer(fitted, x, tmp_path / "plain.html"))
     labels = [EVIL[i % len(EVIL)] for i in range(N)]
     for title in EVIL:
         names = [*EVIL, "last"]
-        place = explorer(fitted, x, tmp_path / "evil.html", labels=labels, feature_names=names, title=title)
+        groups = dict.fromkeys(EVIL, labels)
+        given = {"labels": labels, "feature_names": names, "groups": groups}
+        place = explorer(fitted, x, tmp_path / "evil.html", title=title, **given)
         assert [tag for tag, _ in read(place).tags] == [tag for tag, _ in plain.tags]
         loads_nothing(place)
     assert read(place).data()["names"] == [label or None for label in labels]

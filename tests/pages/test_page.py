@@ -38,14 +38,14 @@ def test_rows_of_an_array_are_counted_from_zero_and_the_page_says_so(page, fitte
     made = page(fitted, x)
     assert made.data()["rows"] == list(range(N))
     assert made.data()["names"] == [None] * N
-    assert sum("(a number; the first is row 0)" in words for words in made.words) == 1
+    assert sum("(number; the first is row 0)" in words for words in made.words) == 1
 
 
 def test_rows_may_have_other_numbers(page, fitted, x):
     numbers = 1_000 + 7 * np.arange(N)
     made = page(fitted, x, row_numbers=numbers, labels=[f"r{i}" for i in range(N)])
     assert made.data()["rows"] == numbers.tolist()
-    assert sum("(a name, or a number; the first is row 1,000)" in words for words in made.words) == 1
+    assert sum("(name or number; the first is row 1,000)" in words for words in made.words) == 1
     for wrong in (numbers[:-1], np.ones(N, int), numbers + 0.5):
         with pytest.raises(ShapeError, match="row_numbers must be 12 whole numbers"):
             page(fitted, x, row_numbers=wrong)

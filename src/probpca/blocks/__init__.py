@@ -1,4 +1,4 @@
-"""Blocks of rows as one worker sees them, and the same rows prepared for missing cells."""
+"""Blocks of rows that one worker processes, the same rows prepared for missing cells, and time series."""
 
 from probpca.blocks.block import Block, Rows, as_block
 from probpca.blocks.cells import Observed, observe

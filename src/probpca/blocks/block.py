@@ -226,7 +226,10 @@ Rows: TypeAlias = "Block | Floats | sparse.sparray | sparse.spmatrix | list[Any]
 
 
 def as_block(x: Any, n_features: int | None = None) -> Block:
-    """Make a block of a matrix-like ``x``; one row may come as a vector of the right length."""
+    """Make a block of a matrix-like ``x``; one row may come as a vector of the right length.
+
+    The masked cells of a NumPy masked array are missing.
+    """
     block = x if isinstance(x, Block) else Block(_matrix(x))
     if n_features is not None and block.n_features != n_features:
         msg = f"rows must have {n_features} features, as the model has; got {block.n_features}."
@@ -234,9 +237,26 @@ def as_block(x: Any, n_features: int | None = None) -> Block:
     return block
 
 
+def unmasked(x: Any) -> Any:
+    """A NumPy masked array, or a list with masked rows, as an array with NaN in masked cells; others as they are.
+
+    Call it before NumPy or scikit-learn make an array of ``x``: both drop masks in silence.
+    """
+    if isinstance(x, list | tuple) and any(isinstance(row, np.ma.MaskedArray) and row.ndim for row in x):
+        x = np.ma.array(x)
+    if not isinstance(x, np.ma.MaskedArray):
+        return x
+    if x.dtype.kind in "cmMV":
+        return x.data  # complex numbers, times and records are refused by name, masked or not
+    # Text is converted after the masked cells have become NaN: what is under a mask need not be a number.
+    holder = {"f": x.dtype, "b": np.float64, "i": np.float64, "u": np.float64}.get(x.dtype.kind, object)
+    values: Any = x.astype(holder, copy=False)
+    return values.filled(np.nan)
+
+
 def _matrix(x: Any) -> Any:
     try:
-        values = _floats(_canonical(x) if sparse.issparse(x) else np.asarray(x))
+        values = _floats(_canonical(x) if sparse.issparse(x) else np.asarray(unmasked(x)))
     except (TypeError, ValueError) as error:
         msg = f"rows must be numbers; {error}.\nHint: encode or drop the columns that hold text."
         raise DataError(msg) from error
@@ -263,7 +283,17 @@ def _floats(values: Any) -> Any:
     if values.dtype.kind in "cmM":
         msg = f"got {values.dtype} entries"  # numpy would drop the imaginary part, or the unit of time
         raise TypeError(msg)
-    return values.astype(np.float64)
+    return (without_pandas_na(values) if values.dtype == object else values).astype(np.float64)
+
+
+def without_pandas_na(values: Any) -> Any:
+    """Objects with NaN in place of pandas.NA, which Python cannot convert to a float."""
+    null = np.frompyfunc(_is_pandas_na, 1, 1)(values).astype(bool)
+    return np.where(null, np.nan, values) if null.any() else values
+
+
+def _is_pandas_na(value: object) -> bool:
+    return type(value).__name__ == "NAType"
 
 
 def joined(blocks: list[Block]) -> Block:

@@ -1,9 +1,9 @@
-"""The observed cells of some rows, in the form that multiplies fastest.
+"""Observed cells of incomplete rows, in the storage form whose matrix products are fastest.
 
-Four forms, one contract: omega are the precisions of the cells, 0 where nothing was observed, and y their values
-less some centre. Each form has both as operators, matrices known by their products: arrays with a column per
-feature become arrays with a column per row, and moments with a column per row become sums with a column per feature.
-Everything that missing cells ask of a solver is in these two products.
+Four forms (``FORMS``) share one protocol, ``Cells``. Throughout, omega is the relative precision of a cell, 0 where
+it is missing, and y its value minus a centre. Each form offers omega and omega y as operators with two products:
+arrays with a column per feature become arrays with a column per row, and moments with a column per row become sums
+with a column per feature. Solvers need nothing else from incomplete rows.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ if TYPE_CHECKING:
 
 
 class Operator(Protocol):
-    """A matrix M of b rows, or patterns of rows, and d features."""
+    """Protocol of a matrix M (b, d) with one row per row, or per pattern of rows, and one column per feature."""
 
     def products(self, by_feature: Array) -> Array:
-        """Sum over features of M times (p, d): (p, b)."""
+        """Product of an array (p, d) with M', summed over the features: (p, b)."""
         ...
 
     def add_sums(self, moments: Array, out: Array) -> None:
-        """Add the sum over rows of M times (p, b) to ``out``: (p, d)."""
+        """Add the product of an array (p, b) with M, summed over the rows, to ``out`` (p, d)."""
         ...
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Dense:
-    """Every entry is stored, as small as it may be; products are in double precision."""
+    """Operator that stores every entry, in the smallest type that holds it; products are in double precision."""
 
     entries: Any  # M', uint8, float32 or float64: (d, b)
-    name: str  # of the buffer for entries in double precision
-    work: Workspace | None = None  # the workspace that has this buffer; None: fresh memory each time
-    whole_cells: int = 2**20  # size up to which entries are made double once for several products
-    slab_cells: int = 2**17  # cells of the features that are multiplied at a time in a larger matrix
+    name: str  # name of the workspace buffer for entries converted to double precision
+    work: Workspace | None = None  # the workspace of this buffer; None allocates memory at every product
+    whole_cells: int = 2**20  # up to this size, entries are converted once for several products
+    slab_cells: int = 2**17  # larger matrices are converted in slabs of about this many cells
 
     def ready(self, work: Workspace | None = None) -> Dense:
-        """Entries in double precision if they are not many, else converted slab by slab at every product."""
+        """Operator with entries in double precision; large ones are converted slab by slab at every product."""
         if self.entries.dtype == np.float64:
             return self
         if self.entries.size > self.whole_cells:
@@ -61,7 +61,7 @@ class Dense:
         return Dense(self._floats(slice(None), work), self.name, work)
 
     def products(self, by_feature: Array) -> Array:
-        """Sum over features."""
+        """Product of an array (p, d) with M', summed over the features: (p, b)."""
         if self.entries.size <= self.whole_cells:
             return by_feature @ self._floats(slice(None), self.work)
         first, *others = self._slabs()
@@ -71,7 +71,7 @@ class Dense:
         return out
 
     def add_sums(self, moments: Array, out: Array) -> None:
-        """Sum over rows."""
+        """Add the product of an array (p, b) with M, summed over the rows, to ``out`` (p, d)."""
         if self.entries.size <= self.whole_cells:
             out += moments @ self._floats(slice(None), self.work).T
             return
@@ -97,56 +97,56 @@ class Dense:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Stored:
-    """Entries that are not zero, in compressed rows."""
+    """Operator that stores the nonzero entries, in compressed rows."""
 
     entries: Any  # CSR (b, d), float64
 
     def products(self, by_feature: Array) -> Array:
-        """Sum over features."""
+        """Product of an array (p, d) with M', summed over the features: (p, b)."""
         return np.ascontiguousarray((self.entries @ np.ascontiguousarray(by_feature.T)).T)
 
     def add_sums(self, moments: Array, out: Array) -> None:
-        """Sum over rows."""
+        """Add the product of an array (p, b) with M, summed over the rows, to ``out`` (p, d)."""
         out += (transposed(self.entries) @ np.ascontiguousarray(moments.T)).T
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Complement:
-    """One everywhere, less what is stored."""
+    """Operator that is 1 everywhere except at the missing cells, which are stored."""
 
-    holes: Any  # 1 at the holes: CSR (b, d), float64
+    holes: Any  # 1 at the missing cells: CSR (b, d), float64
 
     def products(self, by_feature: Array) -> Array:
-        """Sum over features."""
+        """Product of an array (p, d) with M', summed over the features: (p, b)."""
         return by_feature.sum(axis=1)[:, None] - Stored(self.holes).products(by_feature)
 
     def add_sums(self, moments: Array, out: Array) -> None:
-        """Sum over rows."""
+        """Add the product of an array (p, b) with M, summed over the rows, to ``out`` (p, d)."""
         Stored(self.holes).add_sums(-moments, out)
         out += moments.sum(axis=1)[:, None]
 
 
 class Cells(Protocol):
-    """The observed cells of some rows. A *pattern* is a set of observed features."""
+    """Protocol of the observed cells of some rows. A *pattern* is a set of observed features."""
 
     @property
     def pattern(self) -> Index | None:
-        """Pattern of each row, rows sorted by it: (b,); None: each row has its own."""
+        """Pattern number of each row, ascending: (b,); None if each row has its own pattern."""
         ...
 
     @property
     def mask(self) -> Operator:
-        """Omega, of each row or of each pattern."""
+        """Precisions omega, with one row per row or per pattern."""
         ...
 
     @property
     def values(self) -> Operator:
-        """Omega y, of each row."""
+        """Values times precisions, omega y, with one row per row."""
         ...
 
     def ready(self, work: Workspace | None = None) -> Cells:
-        """These cells in double precision; cells stored smaller are converted, into a workspace if one is given."""
+        """Copy in double precision; smaller types are converted, into a workspace if one is given."""
         ...
 
     def observed(self) -> Array:
@@ -154,7 +154,7 @@ class Cells(Protocol):
         ...
 
     def log_precision(self) -> Array | float:
-        """Sum of log omega over the observed cells of each row: (b,), or 0 for all."""
+        """Sum of log omega over the observed cells of each row: (b,), or 0 if it is zero for all."""
         ...
 
     def square_sums(self, weight: Array) -> Array:
@@ -162,12 +162,12 @@ class Cells(Protocol):
         ...
 
     def residual(self, left: Array, right: Array) -> Residual:
-        """Omega (y - left' right) of the observed cells, left (r, d) and right (r, b)."""
+        """Residuals omega (y - left' right) of the observed cells, with ``left`` (r, d) and ``right`` (r, b)."""
         ...
 
 
 class Residual(Protocol):
-    """Residuals of the observed cells after subtracting a prediction."""
+    """Protocol of the residuals r of the observed cells after subtracting a prediction."""
 
     def row_squares(self) -> Array:
         """Sum over features of omega r^2: (b,)."""
@@ -178,30 +178,30 @@ class Residual(Protocol):
         ...
 
     def sums(self, moments: Array) -> Array:
-        """Sum over rows of omega r times (p, b): (p, d)."""
+        """Product of an array (p, b) with omega r, summed over the rows: (p, d)."""
         ...
 
     def dense(self) -> Array:
-        """Omega r, zero where nothing was observed: (b, d)."""
+        """Residuals omega r as a dense array, zero in missing cells: (b, d)."""
         ...
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class FormSettings:
-    """Sizes and shares that decide which rows go into which form; all are measured, none changes an answer."""
+    """Thresholds, found by measurement, that choose the form of each row. They affect speed, not results."""
 
-    small_cells: int = 2**10  # cells of a block so small that one form for all rows is quicker than any choice
+    small_cells: int = 2**10  # up to this many cells, a block gets one form for all its rows
     group_cells: int = 2**20  # cells of one group
-    group_rows: tuple[int, int] = (128, 4096)  # fewest and most rows of one group
-    stored_cells: int = 2**21  # cells of a group of stored cells: sums over rows are what costs it most
+    group_rows: tuple[int, int] = (128, 4096)  # smallest and largest number of rows of one group
+    stored_cells: int = 2**21  # cells of a group of stored cells, whose main cost are sums over rows
     sparse_slice: int = 2**24  # cells of the slices in which a sparse matrix is made dense
-    few: float = 0.07  # share of cells below which sparse products, ten times as slow a cell, are quicker
-    dense: float = 0.15  # share of stored cells from which on a sparse matrix is better handled as a dense one
-    own_rows: int = 64  # rows that are worth a form of their own
-    own_share: float = 1 / 8  # and their share of all rows
-    common: int = 4  # rows that share a pattern from which on it is handled as one
-    glance: int = 512  # rows that are compared first, to see whether patterns recur
+    few: float = 0.07  # share of cells below which sparse products, ten times slower per cell, are faster
+    dense: float = 0.15  # share of stored cells above which a sparse matrix is handled as a dense one
+    own_rows: int = 64  # smallest number of rows for a form of their own
+    own_share: float = 1 / 8  # smallest share of all rows for a form of their own
+    common: int = 4  # smallest number of rows with the same pattern for the pattern to be handled once
+    glance: int = 512  # rows compared first, to see whether patterns recur
 
 
 FORM_SETTINGS = FormSettings()
@@ -211,33 +211,33 @@ FORMS = ("patterns", "holes", "stored", "masked")
 @final
 @dataclass(frozen=True, eq=False)
 class StoredCells:
-    """The observed cells in compressed rows: costs and memory grow with their number alone."""
+    """Observed cells in compressed rows: time and memory are proportional to their number."""
 
     stored: Any  # omega y: CSR (b, d)
-    precision: Array | None = None  # omega of the stored cells: (stored,); None: 1
+    precision: Array | None = None  # omega of the stored cells: (stored,); None if all are 1
     pattern: None = None
 
     @property
     def mask(self) -> Stored:
-        """Precisions omega of the cells."""
+        """Precisions omega, with one row per row."""
         data = np.ones(self.stored.nnz) if self.precision is None else self.precision
         return Stored(with_data(self.stored, data))
 
     @property
     def values(self) -> Stored:
-        """Values of the cells times their precisions, omega y."""
+        """Values times precisions, omega y, with one row per row."""
         return Stored(self.stored)
 
     def ready(self, work: Workspace | None = None) -> StoredCells:  # noqa: ARG002
-        """These cells in double precision."""
+        """Copy in double precision; smaller types are converted, into a workspace if one is given."""
         return self if self.stored.dtype == np.float64 else StoredCells(self.stored.astype(np.float64), self.precision)
 
     def observed(self) -> Array:
-        """Number of observed cells of each row."""
+        """Number of observed cells of each row: (b,)."""
         return np.diff(self.stored.indptr).astype(np.float64)
 
     def log_precision(self) -> Array | float:
-        """Sum of log omega."""
+        """Sum of log omega over the observed cells of each row: (b,), or 0 if it is zero for all."""
         if self.precision is None:
             return 0.0
         return np.asarray(
@@ -245,15 +245,15 @@ class StoredCells:
         )
 
     def square_sums(self, weight: Array) -> Array:
-        """Sum of w omega y^2."""
+        """Sum over rows of w omega y^2: (d,)."""
         return StoredResidual(self.stored.data.astype(np.float64), self).column_squares(weight)
 
     def residual(self, left: Array, right: Array) -> StoredResidual:
-        """Residuals omega (y - left' right) of the observed cells."""
+        """Residuals omega (y - left' right) of the observed cells, with ``left`` (r, d) and ``right`` (r, b)."""
         fitted = np.empty(self.stored.nnz)
         rows, columns = row_of_cell(self.stored), self.stored.indices
         by_feature, by_row = np.ascontiguousarray(left.T), np.ascontiguousarray(right.T)
-        step = 2**18  # cells whose parameters and latents, gathered, fit a cache
+        step = 2**18  # number of cells whose gathered parameters and latent variables fit into cache
         for start in range(0, fitted.size, step):
             some = slice(start, start + step)
             fitted[some] = np.einsum("ck,ck->c", by_feature[columns[some]], by_row[rows[some]])
@@ -265,7 +265,7 @@ class StoredCells:
 @final
 @dataclass(frozen=True, eq=False)
 class StoredResidual:
-    """A residual for every stored cell."""
+    """Residuals of stored cells."""
 
     weighted: Array  # omega r: (stored,)
     cells: StoredCells
@@ -282,11 +282,11 @@ class StoredResidual:
         return np.asarray(np.bincount(values.indices, by_cell, values.shape[1]), np.float64)
 
     def sums(self, moments: Array) -> Array:
-        """Sum over rows of omega r times (p, b): (p, d)."""
+        """Product of an array (p, b) with omega r, summed over the rows: (p, d)."""
         return (transposed(self._matrix()) @ np.ascontiguousarray(moments.T)).T
 
     def dense(self) -> Array:
-        """Omega r: (b, d)."""
+        """Residuals omega r as a dense array, zero in missing cells: (b, d)."""
         return self._matrix().toarray()
 
     def _matrix(self) -> Any:
@@ -301,10 +301,10 @@ class StoredResidual:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class DenseResidual:
-    """A residual for every cell, zero at those that were not observed."""
+    """Residuals as a dense array, zero in missing cells."""
 
     weighted: Array  # omega r: (d, b)
-    precision: Array | None  # omega: (d, b); None: 1 or 0
+    precision: Array | None  # omega: (d, b); None if every omega is 1 or 0
 
     def row_squares(self) -> Array:
         """Sum over features of omega r^2: (b,)."""
@@ -317,11 +317,11 @@ class DenseResidual:
         return np.einsum("db,db,b->d", self.weighted, self._plain(), weight)
 
     def sums(self, moments: Array) -> Array:
-        """Sum over rows of omega r times (p, b): (p, d)."""
+        """Product of an array (p, b) with omega r, summed over the rows: (p, d)."""
         return moments @ self.weighted.T
 
     def dense(self) -> Array:
-        """Omega r: (b, d)."""
+        """Residuals omega r as a dense array, zero in missing cells: (b, d)."""
         return self.weighted.T
 
     def _plain(self) -> Array:
@@ -333,43 +333,43 @@ class DenseResidual:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class MaskedCells:
-    """A mask and zero-filled values: two dense matrix products each way."""
+    """Observed cells as a dense mask and zero-filled values."""
 
-    mask: Dense  # observed or not, or omega
+    mask: Dense  # omega
     values: Dense  # omega y
-    binary: bool  # is omega 1 or 0?
+    binary: bool  # whether every omega is 1 or 0
     pattern: None = None
 
     @classmethod
     def of(cls, mask: Any, values: Floats) -> MaskedCells:
-        """From arrays with a column per row: (d, b)."""
+        """Make the cells of two transposed arrays (d, b), of precisions or a mask, and of values."""
         return cls(Dense(mask, "mask"), Dense(values, "values"), mask.dtype == np.uint8)
 
     @property
     def precision(self) -> Array | None:
-        """Omega; None: 1 or 0."""
+        """Precisions omega (d, b), or None if every omega is 1 or 0."""
         return None if self.binary else self.mask.entries
 
     def ready(self, work: Workspace | None = None) -> MaskedCells:
-        """These cells in double precision."""
+        """Copy in double precision; smaller types are converted, into a workspace if one is given."""
         return MaskedCells(self.mask.ready(work), self.values.ready(work), self.binary)
 
     def observed(self) -> Array:
-        """Number of observed cells of each row."""
+        """Number of observed cells of each row: (b,)."""
         return np.count_nonzero(self.mask.entries, axis=0).astype(np.float64)
 
     def log_precision(self) -> Array | float:
-        """Sum of log omega."""
+        """Sum of log omega over the observed cells of each row: (b,), or 0 if it is zero for all."""
         if self.precision is None:
             return 0.0
         return np.log(np.where(self.precision > 0, self.precision, 1.0)).sum(axis=0)
 
     def square_sums(self, weight: Array) -> Array:
-        """Sum of w omega y^2."""
+        """Sum over rows of w omega y^2: (d,)."""
         return DenseResidual(self.values.entries, self.precision).column_squares(weight)
 
     def residual(self, left: Array, right: Array) -> DenseResidual:
-        """Residuals omega (y - left' right) of the observed cells."""
+        """Residuals omega (y - left' right) of the observed cells, with ``left`` (r, d) and ``right`` (r, b)."""
         fitted = left.T @ right
         fitted *= self.mask.entries
         weighted = np.subtract(self.values.entries, fitted, out=fitted)
@@ -379,35 +379,35 @@ class MaskedCells:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Holes:
-    """Few cells are missing: products with all of them, less those with the holes."""
+    """Nearly complete rows: products with all cells, minus products with the missing ones."""
 
     mask: Complement
-    values: Dense  # y, zero at the holes
+    values: Dense  # y, zero in missing cells
     pattern: None = None
 
     @classmethod
     def of(cls, holes: Any, values: Floats) -> Holes:
-        """From a sparse matrix (b, d) that stores 1 at the holes, and values with a column per row: (d, b)."""
+        """Make the cells of a sparse matrix (b, d) with 1 in the missing cells, and transposed values (d, b)."""
         return cls(Complement(holes), Dense(values, "values"))
 
     def ready(self, work: Workspace | None = None) -> Holes:
-        """These cells in double precision."""
+        """Copy in double precision; smaller types are converted, into a workspace if one is given."""
         return Holes(self.mask, self.values.ready(work))
 
     def observed(self) -> Array:
-        """Number of observed cells of each row."""
+        """Number of observed cells of each row: (b,)."""
         return float(self.mask.holes.shape[1]) - np.diff(self.mask.holes.indptr)
 
     def log_precision(self) -> float:
-        """Zero: all cells have the same precision."""
+        """Sum of log omega of each row: always 0, because all cells have precision 1."""
         return 0.0
 
     def square_sums(self, weight: Array) -> Array:
-        """Sum of w y^2."""
+        """Sum over rows of w y^2: (d,)."""
         return DenseResidual(self.values.entries, None).column_squares(weight)
 
     def residual(self, left: Array, right: Array) -> DenseResidual:
-        """Residuals omega (y - left' right) of the observed cells."""
+        """Residuals omega (y - left' right) of the observed cells, with ``left`` (r, d) and ``right`` (r, b)."""
         fitted = left.T @ right
         weighted = np.subtract(self.values.entries, fitted, out=fitted)
         weighted.T[self.mask.holes.nonzero()] = 0.0
@@ -417,35 +417,35 @@ class Holes:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Patterns:
-    """Many rows with few patterns, complete rows above all: what depends on the mask is done once a pattern."""
+    """Rows that share few patterns, such as complete rows: computations with the mask are done once per pattern."""
 
-    mask: Dense  # of each pattern
-    values: Dense  # y of each row, zero where nothing was observed
-    pattern: Index  # ascending: (b,)
+    mask: Dense  # omega of each pattern
+    values: Dense  # y of each row, zero in missing cells
+    pattern: Index  # pattern number of each row, ascending: (b,)
 
     @classmethod
     def of(cls, masks: Array, values: Floats, pattern: Index) -> Patterns:
-        """From arrays with a column per pattern, and per row."""
+        """Make the cells of masks with a column per pattern, values with a column per row, and pattern numbers."""
         return cls(Dense(masks, "mask"), Dense(values, "values"), pattern)
 
     def ready(self, work: Workspace | None = None) -> Patterns:
-        """These cells in double precision."""
+        """Copy in double precision; smaller types are converted, into a workspace if one is given."""
         return Patterns(self.mask, self.values.ready(work), self.pattern)
 
     def observed(self) -> Array:
-        """Number of observed cells of each row."""
+        """Number of observed cells of each row: (b,)."""
         return self.mask.entries.sum(axis=0)[self.pattern]
 
     def log_precision(self) -> float:
-        """Zero: all cells have the same precision."""
+        """Sum of log omega of each row: always 0, because all cells have precision 1."""
         return 0.0
 
     def square_sums(self, weight: Array) -> Array:
-        """Sum of w y^2."""
+        """Sum over rows of w y^2: (d,)."""
         return DenseResidual(self.values.entries, None).column_squares(weight)
 
     def residual(self, left: Array, right: Array) -> DenseResidual:
-        """Residuals omega (y - left' right) of the observed cells."""
+        """Residuals omega (y - left' right) of the observed cells, with ``left`` (r, d) and ``right`` (r, b)."""
         fitted = left.T @ right
         if not self.mask.entries.all():
             fitted *= self.mask.entries[:, self.pattern]
@@ -455,27 +455,27 @@ class Patterns:
 @final
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Some rows of a block in one form."""
+    """Rows of a block that are stored in the same form."""
 
     cells: Cells
     index: Index  # positions of the rows in the block: (b,)
     weight: Array  # w: (b,)
-    observed: Array  # number of observed cells: (b,)
-    log_precision: Array | float  # sum of log omega over them: (b,)
+    observed: Array  # number of observed cells of each row: (b,)
+    log_precision: Array | float  # sum of log omega over the observed cells of each row: (b,)
 
     @classmethod
     def of(cls, cells: Cells, index: Index, weight: Array) -> Group:
-        """Sum once what no iteration changes."""
+        """Make a group of cells, computing once the sums that no iteration changes."""
         return cls(cells, index, weight, cells.observed(), cells.log_precision())
 
     @cached_property
     def total_weight(self) -> float:
-        """Sum of w over rows."""
+        """Sum of the row weights w."""
         return float(self.weight.sum())
 
     @cached_property
     def n_cells(self) -> float:
-        """Number of observed cells, each counted w times."""
+        """Sum of w over the observed cells."""
         return float(self.weight @ self.observed)
 
     @cached_property
@@ -485,7 +485,7 @@ class Group:
 
     @property
     def place(self) -> Index | slice:
-        """Positions of the rows, as a slice if they are next to each other and in order."""
+        """Positions of the rows in the block, as a slice if they are consecutive."""
         return _as_slice(self.index)
 
     def reweighted(self, weight: Array) -> Group:
@@ -496,9 +496,9 @@ class Group:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Observed:
-    """A block with missing cells: its rows in groups, each in the form that suits it, less a centre."""
+    """A block of incomplete rows minus a centre, in groups of rows that are each stored in a suitable form."""
 
-    centre: Array  # (d,)
+    centre: Array  # subtracted from every row: (d,)
     groups: tuple[Group, ...]
     n_rows: int
 
@@ -520,9 +520,10 @@ def observe(
     form: str | None = None,
     settings: FormSettings = FORM_SETTINGS,
 ) -> Observed:
-    """Prepare a block; rows with nothing observed say nothing and are left out unless ``keep_empty``.
+    """Prepare a block of incomplete rows for repeated products, with deviations taken from ``centre`` (d,).
 
-    ``form`` imposes one of ``FORMS`` on all rows; by default each row goes where it costs least.
+    Rows without an observed cell are left out unless ``keep_empty`` is true. ``form`` stores all rows in one of
+    ``FORMS``; by default each row gets the form that is fastest for it.
     """
     weight = block.weights
     how = _How(keep_empty, form, settings)
@@ -535,7 +536,7 @@ def observe(
 
 
 class _How(NamedTuple):
-    """How a block is to be prepared."""
+    """Options of ``observe``."""
 
     keep_empty: bool
     form: str | None
@@ -543,14 +544,14 @@ class _How(NamedTuple):
 
 
 def _stored_groups(block: Block, centre: Array, how: _How) -> Iterator[tuple[Cells, Index]]:
-    """Groups of rows of a sparse matrix whose unstored cells are missing."""
+    """Groups of the rows of a sparse matrix whose unstored cells are missing."""
     for piece in block.stored_pieces(how.settings.stored_cells):
         part = block.take(piece)
         rows = np.arange(piece.start, piece.stop)
         cells = _stored(part.values, part.precision, centre)
         kept = np.arange(rows.size) if how.keep_empty else np.flatnonzero(cells.observed())
         if kept.size < rows.size:
-            cells = StoredCells(cells.stored[kept], cells.precision)  # empty rows have no precisions
+            cells = StoredCells(cells.stored[kept], cells.precision)  # empty rows store no precisions
         if kept.size:
             yield cells, rows[kept]
 
@@ -568,7 +569,7 @@ def _stored(values: Any, precision: Array | None, centre: Array) -> StoredCells:
 
 
 def _sliced_groups(block: Block, centre: Array, how: _How) -> Iterator[tuple[Cells, Index]]:
-    """Sparse rows made dense, some at a time."""
+    """Groups of the rows of a sparse matrix, made dense slice by slice."""
     step = max(how.settings.sparse_slice // max(block.n_features, 1), how.settings.group_rows[0])
     for start in range(0, block.n_rows, step):
         some = block.take(slice(start, min(start + step, block.n_rows)))
@@ -601,14 +602,14 @@ def _dense_groups(block: Block, centre: Array, how: _How) -> Iterator[tuple[Cell
 
 
 def _few_cells(block: Block, mask: Mask, centre: Array, rows: Index) -> MaskedCells:
-    """Cells of a small block, in double precision from the start."""
+    """Cells of a small block, stored in double precision."""
     y = np.where(mask, block.values[rows] - centre, 0.0)
     seen, values = (np.ascontiguousarray(array.T, dtype=np.float64) for array in (mask, y))
     return MaskedCells(Dense(seen, "mask"), Dense(values, "values"), binary=True)
 
 
 def _groups(rows: Index, pattern: Index, common: Mask, share_seen: Array, settings: FormSettings) -> dict[str, Index]:
-    """Positions of the rows that go into each form."""
+    """Positions of the rows to be stored in each form."""
     alike = common[pattern]
     seen = share_seen[rows]
     holes = ~alike & (seen > 1 - settings.few)
@@ -623,7 +624,7 @@ def _groups(rows: Index, pattern: Index, common: Mask, share_seen: Array, settin
 
 
 def _cut(members: Index, cells: int, settings: FormSettings) -> Iterator[Index]:
-    """Parts of about equal size, given how many cells there are to multiply with."""
+    """Cut rows into parts of about equal size, so that each has about ``group_cells`` cells."""
     most = int(np.clip(settings.group_cells * members.size // max(cells, 1), *settings.group_rows))
     count = -(-members.size // most)
     yield from (some for some in np.array_split(members, max(count, 1)) if some.size)
@@ -641,7 +642,7 @@ def _mask_of(block: Block) -> Mask:
 
 
 def _gathered(values: Any, mask: Mask, centre: Array, rows: Index) -> StoredCells:
-    """The observed cells of dense rows."""
+    """Collect the observed cells of dense rows into compressed rows."""
     row, column = np.nonzero(mask)
     y = values[rows[row], column] - centre.astype(values.dtype)[column]
     pointers = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
@@ -668,14 +669,14 @@ def _dense_cells(name: str, block: Block, mask: Mask, centre: Array, rows: Index
 
 
 def _as_slice(rows: Index) -> Index | slice:
-    """Positions as a slice if they are next to each other and in order; those sorted by pattern need not be."""
+    """Positions as a slice if they are consecutive and ascending; rows sorted by pattern need not be."""
     first, last = int(rows[0]), int(rows[-1])
     in_order = last - first == rows.size - 1 and bool((rows[1:] > rows[:-1]).all())
     return slice(first, last + 1) if in_order else rows
 
 
 def _turned(block: Block, mask: Mask, centre: Array, rows: Index) -> Any:
-    """Some rows less the centre, zero where nothing was observed, a column per row: (d, b)."""
+    """Selected rows minus the centre, zero in missing cells, transposed: (d, b)."""
     centre = centre.astype(block.values.dtype)
     place = _as_slice(rows)
     if not block.is_sparse and block.values.flags.f_contiguous and isinstance(place, slice):
@@ -683,7 +684,7 @@ def _turned(block: Block, mask: Mask, centre: Array, rows: Index) -> Any:
         np.copyto(out, 0.0, where=~mask.T)
         return out
     out = np.empty((block.n_features, rows.size), block.values.dtype)
-    for start in range(0, rows.size, 32):  # few rows at a time, so that their columns stay in a cache
+    for start in range(0, rows.size, 32):  # few rows at a time, so that their columns stay in cache
         some = slice(start, start + 32)
         values = block.values[rows[some]]
         values = (values.toarray() if block.is_sparse else values) - centre
@@ -699,7 +700,7 @@ def _precision(block: Block, rows: Index) -> Array:
 
 
 def _recur(mask: Mask, glance: int) -> bool:
-    """Whether some rows share their patterns, as far as a glance at them tells."""
+    """Whether patterns recur among about ``glance`` rows spread over the block."""
     if len(mask) < glance:
         return True
     some = mask[:: max(len(mask) // glance, 1)]
@@ -707,7 +708,10 @@ def _recur(mask: Mask, glance: int) -> bool:
 
 
 def patterns(mask: Mask, settings: FormSettings = FORM_SETTINGS, *, certain: bool) -> tuple[Index, Mask]:
-    """Number of each row's pattern, and which patterns are common; a glance decides, unless it must be ``certain``."""
+    """Pattern number of each row (b,), and whether each pattern is shared by enough rows to be handled once.
+
+    Unless ``certain``, a few rows are compared first; if none of them share a pattern, none are looked for.
+    """
     if not (certain or _recur(mask, settings.glance)):
         return np.arange(len(mask)), np.zeros(len(mask), np.bool_)
     bits = np.packbits(mask, axis=1)
@@ -715,6 +719,6 @@ def patterns(mask: Mask, settings: FormSettings = FORM_SETTINGS, *, certain: boo
     wide[:, : bits.shape[1]] = bits
     keys = mixed(wide.view(np.uint64).T)
     _, first, pattern, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
-    if not np.array_equal(bits, bits[first[pattern]]):  # two patterns with one key: very rare
+    if not np.array_equal(bits, bits[first[pattern]]):  # two patterns share a key: very rare
         _, pattern, counts = np.unique(bits, axis=0, return_inverse=True, return_counts=True)
     return pattern.astype(np.intp), counts >= settings.common

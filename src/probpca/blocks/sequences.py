@@ -1,4 +1,4 @@
-"""Time series, one or many, laid end to end."""
+"""One or several time series, stored one after the other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from probpca.blocks.block import as_block, dense_values
+from probpca.blocks.block import as_block, dense_values, unmasked
 from probpca.blocks.cells import FORM_SETTINGS, Group, MaskedCells, Observed, Patterns
 from probpca.errors import DataError, ShapeError
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """Rows in the order of time, sequence after sequence; NaN is a cell that was not observed."""
+    """One or several sequences of rows in the order of time, stored one after the other; NaN is a missing cell."""
 
-    values: Array  # (n, d)
-    lengths: Index  # steps of each sequence: (k,)
-    inputs: Array | None = None  # u_t, which enter what comes after step t: (n, u)
+    values: Array  # rows of all sequences: (n, d)
+    lengths: Index  # number of steps of each sequence: (k,)
+    inputs: Array | None = None  # u_t, which shift the state at step t + 1: (n, u)
 
     @property
     def n_steps(self) -> int:
-        """Number of rows of all sequences together."""
+        """Total number of rows of all sequences."""
         return len(self.values)
 
     @property
@@ -47,14 +47,14 @@ class Sequences:
 
     @cached_property
     def linked(self) -> npt.NDArray[np.bool_]:
-        """Is row t followed by another of the same sequence? (n - 1,)."""
+        """Whether row t + 1 belongs to the same sequence as row t: (n - 1,)."""
         linked = np.ones(max(self.n_steps - 1, 0), dtype=bool)
         linked[self.starts[1:] - 1] = False
         return linked
 
     @cached_property
     def missing(self) -> npt.NDArray[np.bool_] | None:
-        """Which cells were not observed: (n, d); None if all were."""
+        """Whether each cell is missing: (n, d); None if no cell is."""
         return None if self._prepared.absent is None else self._prepared.absent.T
 
     @property
@@ -70,12 +70,12 @@ class Sequences:
 
     @property
     def centre(self) -> Array:
-        """Mean of the observed cells of each feature, 0 if there are none: (d,)."""
+        """Mean of the observed cells of each feature, 0 for a feature without any: (d,)."""
         return self._prepared.observed.centre
 
     @property
     def observed(self) -> Observed:
-        """The rows less their centre, prepared for products; empty rows are kept."""
+        """Rows minus their centre, prepared for matrix products; empty rows are kept."""
         return self._prepared.observed
 
     @cached_property
@@ -83,11 +83,11 @@ class Sequences:
         return _prepare(self.values)
 
     def split(self, rows: Any) -> list[Any]:
-        """Cut something with an entry per step back into sequences."""
+        """Split an array with one entry per step into one array per sequence."""
         return np.split(rows, self.starts[1:])
 
     def pieces(self, steps: int) -> list[Sequences]:
-        """Whole sequences, joined to pieces of about ``steps`` steps."""
+        """Pieces of about ``steps`` steps, each made of whole sequences."""
         first = np.concatenate([[True], np.diff(self.starts // steps) > 0])
         bounds = [*np.flatnonzero(first), len(self.lengths)]
         return [self._some(a, b) for a, b in pairwise(bounds)]
@@ -98,21 +98,21 @@ class Sequences:
         return self.steps(slice(start, start + lengths.sum()), lengths)
 
     def steps(self, rows: slice, lengths: Index) -> Sequences:
-        """Some of the rows, as sequences of the given lengths."""
+        """Selected rows, as sequences of the given lengths."""
         inputs = None if self.inputs is None else self.inputs[rows]
         return replace(self, values=self.values[rows], lengths=lengths, inputs=inputs)
 
 
 class _Prepared(NamedTuple):
-    """One look at the rows, a line of memory for each feature."""
+    """Rows prepared for matrix products, and the missing cells found on the way."""
 
     observed: Observed
     counts: Array  # observed cells of each feature: (d,)
-    absent: npt.NDArray[np.bool_] | None  # (d, n); None: nothing is missing
+    absent: npt.NDArray[np.bool_] | None  # whether each cell is missing: (d, n); None if no cell is
 
 
 def _prepare(values: Array) -> _Prepared:
-    """Rows as products want them, in their order: no search for patterns."""
+    """Prepare rows for matrix products in the order of time, without a search for patterns."""
     n, d = values.shape
     turned = np.array(values.T, order="C")
     absent = np.isnan(turned)
@@ -140,10 +140,13 @@ def _prepare(values: Array) -> _Prepared:
 
 
 def as_sequences(y: Any, n_features: int | None = None, inputs: Any = None) -> Sequences:
-    """Make sequences of one matrix (T, d) or of a list of them, which may differ in length."""
+    """Make ``Sequences`` of one matrix (n, d), or of a list of matrices with the same number of columns.
+
+    ``inputs`` are shaped alike, with u columns. The number of features is checked if ``n_features`` is given.
+    """
     if isinstance(y, Sequences):
         if inputs is not None:
-            msg = "sequences that are prepared already have their inputs with them.\nHint: leave inputs out."
+            msg = "inputs must be None if y is a Sequences object, which holds its own inputs.\nHint: omit inputs."
             raise ShapeError(msg)
         return y
     several = is_several(y)
@@ -152,7 +155,7 @@ def as_sequences(y: Any, n_features: int | None = None, inputs: Any = None) -> S
     d = rows[0].shape[1]
     for k, sequence in enumerate(rows):
         if sequence.shape[1] != d:
-            msg = f"all sequences must have {d} columns, as the first one; sequence {k} has {sequence.shape[1]}."
+            msg = f"all sequences must have the {d} columns of the first; got {sequence.shape[1]} in sequence {k}."
             raise ShapeError(msg)
     lengths = np.array([len(sequence) for sequence in rows], dtype=np.intp)
     joined = None if inputs is None else _joined_inputs(inputs, lengths, several=several)
@@ -160,7 +163,7 @@ def as_sequences(y: Any, n_features: int | None = None, inputs: Any = None) -> S
 
 
 def is_several(y: Any) -> bool:
-    """Is it a list of matrices, or a stack of them, and not one matrix?"""
+    """Whether ``y`` is a list of matrices or a three-dimensional array, not a single matrix."""
     if isinstance(y, np.ndarray):
         return y.ndim == 3 and len(y) > 0
     if not isinstance(y, list | tuple) or len(y) == 0:
@@ -175,10 +178,10 @@ def _one(sequence: Any, n_features: int | None, k: int | None) -> Array:
     block = as_block(sequence, n_features)
     values = np.asarray(block.values) if _is_plain(block) else dense_values(block)
     if values.size == 0:
-        msg = f"{name} has no rows; a sequence needs at least one time step."
+        msg = f"{name} must have at least one time step; got none."
         raise ShapeError(msg)
     if np.isinf(values).any():
-        msg = f"{name} must not hold infinite values.\nHint: NaN stands for a cell that was not observed."
+        msg = f"{name} must not contain infinite values.\nHint: use NaN for missing values."
         raise DataError(msg)
     return np.ascontiguousarray(values, dtype=np.float64)
 
@@ -189,21 +192,23 @@ def _is_plain(block: Block) -> bool:
 
 def _joined_inputs(inputs: Any, lengths: Index, *, several: bool) -> Array:
     try:
-        given = [np.asarray(u, dtype=np.float64) for u in (list(inputs) if several else [inputs])]
+        given = [np.asarray(unmasked(u), dtype=np.float64) for u in (list(inputs) if several else [inputs])]
     except (TypeError, ValueError) as error:
-        msg = f"inputs must be numbers, a matrix for each sequence; {error}."
+        msg = f"inputs must be numeric, one matrix per sequence; {error}."
         raise DataError(msg) from error
     if len(given) != len(lengths):
-        msg = f"inputs must come for each of the {len(lengths)} sequences; got {len(given)}."
+        msg = f"inputs must have one matrix for each of the {len(lengths)} sequences; got {len(given)}."
         raise ShapeError(msg)
     for k, (u, length) in enumerate(zip(given, lengths, strict=True)):
         if u.ndim != 2 or len(u) != length:
-            msg = f"inputs of sequence {k} must be a matrix with {length} rows, one a step; got shape {u.shape}."
+            msg = f"inputs of sequence {k} must be a matrix with {length} rows, one per step; got shape {u.shape}."
             raise ShapeError(msg)
         if not np.isfinite(u).all():
-            msg = f"inputs of sequence {k} must be finite.\nHint: only observations may be missing."
+            msg = f"inputs of sequence {k} must be finite.\nHint: only observations may have missing values."
             raise DataError(msg)
     if len({u.shape[1] for u in given}) > 1:
-        msg = f"inputs of all sequences must have the same columns; got {sorted({u.shape[1] for u in given})}."
+        msg = (
+            f"inputs of all sequences must have the same number of columns; got {sorted({u.shape[1] for u in given})}."
+        )
         raise ShapeError(msg)
     return np.vstack(given)

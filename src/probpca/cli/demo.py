@@ -1,8 +1,7 @@
-"""``probpca demo``: every command on a real table, and what it prints."""
+"""``probpca demo``: a short tour on a real table, from a fit to a report."""
 
 from __future__ import annotations
 
-import csv
 import shlex
 import sys
 from contextlib import chdir
@@ -10,130 +9,98 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from probpca.cli.run import open_model
-from probpca.cli.text import note
-from probpca.datasets import load_fertility
+from probpca.cli.text import note, wrap
 from probpca.errors import SourceError
-from probpca.inference.imputation import Imputed
 
-if TYPE_CHECKING:
-    from probpca.datasets import Fertility
-    from probpca.estimators import PPCA
 
-COMMANDS = (
-    "fit fertility.csv --components 0.99",
-    "select complete.csv --criteria parallel bic evidence gavish_donoho",
-    "impute model.npz fertility.csv",
-    "impute model.npz fertility.csv --intervals --out completed.csv",
-    "transform model.npz fertility.csv",
-    "score model.npz fertility.csv",
-    "outliers model.npz fertility.csv --top 5",
-    "sample model.npz -n 3",
-    "forecast series.csv --steps 5 --components 2 --time year",
-    "report model.npz fertility.csv --out report.html",
-    "explorer model.npz fertility.csv --out explorer.html",
+class Step(NamedTuple):
+    """One step of the tour."""
+
+    heading: str
+    why: str
+    command: str
+    remark: str = ""  # what the output shows
+
+
+TABLE = "fertility.csv"
+
+STEPS = (
+    Step(
+        "Fit a model",
+        "One row per country, one column per year, a tenth of the cells missing. The model keeps the few patterns "
+        "that the years have in common, and treats the rest as noise.",
+        f"fit {TABLE}",
+        "Two numbers per country replace 52 years, and keep 97 % of the variance.",
+    ),
+    Step(
+        "What the components are",
+        "The countries at both ends of a component say what it measures.",
+        f"transform model.npz {TABLE} --out scores.csv",
+        "PC1 is the level of births: few in Germany and Japan, many in Niger. PC2 is the decline since 1960: steep in "
+        "Mongolia and Algeria, none in Chad and the Democratic Republic of the Congo.",
+    ),
+    Step(
+        "Impute the missing cells",
+        "The observed years of a country, and the patterns of all countries, predict its missing years.",
+        f"impute model.npz {TABLE} --intervals --out completed.csv",
+        "With --intervals, each imputed cell comes with the range that holds the true value with 95 % probability.",
+    ),
+    Step(
+        "Find outliers",
+        "Which countries do not follow the common patterns, and in which years?",
+        f"outliers model.npz {TABLE} --top 3",
+        "Births in Oman rose until the 1980s and then fell faster than anywhere else; in Timor-Leste they fell in the "
+        "war of the late 1970s and recovered.",
+    ),
+    Step(
+        "Write a report",
+        "All of this on one page, with charts, to read in a browser or to send to others.",
+        f"report model.npz {TABLE} --out report.html",
+    ),
 )
 
 
 def run(args: Any) -> None:
-    """Run the commands in a folder of their own."""
+    """Run the steps in a folder of their own."""
     folder = Path(mkdtemp(prefix="probpca-demo-")) if args.out is None else Path(args.out)
     if args.out is not None:
         _require_empty(folder)
         folder.mkdir(parents=True, exist_ok=True)
     with chdir(folder):
-        _write_tables()
-        for command in COMMANDS:
-            _show(command)
-        print("In Python there is more to ask, for example about single rows:\n")
-        tell(open_model("model.npz").estimator)
-    print(f"\nTables, model and pages are in {folder}")
+        text = files("probpca.datasets").joinpath(TABLE).read_text(encoding="utf-8")
+        Path(TABLE).write_text(text, encoding="utf-8")
+        print("Births per woman in 219 countries, 1960-2011 (World Bank, CC BY 4.0)")
+        for number, step in enumerate(STEPS, 1):
+            _show(number, step)
+    print(f"\nThe files are in {folder}")
+    print("Next, on a table of your own: probpca fit table.csv")
+    print("All commands and their options: probpca --help")
 
 
 def _require_empty(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        msg = f"{folder} exists already and is not empty.\nHint: --out takes a new folder."
+        msg = f"{folder} already exists and is not empty.\nHint: --out takes a new folder."
         raise SourceError(msg)
 
 
-def _write_tables() -> None:
-    """The table with a row for each country, its complete rows, and some of it with a row for each year."""
-    text = files("probpca.datasets").joinpath("fertility.csv").read_text(encoding="utf-8")
-    Path("fertility.csv").write_text(text, encoding="utf-8")
-    table = load_fertility()
-    years = f"{table.years[0]}-{table.years[-1]}"
-    print(f"Births per woman, {len(table.countries)} countries, {years} (World Bank, CC BY 4.0)\n")
-    header, *rows = text.splitlines()
-    complete = [header, *(row for row in rows if ",," not in f"{row},")]
-    Path("complete.csv").write_text("\n".join(complete) + "\n", encoding="utf-8")
-    some = ("India", "Brazil", "Kenya", "Japan")
-    places = [table.countries.index(country) for country in some]
-    with Path("series.csv").open("w", newline="", encoding="utf-8") as file:
-        series = csv.writer(file)
-        series.writerow(["year", *some])
-        series.writerows([year, *table.values[places, j]] for j, year in enumerate(table.years))
-
-
-def _show(command: str) -> None:
-    """Print a command, run it, and leave a line."""
+def _show(number: int, step: Step) -> None:
+    """Print the heading and the command, run it, and say what its output shows."""
     from probpca.cli.main import main  # noqa: PLC0415
 
-    name, *_ = command.split()
+    name, *_ = step.command.split()
     needed = {"report": "altair"}.get(name)
     if needed is not None and find_spec(needed) is None:
         note(f"probpca {name} is left out: it needs {needed}, pip install 'probpca[report]'.")
         return
-    print(f"$ probpca {command}", flush=True)
-    code = main(shlex.split(command))
+    print(f"\n== {number}. {step.heading} ==\n{wrap(step.why)}\n$ probpca {step.command}", flush=True)
+    code = main(shlex.split(step.command))
     sys.stdout.flush()
-    print()
     if code == 130:
         raise KeyboardInterrupt
     if code:
-        msg = f"probpca {command} failed."
+        msg = f"probpca {step.command} failed."
         raise SourceError(msg)
-
-
-def tell(ppca: PPCA) -> None:
-    """Ask about single countries."""
-    table = load_fertility()
-    _tell_missing(ppca, table)
-    _tell_forecast(ppca, table)
-    _tell_neighbours(ppca, table)
-
-
-def _tell_missing(ppca: PPCA, table: Fertility) -> None:
-    """Fill in some years of one country, given those that were recorded and how other countries went."""
-    first, last = 1990, 1998
-    row = table.values[table.countries.index("Serbia")][None]
-    imputed = Imputed(*ppca.impute(row, return_std=True))
-    low, high = imputed.interval(0.95)
-    print(f"Serbia, {first}-{last}: what was recorded, and what was filled in (with 95 % intervals)")
-    for j, year in enumerate(table.years):
-        if first <= year <= last:
-            missing = np.isnan(row[0, j])
-            told = f"filled in: {low[0, j]:.2f} to {high[0, j]:.2f}" if missing else "recorded"
-            print(f"  {year}: {imputed.values[0, j]:.2f}  {told}")
-
-
-def _tell_forecast(ppca: PPCA, table: Fertility) -> None:
-    """Predict the last year from the years up to 2000, for one country, with an interval."""
-    i = table.countries.index("India")
-    known = [j for j, year in enumerate(table.years) if year <= 2000]
-    predicted = ppca.condition(known, table.values[i : i + 1, known])
-    low, high = predicted.interval(0.95)
-    print(f"\nIndia in {table.years[-1]}, predicted from its years up to 2000, given how other countries went")
-    told = f"{predicted.mean[0, -1]:.2f}  (95 %: {low[0, -1]:.2f} to {high[0, -1]:.2f})"
-    print(f"  {told};  it was {table.values[i, -1]:.2f}")
-
-
-def _tell_neighbours(ppca: PPCA, table: Fertility) -> None:
-    i, d = table.countries.index("India"), len(table.years)
-    draws = ppca.explore(table.values[i : i + 1], 200, random_state=0)[:, 0]
-    print("\nPlausible neighbours of India (200 draws: mean and standard deviation)")
-    for j in (0, d // 2, d - 1):
-        print(f"  {table.years[j]}: {draws[:, j].mean():.2f} +- {draws[:, j].std():.2f}")
+    if step.remark:
+        print(f"\n{wrap(step.remark)}")

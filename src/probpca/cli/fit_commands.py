@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from probpca.cli.run import format_options, given_format, place_for, print_json, shown_progress, write_model
+from probpca.cli.run import (
+    format_options,
+    given_format,
+    place_for,
+    place_for_plot,
+    print_json,
+    shown_progress,
+    write_figure,
+    write_model,
+)
 from probpca.cli.table import Survey, Surveyed, Table, open_table, require_columns, survey
-from probpca.cli.text import clip, is_terminal, note, screen_width, several, wrap
-from probpca.errors import SourceError
+from probpca.cli.text import fact, is_terminal, listed, note, screen_width, wrap
 from probpca.estimators import PPCA, BayesianPCA, select_n_components
+from probpca.learning import Status
 from probpca.learning.describe import about_units
+from probpca.result_tables import clip, several
 from probpca.sources.files import Stamp
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from probpca.learning import Status
     from probpca.learning.selection.result import Selection
+
+
+MOST_LABEL_REMARKS = 8
+"""Columns that get a note of their own because a cell made them labels; the others are counted."""
 
 
 def run(args: Any) -> None:
@@ -49,7 +63,7 @@ def _fit(args: Any) -> None:
         return
     print(_about_table(table, found))
     print()
-    print(on_screen(_summary(estimator, table), estimator.status_))
+    print(on_screen(_summary(estimator, table), estimator))
     print()
     print(_next_steps(args, table, found, out))
 
@@ -98,13 +112,19 @@ def _model_facts(estimator: Any, table: Table) -> dict[str, Any]:
 
 def _remarks(table: Table, found: Survey) -> list[str]:
     """Remarks on columns that may have been overlooked."""
-    constant = [f"{name} is the same in every row." for name in found.constants(table.numbers)[:5]]
-    return constant + table.about_labels()
+    constants = found.constants(table.numbers)
+    same = "are" if len(constants) > 1 else "is"
+    remarks = [f"{listed(constants)} {same} the same in every row."] if constants else []
+    labels = table.about_labels()
+    left = len(labels) - MOST_LABEL_REMARKS
+    more = [f"{several(left, 'more column')} with such cells are used as labels."] if left > 0 else []
+    return [*remarks, *labels[:MOST_LABEL_REMARKS], *more]
 
 
 def _summary(estimator: Any, table: Table) -> str:
     """Summary of the fit; its note on units names the option instead of the parameter."""
-    text, std, names = estimator.summary(table.numbers), estimator.column_std_, table.numbers
+    text = estimator.summary(table.numbers, width=screen_width())
+    std, names = estimator.column_std_, table.numbers
     for said in about_units(std, names, "standardize=True"):
         text = text.replace(said, *about_units(std, names, "--standardize"))
     return text
@@ -112,42 +132,43 @@ def _summary(estimator: Any, table: Table) -> str:
 
 def _about_table(table: Table, found: Survey) -> str:
     lines = [
-        f"{table.place}: {several(found.n_rows, 'row')}, {several(len(table.numbers), 'column')} of numbers",
-        f"{'missing':<18}{_missing(table, found)}",
+        wrap(f"{table.place}: {several(found.n_rows, 'row')}, {several(len(table.numbers), 'numeric column')}"),
+        fact("missing cells", _missing(table, found)),
     ]
-    labels = [f"{name or repr(name)} ({why.split(':')[0]})" for name, why in table.others.items()]
-    if labels:
-        lines.append(f"{'labels':<18}{', '.join(labels)}")
-    return "\n".join(wrap(line, " " * 18) for line in lines)
+    labels = [f"{clip(name) or repr(name)} ({why.split(':')[0]})" for name, why in table.others.items()]
+    return "\n".join([*lines, *([fact("label columns", listed(labels))] if labels else [])])
 
 
 def _missing(table: Table, found: Survey) -> str:
     lacking = found.n_rows - found.observed
     if not lacking.any():
-        return "nothing"
+        return "none"
     worst = int(lacking.argmax())
     cells = found.n_rows * found.observed.size
-    text = f"{lacking.sum():,} of {cells:,} cells ({found.missing_share:.1%})"
-    text += f"; {table.numbers[worst]} lacks most ({lacking[worst] / found.n_rows:.1%})"
+    text = f"{lacking.sum():,} of {cells:,} ({found.missing_share:.1%})"
+    text += f", most in column {clip(table.numbers[worst])} ({lacking[worst] / found.n_rows:.1%})"
     return text + (f"; {several(found.n_empty, 'row')} without any number" if found.n_empty else "")
 
 
-def on_screen(summary: str, ended: Status) -> str:
-    """Summary of a fit in lines of the screen: tables are cut off at its edge, sentences are broken.
+def on_screen(summary: str, estimator: Any) -> str:
+    """Summary of a fit in lines of the screen, with a status that speaks of options instead of parameters.
 
-    The status speaks of options instead of parameters; the rest may hold names of columns and is left alone.
+    The rest may hold names of columns and is left alone.
     """
-    status = ended.value
-    told = status.replace("max_iter", "--max-iter").replace(" or loosen tol", "").replace("fix it, or take", "take")
-    told = told.replace("; for complete rows use solver='closed_form'", "")
+    summary = summary.replace(estimator.status_.value, _status(estimator))
     width = screen_width()
-    lines = []
-    for line in summary.replace(status, told).splitlines():
-        if line[:1] == " ":
-            lines.append(line if len(line) <= width else f"{line[: width - 3]}...")
-        else:
-            lines.append(wrap(line, " " * 18) if line else "")
-    return "\n".join(lines)
+    return "\n".join(line if len(line) <= width else wrap(line, " " * 18) for line in summary.splitlines())
+
+
+def _status(estimator: Any) -> str:
+    """How a fit ended, for people who give options on the command line."""
+    status: Status = estimator.status_
+    if status is Status.EXACT:
+        return "exact maximum-likelihood solution"
+    if status in (Status.CONVERGED, Status.BOUND_CONVERGED):
+        return f"converged after {several(estimator.n_iter_, 'iteration')}"
+    text = status.value.replace("max_iter", "--max-iter").replace(" or loosen tol", "")
+    return text.replace("fix it, or use", "use").replace("; for complete rows use solver='closed_form'", "")
 
 
 def _next_steps(args: Any, table: Table, found: Survey, out: Path) -> str:
@@ -156,15 +177,14 @@ def _next_steps(args: Any, table: Table, found: Survey, out: Path) -> str:
     steps = [f"probpca impute {model} {rows}{ident} --out completed.csv"] if found.missing_share else []
     steps += [
         f"probpca outliers {model} {rows}{ident}",
-        f"probpca transform {model} {rows}{ident} --out components.csv",
         f"probpca report {model} {rows}{ident} --out report.html",
     ]
-    return "\n".join([f"The model is in {clip(str(out), 200)}. Next steps:", *(f"  {step}" for step in steps)])
+    return "\n".join([f"The model was saved to {clip(str(out), 200)}. Next steps:", *(f"  {step}" for step in steps)])
 
 
 def _select(args: Any) -> None:
     """Compute the criteria, and print what they choose."""
-    plot = None if args.plot is None else _place_for_plot(args)
+    plot = None if args.plot is None else place_for_plot(args)
     table, found, rows = _surveyed(args)
     selection = select_n_components(
         rows,
@@ -176,23 +196,29 @@ def _select(args: Any) -> None:
         random_state=args.seed,
     )
     if plot is not None:
-        _draw(selection, plot)
+        from probpca.displays.selection_display import SelectionDisplay  # noqa: PLC0415
+
+        write_figure(SelectionDisplay.from_selection(selection).figure_, plot)
     limit = [name for name, choice in selection.choices.items() if choice == args.max_components]
     if limit:
-        note(f"{', '.join(limit)} chose the largest number that was considered; raise --max-components.")
+        note(f"{', '.join(limit)} chose the largest number considered; raise --max-components.")
     for text in _remarks(table, found):
         note(text)
     if args.json:
         print_json({"command": "select", **_facts(table, found), **_selection_facts(selection), "plot": plot})
         return
-    width = screen_width()
-    for line in str(selection).splitlines():
-        print(line if len(line) <= width or line[:1] == " " else wrap(line, "  "))
+    print("\n".join(map(_wrapped_choice, selection.table().text(screen_width()).splitlines())))
     best = _best(selection.choices)
     if best is not None:
-        print(f"\n  probpca fit {shlex.quote(args.table)} --components {best}{_same_options(args)}")
+        print(f"\nNext step:\n  probpca fit {shlex.quote(args.table)} --components {best}{_same_options(args)}")
     if plot is not None:
-        print(f"\n{plot}: the curves")
+        print(f"\nThe curves were drawn to {plot}.")
+
+
+def _wrapped_choice(line: str) -> str:
+    """A line of the text of a selection; the sentence behind a criterion and its choice goes on below its start."""
+    criterion = re.match(r"\w+ +(-|\d+)  (?=\S)", line)
+    return line if line[:1] in ("", " ") else wrap(line, " " * (criterion.end() if criterion else 0))
 
 
 def _best(choices: dict[str, int]) -> int | None:
@@ -225,22 +251,3 @@ def _selection_facts(selection: Selection) -> dict[str, Any]:
         for criterion in selection.criteria
     }
     return {"criteria": criteria, "choices": selection.choices, "agreement": selection.agreement}
-
-
-def _place_for_plot(args: Any) -> Path:
-    place = place_for(args.plot, force=args.force, reads=[args.table], suffixes=(".png", ".svg", ".pdf"))
-    try:
-        from probpca.displays.selection_display import SelectionDisplay  # noqa: F401, PLC0415
-    except ImportError as error:
-        msg = "--plot needs matplotlib.\nHint: pip install 'probpca[plot]'."
-        raise SourceError(msg) from error
-    return place
-
-
-def _draw(selection: Selection, place: Path) -> None:
-    from probpca.atomic_write import appearing  # noqa: PLC0415
-    from probpca.displays.selection_display import SelectionDisplay  # noqa: PLC0415
-
-    figure = SelectionDisplay.from_selection(selection).figure_
-    with appearing(place) as part:
-        figure.savefig(part, format=place.suffix[1:].lower(), dpi=150)

@@ -7,18 +7,33 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probpca.cli.fit_commands import on_screen
-from probpca.cli.run import finish, fresh, given_format, place_for_table, written
+from probpca.cli.run import (
+    finish,
+    fresh,
+    given_format,
+    place_for_plot,
+    place_for_table,
+    write_figure,
+    written,
+)
 from probpca.cli.table import Table, open_table, require_column, survey
-from probpca.cli.text import TextColumn, clip, is_terminal, note, numbers, several, table, words
+from probpca.cli.text import TextColumn, is_terminal, note, numbers, screen_width, table, words, wrap
 from probpca.cli.times import Times, counted, time_column, times_after
 from probpca.errors import DataError
 from probpca.estimators import LinearDynamicalSystem
+from probpca.result_tables import clip, several
 from probpca.sources.write import batch_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from probpca.typing import Array
+
+FIRST_STEPS = 8
+"""Steps that are shown."""
+PANELS = 6
+"""Series that are drawn."""
 
 
 class Ahead(NamedTuple):
@@ -35,6 +50,7 @@ class Ahead(NamedTuple):
 def run(args: Any) -> None:
     """Learn a dynamical system from the table and forecast the rows after the last one."""
     place = place_for_table(args, args.table)
+    plot = None if args.plot is None else place_for_plot(args)
     looked = open_table(args.table, given_format(args))
     name = _time(args, looked)
     rows = looked.choose(name, args.exclude, args.numbers)
@@ -45,23 +61,67 @@ def run(args: Any) -> None:
         times_after(labels, args.steps, f"{name} of {args.table}") if name else Times(counted(args.steps), even=True)
     )
     if not times.even:
-        note(f"steps of {name} are not equally long; the forecast treats them as equal, and counts them.")
+        note(f"the steps of {name} are not equally long; the forecast treats them as equal and counts them.")
     if times.unknown:
-        note(f"{name} {times.unknown}: whether rows are in order was not checked.")
+        note(f"{name} {times.unknown}: the order of the rows was not checked.")
     options = {"max_iter": args.max_iter, "verbose": is_terminal(), "random_state": args.seed}
     system = LinearDynamicalSystem(args.components, **options).fit(values)
     ahead = system.forecast(args.steps)
     found = Ahead(name or "step", times.following, rows.numbers, ahead.mean, *ahead.interval(args.level))
+    for text in _growth(system, ahead.mean, values, rows.numbers):
+        note(text)
+    if plot is not None:
+        _draw(system, values, found, times, args.level, plot)
     facts = {"n_components": system.n_components_, "log_likelihood": system.log_likelihood_, "level": args.level}
     facts |= {"converged": system.converged_, "status": system.status_.value, "steps": args.steps}
-    head = finish(args, place, _batches(found), lambda: facts)
-    if head is None:
+    facts |= {} if plot is None else {"plot": plot}
+    if finish(args, place, _batches(found), lambda: facts) is None:
         return
-    print(on_screen(system.summary(rows.numbers), system.status_))
+    print(on_screen(system.summary(rows.numbers, width=screen_width()), system))
     print(f"\nThe next {several(args.steps, 'step')}, with {100 * args.level:g} % intervals")
     print(_text(found))
-    if place:
-        print(f"\n{written(place, args.steps)}")
+    files = [written(place, args.steps)] if place else []
+    files += [_drawn(plot, len(rows.numbers))] if plot else []
+    print("".join(f"\n{line}" for line in files), end="\n" if files else "")
+
+
+def _growth(system: LinearDynamicalSystem, mean: Array, values: Array, names: tuple[str, ...]) -> list[str]:
+    """A warning for forecasts that grow without bound, or that leave the observed range far behind."""
+    modulus = float(np.abs(system.eigenvalues_).max(initial=0.0))
+    if modulus >= 1:
+        return [f"a mode has modulus {modulus:.4f}: forecasts with a modulus of 1 or more grow without bound."]
+    low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)  # (d,)
+    beyond = np.maximum(mean.max(axis=0) - high, low - mean.min(axis=0))
+    far = np.flatnonzero(beyond > 3 * (high - low))
+    return [f"the forecast of {names[int(far[0])]} goes far beyond the observed values."] if far.size else []
+
+
+def _draw(system: LinearDynamicalSystem, values: Array, found: Ahead, times: Times, level: float, place: Path) -> None:
+    """Draw the last part of the first series, and their forecasts."""
+    from probpca.displays.forecast_display import ForecastDisplay  # noqa: PLC0415
+
+    steps, n = len(found.times), len(values)
+    axis = times.axis or range(1, n + steps + 1)
+    display = ForecastDisplay.from_estimator(
+        system,
+        values,
+        horizon=steps,
+        most=PANELS,
+        levels=[level] if level <= 0.5 else [0.5, level],
+        times=np.asarray(axis),
+        feature_names=list(found.names),
+        last=max(60, 8 * steps),
+    )
+    last = display.axes_[-1]
+    last.set_xlabel(found.time if times.axis else "step")
+    if all(isinstance(time, float | int) and time == int(time) for time in axis):
+        last.locator_params(axis="x", integer=True)
+    write_figure(display.figure_, place)
+
+
+def _drawn(place: Path, n_series: int) -> str:
+    some = f"the first {PANELS} of {n_series:,} series" if n_series > PANELS else "the forecast"
+    return wrap(f"A picture of {some} was drawn to {place}.")
 
 
 def _time(args: Any, looked: Table) -> str | None:
@@ -72,14 +132,14 @@ def _time(args: Any, looked: Table) -> str | None:
         return name
     found = time_column(looked)
     if found is not None:
-        note(f"{found} is used as the time; --time chooses another column.")
+        note(f"the time stamps are in column {found}; --time chooses another column.")
     return found
 
 
 def _read(rows: Table, name: str | None) -> tuple[Table, Array, list[Any]]:
     """The table without empty columns, its numbers, and its time stamps."""
     if not rows.numbers:
-        msg = f"{rows.place} has no column of numbers to forecast."
+        msg = f"{rows.place} has no numeric column to forecast."
         raise DataError(msg)
     rows, found, _ = survey(rows, None)
     if found.n_rows < 3:
@@ -99,9 +159,12 @@ def _batches(found: Ahead) -> Iterator[Any]:
 
 
 def _text(found: Ahead) -> str:
-    """Table with one column for each series: the expected value and its interval."""
-    columns = [words(found.time, found.times)]
-    for name, mean, low, high in zip(found.names, found.mean.T, found.low.T, found.high.T, strict=True):
+    """Table with one column for each series: the expected value and its interval; the first steps only."""
+    left = len(found.times) - FIRST_STEPS
+    shown = slice(FIRST_STEPS)
+    columns = [words(found.time, found.times[shown])]
+    ends = found.mean[shown].T, found.low[shown].T, found.high[shown].T
+    for name, mean, low, high in zip(found.names, *ends, strict=True):
         together = numbers(name, np.concatenate([mean, low, high])).cells
         n = len(mean)
         width = max(map(len, together))
@@ -110,4 +173,5 @@ def _text(found: Ahead) -> str:
             for m, a, b in zip(together[:n], together[n : 2 * n], together[2 * n :], strict=True)
         ]
         columns.append(TextColumn(clip(name), texts))
-    return table(columns)
+    more = f"\n... and {several(left, 'more step')}; --out FILE writes all of them"
+    return table(columns) + (more if left > 0 else "")

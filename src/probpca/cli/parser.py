@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from probpca import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 SELECTION_RULES = ("parallel", "bic", "evidence", "cv", "ard", "gavish_donoho")
 
 PROGRAM = """\
-Probabilistic PCA of tables in files: principal components, imputation of missing cells,
-outliers and forecasts, each with its uncertainty. Columns of numbers are detected, other
-columns are kept as labels; a cell that is empty or NA is missing."""
+Probabilistic PCA of tables in files: principal components, imputation of
+missing cells, outliers and forecasts, each with its uncertainty. Numeric columns
+are detected, other columns are kept as labels; an empty cell or NA is missing."""
 
 ABOUT = {
     "fit": "fit a model to a table and print a summary",
-    "impute": "fill in the missing cells of a table",
-    "transform": "compute the scores of each row on the components",
-    "score": "compute the log-likelihood of each row",
-    "outliers": "find outlying rows, and the cells that make them so",
-    "sample": "draw new rows from a model",
     "select": "compare criteria for the number of components",
-    "forecast": "forecast a table whose rows are time steps",
-    "report": "write a report on a table as one HTML page",
+    "impute": "fill in the missing cells of a table",
+    "transform": "compute the component scores of each row",
+    "outliers": "find unusual rows, and the cells that make them unusual",
+    "score": "compute the log-likelihood of each row",
+    "sample": "draw new rows from a model",
+    "report": "write a report on a table as an HTML page",
     "explorer": "write an interactive HTML page to explore the components",
-    "demo": "run every command on a table of births in 219 countries",
+    "forecast": "forecast a table whose rows are time steps",
+    "demo": "show what probpca does, on births per woman in 219 countries",
 }
 
 
@@ -46,47 +47,53 @@ EXAMPLES = {
         "probpca report model.npz table.csv",
         "probpca COMMAND --help",
     )
-    + "\n\nexit codes: 0 done, 1 bad data or file, 2 bad usage, 130 interrupted",
+    + "\n\nexit codes: 0 success, 1 bad data or file, 2 bad usage, 130 interrupted",
     "fit": _examples(
         "probpca fit table.csv",
         "probpca fit table.csv --components 0.95 --standardize",
         "probpca fit table.parquet --components cv --id customer --out customers.npz",
-        "probpca fit table.csv --bayesian --exclude year rank",
+        "probpca fit survey.xlsx --sheet 2 --missing -999 --exclude year rank",
     ),
-    "impute": _examples(
+    "impute": """\
+Without --out, the first imputed cells are shown with their intervals.
+
+"""
+    + _examples(
         "probpca impute model.npz table.csv",
         "probpca impute model.npz table.csv --out completed.csv",
-        "probpca impute model.npz table.csv --intervals --level 0.9 --out completed.parquet",
-    )
-    + "\n\nWithout --out, the first cells that were filled in are shown with their intervals.",
+        "probpca impute model.npz table.csv --intervals --level 0.9 --out full.parquet",
+    ),
     "transform": _examples(
         "probpca transform model.npz table.csv",
-        "probpca transform model.npz table.csv --out components.csv",
+        "probpca transform model.npz table.csv --out scores.csv",
     ),
     "score": _examples(
         "probpca score model.npz table.csv",
         "probpca score model.npz table.csv --out - | sort -t, -k2 -g | head",
     ),
-    "outliers": _examples(
+    "outliers": """\
+p_value        probability of a row at least as unusual, calibrated by the rows
+               of the fit, each as if it had been left out
+model_p_value  the same if the fitted Gaussian were exact (chi-square)
+D2             squared distance of the row from the model: the sum of
+               T2 (along the components) and residual (off them)
+unusual cells  cells that differ most from what the other cells of the row
+               predict, in standard deviations
+
+"""
+    + _examples(
         "probpca outliers model.npz table.csv",
         "probpca outliers model.npz table.csv --top 50 --out suspects.csv",
         "probpca outliers model.npz table.csv --out all.parquet",
-    )
-    + """
-
-D2 is the squared distance of a row from the model, T2 the part of it along the components and
-residual the part off them. p_value is calibrated by the rows of the fit; model_p_value is that of
-the fitted Gaussian (chi-square). Rows of the file that the model was fitted to are judged as if
-each had been left out. For each row three cells are named, with the number of standard deviations
-between them and their prediction from the other cells.""",
+    ),
     "sample": _examples("probpca sample model.npz", "probpca sample model.npz -n 1000 --seed 7 --out new.csv"),
     "select": _examples(
         "probpca select table.csv",
-        "probpca select table.csv --criteria bic cv --max-components 10 --plot choices.png",
+        "probpca select table.csv --criteria bic cv --plot choices.png",
     ),
     "forecast": _examples(
-        "probpca forecast series.csv --steps 24",
-        "probpca forecast series.csv --steps 12 --time month --components 3 --out next_year.csv",
+        "probpca forecast series.csv --steps 24 --plot forecast.png",
+        "probpca forecast series.csv --steps 12 --time month --out next_year.csv",
     ),
     "report": _examples("probpca report model.npz table.csv", "probpca report model.npz table.csv --out page.html"),
     "explorer": _examples(
@@ -97,37 +104,106 @@ between them and their prediction from the other cells.""",
 }
 
 
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Help that keeps its line breaks and names the values of an option once."""
+
+    def __init__(self, prog: str) -> None:
+        """Begin explanations in one column."""
+        super().__init__(prog, max_help_position=24)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        names = ", ".join(sorted(action.option_strings, key=len, reverse=True))
+        if not names or action.nargs == 0:
+            return names or str(action.metavar)
+        value = " ".join(action.metavar) if isinstance(action.metavar, tuple) else str(action.metavar)
+        return f"{names} {value}{' ...' if action.nargs in ('+', '*') else ''}"
+
+
 class Program(argparse.ArgumentParser):
-    """A parser whose help is printed as it was written."""
+    """A parser with options in groups, whose messages about mistakes suggest what may have been meant."""
 
     def __init__(self, **options: Any) -> None:
-        """Keep line breaks; take only options that are written out."""
-        formatter = partial(argparse.RawDescriptionHelpFormatter, max_help_position=30)
-        super().__init__(formatter_class=cast(Any, formatter), allow_abbrev=False, **options)
+        """Accept options only if they are written in full."""
+        super().__init__(formatter_class=Help, allow_abbrev=False, add_help=False, **options)
+
+    def group(self, title: str) -> argparse._ArgumentGroup:
+        """The group of options with this title; a new group comes last."""
+        known = {group.title: group for group in self._action_groups}
+        return known[title] if title in known else self.add_argument_group(title)
+
+    @property
+    def known_options(self) -> list[str]:
+        """All options in their long and short forms."""
+        return list(self._option_string_actions)
+
+    def error(self, message: str) -> NoReturn:
+        """Print the mistake in one line, and how to use the program in another; exit with code 2."""
+        text = re.sub(r"^argument ([^:]+): ", r"\1 ", message)
+        text = re.sub(r"^the following arguments are required: (.*)", r"\1 must be given", text)
+        text = text.replace("expected one argument", "needs a value").replace(
+            "expected at least one argument", "needs a value"
+        )
+        end = "" if text.endswith(("?", ".")) else "."
+        usage = self.format_usage().strip()
+        self.exit(2, f"{self.prog}: error: {text}{end}\n{usage}; {self.prog} --help explains more\n")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question that names the known word most similar to ``word``; empty if none is similar."""
+    from difflib import get_close_matches  # noqa: PLC0415
+
+    bare = {name.lstrip("-"): name for name in known}
+    word = word.lstrip("-")
+    longer = [name for name in bare if word and name.startswith(word)]
+    found = [*longer, *get_close_matches(word, bare, 1, 0.7)]
+    return f" Did you mean {bare[found[0]]}?" if found else ""
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Options of one command; help and mistakes end the process, with codes 0 and 2."""
     program, commands = _program()
-    given = sys.argv[1:] if argv is None else argv
+    given = list(sys.argv[1:] if argv is None else argv)
     if not given:
         program.print_help(sys.stderr)
         raise SystemExit(2)
-    args = program.parse_args(given)
+    _require_known_words(program, commands, given)
+    args, left = program.parse_known_args(given)
+    if left:
+        commands[args.command].error(f"unexpected: {' '.join(left)}")
     if args.command == "fit" and args.bayesian and isinstance(args.components, str | float):
         commands[args.command].error(
-            "--bayesian removes components that the data do not support: --components is their largest number"
+            "with --bayesian, --components must be a whole number: the most components that the fit may keep"
         )
     return args
 
 
+def _require_known_words(program: Program, commands: dict[str, Program], given: list[str]) -> None:
+    """End with code 2 at a command or long option that does not exist, before anything else is missed."""
+    first, *rest = given
+    if first.startswith("-"):
+        if first not in program.known_options:
+            program.error(f"a command must come before {first}")
+        return
+    if first not in commands:
+        table = f" Did you mean probpca fit {first}?" if "." in first else did_you_mean(first, commands)
+        program.error(f"there is no command {first}.{table}")
+    for word in takewhile(lambda word: word != "--", rest):
+        name, known = word.partition("=")[0], commands[first].known_options
+        if name.startswith("--") and name not in known:
+            where = [f"probpca {other}" for other, command in commands.items() if name in command.known_options]
+            elsewhere = f" {' and '.join(where)} {'have' if len(where) > 1 else 'has'} it." if where else ""
+            commands[first].error(f"there is no option {name}.{elsewhere or did_you_mean(name, known)}")
+
+
 def _program() -> tuple[Program, dict[str, Program]]:
-    usage = "probpca [-h] [--version] COMMAND ..."
+    usage = "probpca COMMAND ..."
     program = Program(prog="probpca", usage=usage, description=PROGRAM, epilog=EXAMPLES["probpca"])
-    program.add_argument("--version", action="version", version=f"probpca {__version__}")
     room = program.add_subparsers(
         dest="command", required=True, metavar="COMMAND ...", title="commands", prog="probpca"
     )
+    other = program.group("other")
+    other.add_argument("--version", action="version", version=f"probpca {__version__}", help="show the version")
+    _help(program)
     commands = {}
     for name, describe in OPTIONS.items():
         about = ABOUT[name]
@@ -137,10 +213,17 @@ def _program() -> tuple[Program, dict[str, Program]]:
         describe(command)
         command.usage = _usage(command)
         if name != "demo":
-            command.add_argument("--json", action="store_true", help="print one JSON object, numbers in full")
-        command.add_argument("--debug", action="store_true", help="show where an error came from")
+            command.group("output").add_argument(
+                "--json", action="store_true", help="print one JSON object with numbers in full"
+            )
+        command.group("other").add_argument("--debug", action="store_true", help="show the traceback of an error")
+        _help(command)
         commands[name] = command
     return program, commands
+
+
+def _help(program: Program) -> None:
+    program.group("other").add_argument("-h", "--help", action="help", help="show this help")
 
 
 def _usage(command: Program) -> str:
@@ -151,163 +234,191 @@ def _usage(command: Program) -> str:
 
 def _fit(command: Program) -> None:
     _table(command)
-    about = f"a number, a share of variance such as 0.95, or one of {', '.join(SELECTION_RULES)} (default: parallel)"
-    command.add_argument("--components", type=_as_components, metavar="N|SHARE|RULE", help=about)
-    command.add_argument("--bayesian", action="store_true", help="Bayesian PCA, for many columns or many missing cells")
-    command.add_argument("--standardize", action="store_true", help="scale columns to unit variance first")
-    _max_iter(command)
     _columns(command)
-    _out(command, "the file to write the model to (model.npz)", "model.npz")
+    about = (
+        f"number of components, share of variance such as 0.95, or rule: {', '.join(SELECTION_RULES)} "
+        "(default: parallel)"
+    )
+    model = command.group("model")
+    model.add_argument("--components", type=_as_components, metavar="N|SHARE|RULE", help=about)
+    _standardize(command)
+    model.add_argument("--bayesian", action="store_true", help="Bayesian PCA, for many columns or missing cells")
+    _max_iter(command)
     _seed(command)
+    _out(command, "file for the model (default: model.npz)", "model.npz")
+    _jobs(command)
+
+
+def _select(command: Program) -> None:
+    _table(command)
+    _columns(command)
+    model = command.group("model")
+    model.add_argument(
+        "--criteria",
+        nargs="+",
+        type=_as_rule,
+        metavar="RULE",
+        help=f"criteria to compare: {', '.join(SELECTION_RULES)} (default: all)",
+    )
+    model.add_argument("--max-components", type=_as_count, metavar="N", help="largest number of components to consider")
+    _standardize(command)
+    _seed(command)
+    _plot(command, "draw the criteria")
     _jobs(command)
 
 
 def _impute(command: Program) -> None:
     _model_and_table(command)
-    command.add_argument("--intervals", action="store_true", help="add columns NAME_low and NAME_high at the end")
+    output = command.group("output")
+    output.add_argument("--intervals", action="store_true", help="add columns NAME_low and NAME_high at the end")
     for name, least in (("--min-value", "smallest"), ("--max-value", "largest")):
-        about = f"{least} value that may be filled in, for all columns or for some"
-        command.add_argument(
+        about = f"{least} imputed value, of all columns or of some"
+        output.add_argument(
             name, nargs="+", action="extend", default=[], type=_as_bound, metavar="V|COLUMN=V", help=about
         )
     _level(command)
     _table_out(command)
+    _jobs(command)
 
 
 def _transform(command: Program) -> None:
     _model_and_table(command)
     _table_out(command)
+    _jobs(command)
 
 
 def _outliers(command: Program) -> None:
     _model_and_table(command)
-    command.add_argument("--top", type=_as_count, metavar="N", help="only the N most outlying rows, the worst first")
+    command.group("output").add_argument(
+        "--top", type=_as_count, metavar="N", help="only the N most unusual rows, the most unusual first"
+    )
     _table_out(command)
+    _jobs(command)
 
 
 def _sample(command: Program) -> None:
     _model(command)
-    command.add_argument("-n", "--rows", type=_as_count, default=10, metavar="N", help="number of rows (10)")
-    _seed(command)
+    output = command.group("output")
+    output.add_argument("-n", "--rows", type=_as_count, default=10, metavar="N", help="number of rows (default: 10)")
+    _seed(command, "output")
     _table_out(command)
 
 
-def _select(command: Program) -> None:
-    _table(command)
-    command.add_argument(
-        "--criteria", nargs="+", choices=SELECTION_RULES, metavar="RULE", help=f"any of {', '.join(SELECTION_RULES)}"
-    )
-    command.add_argument("--max-components", type=_as_count, metavar="N", help="largest number to consider")
-    command.add_argument("--standardize", action="store_true", help="scale columns to unit variance first")
-    _columns(command)
-    command.add_argument("--plot", metavar="FILE", help="draw the curves to .png, .svg or .pdf")
-    command.add_argument("--force", action="store_true", help="overwrite the file")
-    _seed(command)
-    _jobs(command)
-
-
 def _report(command: Program) -> None:
+    name = f"{command.prog.split()[-1]}.html"
     _model_and_table(command)
-    command.add_argument("--title", metavar="TEXT", help="the title of the page")
-    _out(command, f"the page ({command.prog.split()[-1]}.html)", f"{command.prog.split()[-1]}.html")
+    group = command.group("output")
+    group.add_argument("--title", metavar="TEXT", help="title of the page (default: name of the table)")
+    group.add_argument("--color-by", metavar="COLUMN", help="column that colours the rows at first (default: detected)")
+    _out(command, f"file for the page (default: {name})", name)
+    _jobs(command)
 
 
 def _explorer(command: Program) -> None:
     _report(command)
     shape: dict[str, Any] = {"nargs": 2, "type": _as_count, "metavar": ("HEIGHT", "WIDTH")}
-    command.add_argument("--image-shape", help="show rows as images of this size", **shape)
+    command.group("output").add_argument("--image-shape", help="show rows as images of this size", **shape)
 
 
 def _forecast(command: Program) -> None:
     _table(command)
-    command.add_argument("--steps", type=_as_count, required=True, metavar="N", help="number of steps to forecast")
-    command.add_argument("--components", type=_as_states, metavar="N|bic|cv", help="number of states (default: bic)")
+    table = command.group("input")
+    table.add_argument("--time", metavar="COLUMN", help="the column that holds the time stamps (default: detected)")
+    _exclude(command)
+    model = command.group("model")
+    model.add_argument(
+        "--components", type=_as_states, metavar="N|bic|cv", help="number of latent states (default: bic)"
+    )
     _max_iter(command)
-    command.add_argument("--time", metavar="COLUMN", help="the column that holds the time stamps (default: detected)")
-    command.add_argument(
-        "--exclude", nargs="+", action="extend", metavar="COLUMN", default=[], help="columns to leave out"
+    _seed(command)
+    command.group("output").add_argument(
+        "--steps", type=_as_count, required=True, metavar="N", help="number of steps to forecast (required)"
     )
     _numbers(command)
     _level(command)
     _table_out(command)
-    _seed(command)
+    _plot(command, "draw the series and the forecast", force=False)
 
 
 def _demo(command: Program) -> None:
-    command.add_argument("--out", metavar="DIR", help="the folder for the files (default: a new temporary one)")
+    command.group("output").add_argument(
+        "--out", metavar="DIR", help="a new folder for the files (default: a temporary folder)"
+    )
 
 
 OPTIONS = {
     "fit": _fit,
+    "select": _select,
     "impute": _impute,
     "transform": _transform,
-    "score": _transform,
     "outliers": _outliers,
+    "score": _transform,
     "sample": _sample,
-    "select": _select,
-    "forecast": _forecast,
     "report": _report,
     "explorer": _explorer,
+    "forecast": _forecast,
     "demo": _demo,
 }
 
 
 def _table(command: Program) -> None:
-    formats = ".csv, .tsv, .txt, .csv.gz, .parquet, .feather, .npy, .xlsx, .xls or .ods; - is standard input"
-    command.add_argument("table", metavar="TABLE", help=formats)
+    formats = ".csv, .tsv, .csv.gz, .parquet, .feather, .npy, .xlsx, .ods, or - for standard input"
+    command.group("input").add_argument("table", metavar="TABLE", help=formats)
     _table_format(command)
 
 
 def _table_format(command: Program) -> None:
     """Options for what cannot be detected in a file; a model remembers them, and later commands use them again."""
-    group = command.add_argument_group("how the table is read (a model remembers this)")
-    switch: dict[str, Any] = {"action": argparse.BooleanOptionalAction, "default": None}
+    group = command.group("how the table is read (a model remembers this)")
     group.add_argument(
-        "--missing",
-        nargs="*",
-        action="extend",
-        metavar="CODE",
-        help="codes of missing cells, such as -999 or unknown, beside an empty cell, NA and the like",
+        "--missing", nargs="*", action="extend", metavar="CODE", help="codes of missing cells, such as -999, beside NA"
     )
     group.add_argument("--decimal", choices=[",", "."], metavar=",|.", help="decimal mark (default: detected)")
     group.add_argument(
         "--thousands",
         choices=[",", ".", "'", "space", "none"],
-        metavar=",|.|'|space",
-        help="separator between groups of three digits (default: none)",
+        metavar="SIGN",
+        help="thousands separator: , . ' or space (default: none)",
     )
     group.add_argument(
         "--skip-rows", type=_as_seed, metavar="N", help="lines above the line of names (default: detected)"
     )
-    group.add_argument("--header", help="whether there is a line of names (default: yes)", **switch)
-    group.add_argument("--sheet", metavar="NAME|NUMBER", help="sheet of a workbook (default: the first with cells)")
-    group.add_argument("--transpose", help="features are rows of the file, and samples are columns", **switch)
-    group.add_argument("--parse-units", help="read 28.8 yr, $779.45 and 12%% as numbers", **switch)
+    _switch(group, "--no-header", "--header", "there is no line of names: columns are x0, x1, ...")
+    group.add_argument("--sheet", metavar="NAME|N", help="sheet of a workbook (default: the first with cells)")
+    _switch(group, "--transpose", "--no-transpose", "features are rows of the file, samples are columns")
+    _switch(group, "--parse-units", "--no-parse-units", "read 28.8 yr, $779.45 and 12%% as numbers")
+
+
+def _switch(group: argparse._ArgumentGroup, option: str, opposite: str, about: str) -> None:
+    """An option and its opposite, which overrides what a model remembers and is not in the help."""
+    name = option.removeprefix("--").removeprefix("no-").replace("-", "_")
+    for text, shown in ((option, about), (opposite, argparse.SUPPRESS)):
+        value = not text.startswith("--no-")
+        group.add_argument(text, dest=name, action="store_const", const=value, help=shown)
 
 
 def _model(command: Program) -> None:
-    command.add_argument("model", metavar="MODEL", help="a model that probpca fit wrote")
+    command.group("input").add_argument("model", metavar="MODEL", help="a model saved by probpca fit")
 
 
 def _model_and_table(command: Program) -> None:
     _model(command)
     _table(command)
-    command.add_argument(
-        "--id", metavar="COLUMN", help="the column that names rows (default: the first without numbers)"
+    command.group("input").add_argument(
+        "--id", metavar="COLUMN", help="the column that names the rows (default: the first label column)"
     )
-    _jobs(command)
 
 
 def _columns(command: Program) -> None:
-    command.add_argument("--id", metavar="COLUMN", help="the column that names rows, which is left out")
-    command.add_argument(
-        "--exclude", nargs="+", action="extend", default=[], metavar="COLUMN", help="columns to leave out"
+    command.group("input").add_argument(
+        "--id", metavar="COLUMN", help="the column that names the rows; it is not part of the model"
     )
+    _exclude(command)
     _numbers(command)
 
 
 def _numbers(command: Program) -> None:
-    command.add_argument(
+    command.group("input").add_argument(
         "--numbers",
         nargs="+",
         action="extend",
@@ -317,31 +428,57 @@ def _numbers(command: Program) -> None:
     )
 
 
+def _exclude(command: Program) -> None:
+    command.group("input").add_argument(
+        "--exclude", nargs="+", action="extend", default=[], metavar="COLUMN", help="columns to leave out"
+    )
+
+
+def _standardize(command: Program) -> None:
+    command.group("model").add_argument(
+        "--standardize", action="store_true", help="scale columns to unit variance first, if their units differ"
+    )
+
+
 def _out(command: Program, about: str, default: str | None = None) -> None:
-    command.add_argument("--out", "-o", metavar="FILE", default=default, help=about)
-    command.add_argument("--force", action="store_true", help="overwrite the file")
+    output = command.group("output")
+    output.add_argument("--out", "-o", metavar="FILE", default=default, help=about)
+    output.add_argument("--force", action="store_true", help="overwrite existing files")
 
 
 def _table_out(command: Program) -> None:
-    _out(command, "the file to write: .csv, .tsv, .csv.gz, .parquet, .feather or .npy; - prints CSV")
+    _out(command, "file to write: .csv, .tsv, .csv.gz, .parquet, .feather or .npy; - prints CSV")
 
 
-def _seed(command: Program) -> None:
-    command.add_argument("--seed", type=_as_seed, default=0, metavar="N", help="seed of the random numbers (0)")
+def _plot(command: Program, about: str, *, force: bool = True) -> None:
+    output = command.group("output")
+    output.add_argument("--plot", metavar="FILE", help=f"{about} to a .png, .svg or .pdf file")
+    if force:
+        output.add_argument("--force", action="store_true", help="overwrite existing files")
+
+
+def _seed(command: Program, group: str = "model") -> None:
+    command.group(group).add_argument(
+        "--seed", type=_as_seed, default=0, metavar="N", help="seed of the random numbers (default: 0)"
+    )
 
 
 def _max_iter(command: Program) -> None:
-    command.add_argument(
-        "--max-iter", type=_as_count, default=1000, metavar="N", help="largest number of steps of a fit (1000)"
+    command.group("model").add_argument(
+        "--max-iter", type=_as_count, default=1000, metavar="N", help="largest number of iterations (default: 1000)"
     )
 
 
 def _jobs(command: Program) -> None:
-    command.add_argument("--jobs", type=_as_jobs, metavar="N", help="number of threads; -1 is all cores")
+    command.group("other").add_argument(
+        "--jobs", type=_as_jobs, metavar="N", help="number of threads; -1 uses all cores"
+    )
 
 
 def _level(command: Program) -> None:
-    command.add_argument("--level", type=_as_share, default=0.95, metavar="P", help="probability of intervals (0.95)")
+    command.group("output").add_argument(
+        "--level", type=_as_share, default=0.95, metavar="P", help="probability of the intervals (default: 0.95)"
+    )
 
 
 def _as_components(text: str) -> int | float | str:
@@ -350,20 +487,29 @@ def _as_components(text: str) -> int | float | str:
         return text
     if text.isdecimal() and int(text) > 0:
         return int(text)
-    return _as_share(
-        text, f"must be a number of components, a share between 0 and 1, or one of {', '.join(SELECTION_RULES)}"
-    )
+    rules = ", ".join(SELECTION_RULES)
+    needed = f"must be a number of components, a share between 0 and 1, or one of {rules}"
+    return _as_share(text, needed, did_you_mean(text, SELECTION_RULES))
+
+
+def _as_rule(text: str) -> str:
+    """A rule that chooses the number of components."""
+    if text not in SELECTION_RULES:
+        rules, meant = ", ".join(SELECTION_RULES), did_you_mean(text, SELECTION_RULES)
+        msg = f"must be one or more of {rules}; got {text}.{meant}"
+        raise argparse.ArgumentTypeError(msg)
+    return text
 
 
 def _as_states(text: str) -> int | str:
     """A number of states, or a rule."""
-    return text if text in ("bic", "cv") else _as_count(text)
+    return text if text in ("bic", "cv") else _as_count(text, "must be a whole number, 1 or more, or bic or cv")
 
 
-def _as_count(text: str) -> int:
+def _as_count(text: str, needed: str = "must be a whole number, 1 or more") -> int:
     """A whole number, 1 or more."""
     if not (text.isdecimal() and int(text) > 0):
-        msg = f"must be a whole number, 1 or more; got {text}"
+        msg = f"{needed}; got {text}"
         raise argparse.ArgumentTypeError(msg)
     return int(text)
 
@@ -393,13 +539,13 @@ def _as_jobs(text: str) -> int:
     return _as_count(text)
 
 
-def _as_share(text: str, needed: str = "must lie between 0 and 1") -> float:
+def _as_share(text: str, needed: str = "must lie between 0 and 1", meant: str = "") -> float:
     """A number between 0 and 1."""
     try:
         found = float(text)
     except ValueError:
         found = -1.0
     if not 0 < found < 1:
-        msg = f"{needed}; got {text}"
+        msg = f"{needed}; got {text}.{meant}"
         raise argparse.ArgumentTypeError(msg)
     return found

@@ -23,22 +23,12 @@ from probpca.cli.run import (
     written,
 )
 from probpca.cli.table import require_column
-from probpca.cli.text import (
-    GAP,
-    TextColumn,
-    clip,
-    counts,
-    left_of,
-    note,
-    numbers,
-    several,
-    table,
-    words,
-    wrap,
-)
+from probpca.cli.text import GAP, TextColumn, counts, left_of, note, numbers, one_line, screen_width, table, words, wrap
 from probpca.errors import DataError
+from probpca.estimators.summary import whole_items
 from probpca.inference.calibration import RARE, probability
 from probpca.inference.imputation import Imputed
+from probpca.result_tables import clip, several
 from probpca.sources.write import batch_of
 
 if TYPE_CHECKING:
@@ -49,6 +39,8 @@ if TYPE_CHECKING:
 
 WORST_ROWS = 10
 """Outliers that are shown."""
+FIRST_CELLS = 10
+"""Imputed cells that are shown."""
 
 
 def run(args: Any) -> None:
@@ -77,6 +69,7 @@ class Completion:
     limits: tuple[Array, Array]  # smallest and largest value that may be filled in, of each column: (d,) each
     n_cells: int = 0
     n_rows: int = 0  # rows with a missing cell
+    n_empty: int = 0  # rows without any number
     n_seen: int = 0  # all rows
     cells: list[Cell] = field(default_factory=list)
     least: Array = field(init=False)  # smallest observed value of each column: (d,)
@@ -146,29 +139,40 @@ class Completion:
         )
 
     def _remember(self, answer: Answer) -> None:
-        """Count missing cells, and remember the first 20 of them, three of a row at most, if intervals are known."""
+        """Count missing cells, and remember the first of them, two of a row at most, if intervals are known."""
         missing, (values, interval) = np.isnan(answer.block.values), answer.found
         self.n_seen += len(missing)
         self.n_cells += int(missing.sum())
         self.n_rows += int(missing.any(axis=1).sum())
         self.least = np.fmin(self.least, np.fmin.reduce(answer.block.values, axis=0, initial=np.inf))
         self.n_negative += (missing & (values < 0)).sum(axis=0)
-        if interval is None or len(self.cells) >= 20:
+        self.n_empty += int(missing.all(axis=1).sum())
+        if interval is None or len(self.cells) >= FIRST_CELLS:
             return
         labels, (low, high) = self.opened.labels(answer), interval
-        some = missing & (np.cumsum(missing, axis=1) <= 3)
-        for i, j in np.argwhere(some)[: 20 - len(self.cells)]:
+        some = missing & (np.cumsum(missing, axis=1) <= 2)
+        for i, j in np.argwhere(some)[: FIRST_CELLS - len(self.cells)]:
             ends = float(low[i, j]), float(high[i, j])
             self.cells.append(Cell(labels[i], self.opened.features[j], values[i, j], *ends))
 
     def __str__(self) -> str:
         """Table of the cells that are remembered."""
         rows, columns, values, low, high = zip(*self.cells, strict=True)
-        shown = [words("row", rows), words("column", columns), numbers("filled in", values)]
-        text = table([*shown, numbers(f"{100 * self.level:g} % from", low), numbers("to", high)])
+        found = [numbers("imputed", values), numbers(f"{100 * self.level:g} % from", low), numbers("to", high)]
+        width = left_of(found) // 2 - GAP
+        text = table([words("row", rows, width), words("column", columns, width), *found])
         left = self.n_cells - len(self.cells)
         more = f"... and {several(left, 'more cell')}\n" if left else ""
-        return f"{text}\n{more}{wrap('--out FILE writes the completed table; --intervals adds the intervals')}"
+        return f"{text}\n{more}\n{wrap('--out FILE writes the completed table; --intervals adds the intervals.')}"
+
+    def summary(self) -> str:
+        """How many cells were missing, and in which rows nothing is known."""
+        if not self.n_cells:
+            return "No cell is missing: there is nothing to impute."
+        share = self.n_cells / (self.n_seen * len(self.opened.features))
+        cells = f"{several(self.n_cells, 'missing cell')} imputed in {several(self.n_rows, 'row')}"
+        empty = f"; {several(self.n_empty, 'row')} without any number got the column means" if self.n_empty else ""
+        return f"{cells} ({share:.1%} of the table){empty}."
 
 
 def _limits(args: Any, opened: Opened) -> tuple[Array, Array]:
@@ -207,9 +211,7 @@ def _impute(args: Any) -> None:
         note(remark)
     if not shown:
         return
-    share = completion.n_cells / (completion.n_seen * len(opened.features))
-    cells = f"{several(completion.n_cells, 'cell')} of {several(completion.n_rows, 'row')}"
-    print(wrap(f"{cells} filled in ({share:.1%} of all)"))
+    print(wrap(completion.summary()))
     if place:
         print(written(place, completion.n_seen))
     elif completion.cells:
@@ -222,17 +224,19 @@ class Ends(NamedTuple):
     low: Least
     high: Least
 
-    def __str__(self) -> str:
-        low = [f"{clip(name)} {score:+.1f}" for name, score in zip(self.low.kept, self.low.scores, strict=True)]
-        high = [f"{clip(name)} {-score:+.1f}" for name, score in zip(self.high.kept, self.high.scores, strict=True)]
-        return f"{', '.join(low)}  ...  {', '.join(high)}"
+    def text(self, name: str) -> str:
+        """Two lines, with as many whole names of rows as fit the screen."""
+        low = [f"{clip(row)} {score:+.1f}" for row, score in zip(self.low.kept, self.low.scores, strict=True)]
+        high = [f"{clip(row)} {-score:+.1f}" for row, score in zip(self.high.kept, self.high.scores, strict=True)]
+        blank = " " * len(name)
+        return "\n".join([one_line(f"{name}  lowest   ", low), one_line(f"{blank}  highest  ", high)])
 
 
 def _transform(args: Any) -> None:
     """Write the scores of each row on the components, or show some of them."""
     place = place_for_table(args, args.model, args.table)
     opened = open_both(args)
-    q = opened.fitted.estimator.n_components_
+    q, names = opened.fitted.estimator.n_components_, opened.fitted.estimator.get_feature_names_out()
     ends = [Ends(Least(3), Least(3)) for _ in range(min(q, 3))]
     with shown_progress() as watch:
         head = finish(args, place, _latents(opened, watch, ends), lambda: {"n_components": q})
@@ -240,16 +244,18 @@ def _transform(args: Any) -> None:
         return
     if not place:
         print(head.text(), end="\n\n")
-    print(wrap("Rows at the ends of components (posterior mean; unit: prior standard deviation)"))
-    for j, end in enumerate(ends, 1):
-        print(wrap(f"  {j}: {end}", "     "))
+    print(wrap("Rows with the lowest and highest component scores (in standard deviations)"))
+    for name, end in zip(names, ends, strict=False):
+        print(end.text(name))
+    if q > len(ends):
+        print(f"... and {several(q - len(ends), 'more component')}")
     if place:
         print(f"\n{written(place, head.n_rows)}")
 
 
 def _latents(opened: Opened, watch: Any, ends: list[Ends]) -> Iterator[Any]:
     estimator = opened.fitted.estimator
-    names = opened.fresh([f"component_{j + 1}" for j in range(estimator.n_components_)])
+    names = opened.fresh(list(estimator.get_feature_names_out()))
     for answer in opened.ask(estimator.transform, watch):
         labels = opened.labels(answer)
         for end, z in zip(ends, answer.found.T, strict=False):
@@ -290,8 +296,8 @@ def _score(args: Any) -> None:
         head = finish(args, place, scores.batches(watch), scores.facts)
     if head is None:
         return
-    print(f"{'log-likelihood':<18}{scores.total:,.2f}  ({scores.total / scores.n_rows:.4f} a row)")
-    print("\nThe least probable rows")
+    print(f"{'log-likelihood':<18}{scores.total:,.2f}  ({scores.total / scores.n_rows:.4f} per row)")
+    print("\nLeast likely rows")
     print(table([words("row", scores.least.kept), numbers("log-likelihood", scores.least.scores)]))
     if place:
         print(f"\n{written(place, head.n_rows)}")
@@ -361,8 +367,8 @@ class Judgement:
 
     def summary(self) -> str:
         """How many rows are rare, how they were judged, and what to be careful about."""
-        rare = f"{self.n_rare:,} of {several(self.n_rows, 'row')} have p < {RARE}"
-        said = [f"{rare}; chance alone would give {RARE * self.n_rows:.2g}", self.opened.judged]
+        rare = f"{self.n_rare:,} of {several(self.n_rows, 'row')} have a p-value below {RARE}"
+        said = [f"{rare}; by chance alone about {RARE * self.n_rows:.2g} would.", self.opened.judged]
         return "\n".join(map(wrap, [*said, *([f"note: {self.note}"] if self.note else [])]))
 
     def text(self, most: int) -> str:
@@ -372,7 +378,8 @@ class Judgement:
         if label in self.opened.fitted.features:
             label = None  # a feature; its cell is among those that may be named
         shown = [counts(names[0], rows[names[0]])]
-        shown += [words(label or "(no name)", rows[label])] if label is not None else []
+        if label is not None:
+            shown += [words(label or "(no name)", rows[label], screen_width() // 4)]
         shown += [TextColumn(names[k], [*map(probability, rows[names[k + 1]])]) for k in (1, 3)]
         shown += [numbers(names[5], rows[names[5]])]
         cells = _cells([rows[name] for name in names[8:] if name in rows], left_of(shown))
@@ -383,17 +390,15 @@ class Judgement:
 
 def _cells(columns: list[list[Any]], room: int) -> TextColumn:
     """The cells that contribute most to the distance of each row, as many as there is room for."""
-    for most in range(3, 0, -1):
-        texts = [_cells_of_row(line[: 2 * most]) for line in zip(*columns, strict=True)]
-        column = TextColumn("unusual cells (sd)", texts, right=False)
-        if column.width <= room:
-            break
-    return column
+    title = "unusual cells (sd)"
+    texts = [_cells_of_row(line, max(room, len(title))) for line in zip(*columns, strict=True)]
+    return TextColumn(title, texts, right=False)
 
 
-def _cells_of_row(line: tuple[Any, ...]) -> str:
-    pairs = zip(line[::2], line[1::2], strict=True)
-    return ", ".join(f"{clip(cell)} {z:+.1f}" for cell, z in pairs if cell is not None)
+def _cells_of_row(line: tuple[Any, ...], room: int) -> str:
+    """Whole names of columns, as many as there is room for; the name of one column alone may be shortened."""
+    found = [(cell, f" {z:+.1f}") for cell, z in zip(line[::2], line[1::2], strict=True) if cell is not None]
+    return whole_items([clip(cell, min(28, room - len(z))) + z for cell, z in found], room)
 
 
 def _outliers(args: Any) -> None:

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from probpca.atomic_write import require_writable
+from probpca.atomic_write import appearing, require_writable
 from probpca.cli.table import Input, Table, infinite_cell, matched, open_table, row_names
-from probpca.cli.text import cells, is_terminal, note, several, table as text_table, wrap
+from probpca.cli.text import cells, is_terminal, note, table as text_table, wrap
 from probpca.errors import DataError, FileFormatError, SourceError
 from probpca.estimators import PPCA, BayesianPCA
 from probpca.estimators.storage import write_estimator
 from probpca.learning.progress import ProgressBar
 from probpca.models.serialization import read_record
+from probpca.result_tables import several
 from probpca.sources import TableFormat
 from probpca.sources.files import FORMATS, READ_ONLY, Stamp, written_format
 from probpca.sources.write import stream_batches, take_rows, write_batches
@@ -75,14 +76,15 @@ class Opened(NamedTuple):
     def judged(self) -> str:
         """How p-values take the rows of the table, and why."""
         if self.training:
-            return "p-values: the rows are those of the fit; each is judged as if it had been left out"
+            return "The model was fitted to these rows: each p-value is computed as if its row had been left out."
         if self.fitted.table is None:
-            why = "the model does not say which file it was fitted to"
+            why = "the model does not record which file it was fitted to"
         elif self.fitted.table.path == self.table.place.resolve():
-            why = f"{self.table.place} has changed since the fit"
+            same = self.fitted.table == Stamp.of_table(self.table.place)
+            why = f"{self.table.place} {'is read with other options than for' if same else 'has changed since'} the fit"
         else:
             why = f"the model was fitted to {self.fitted.table.path.name}"
-        return f"p-values: the rows are treated as new; {why}"
+        return f"The p-values treat the rows as new to the model: {why}."
 
     @property
     def others(self) -> list[str]:
@@ -172,7 +174,7 @@ def open_both(args: Any) -> Opened:
     names = matched(table, fitted.names, fitted.estimator.model_.n_features)
     if (fitted.names is None) == table.named:
         which = "the table" if fitted.names else "the model"
-        note(f"columns of {which} have no names; they are taken in their order.")
+        note(f"the columns of {which} have no names; columns are matched by position.")
     training = table.stored and fitted.table is not None and fitted.table == Stamp.of_table(table.place)
     training = training and chosen == remembered
     return Opened(fitted, table, names, row_names(table, names, args.id), training)
@@ -210,7 +212,7 @@ def open_model(path: str, n_jobs: int | None = None) -> Fitted:
     """Read a model that ``probpca fit`` wrote."""
     place = Path(path)
     if place.suffix.lower() in FORMATS | READ_ONLY or place.suffix.lower() == ".gz":
-        msg = f"{place} is a table; a model is needed here.\nHint: the model comes first: probpca COMMAND MODEL TABLE."
+        msg = f"{place} is a table, not a model.\nHint: the model comes first: probpca COMMAND MODEL TABLE."
         raise FileFormatError(msg)
     if place.is_dir():
         msg = f"{place} is a folder, not a model.\nHint: probpca fit writes models, by default to model.npz."
@@ -267,7 +269,7 @@ def place_for(out: str, *, force: bool, reads: Iterable[str] = (), suffixes: tup
     """Check the file to write before anything is computed; ``suffixes`` are allowed, by default those of tables."""
     place = Path(out)
     if place.is_dir():
-        msg = f"{place} is a folder, and cannot be written as a file.\nHint: --out {place / 'answer.csv'}"
+        msg = f"{place} is a folder, not a file.\nHint: --out {place / 'answer.csv'}"
         raise SourceError(msg)
     if not suffixes:
         written_format(place)
@@ -275,10 +277,10 @@ def place_for(out: str, *, force: bool, reads: Iterable[str] = (), suffixes: tup
         msg = f"the name of {place} should end in {' or '.join(suffixes)}."
         raise SourceError(msg)
     if any(place.exists() and Path(read).exists() and place.samefile(read) for read in reads):
-        msg = f"{place} is read by this command, and will not be overwritten.\nHint: give --out another name."
+        msg = f"{place} is an input of this command and is not overwritten.\nHint: give --out another name."
         raise SourceError(msg)
     if place.exists() and not force:
-        msg = f"{place} exists already, and was left alone.\nHint: --force overwrites it."
+        msg = f"{place} already exists.\nHint: --force overwrites it."
         raise SourceError(msg)
     require_writable(place)
     return place
@@ -290,8 +292,27 @@ def place_for_table(args: Any, *reads: str) -> Path | None:
         return None
     place = place_for(args.out, force=args.force, reads=reads)
     if written_format(place) == "npy":
-        note(f"{place} will hold the columns of numbers only: .npy has no text and no names.")
+        note(f"{place} will contain the numeric columns only: .npy files have no text and no names.")
     return place
+
+
+def place_for_plot(args: Any) -> Path:
+    """Check the file for a figure, and that matplotlib is there to draw it, before anything is computed."""
+    from probpca.displays.axes import pyplot  # noqa: PLC0415
+
+    place = place_for(args.plot, force=args.force, reads=[args.table], suffixes=(".png", ".svg", ".pdf"))
+    try:
+        pyplot()
+    except ImportError as error:
+        msg = "--plot needs matplotlib.\nHint: pip install 'probpca[plot]'."
+        raise SourceError(msg) from error
+    return place
+
+
+def write_figure(figure: Any, place: Path) -> None:
+    """Write a matplotlib figure in the format that the name of the file says."""
+    with appearing(place) as part:
+        figure.savefig(part, format=place.suffix[1:].lower(), dpi=150)
 
 
 @contextmanager
@@ -344,7 +365,7 @@ class Head:
         """The rows as a table, and how many more there are."""
         shown = text_table([cells(name, values) for name, values in self.columns.items()])
         left = 0 if self.limit is None else max(self.n_rows - self.limit, 0)
-        more = "\n" + wrap(f"... and {several(left, 'more row')}; --out FILE writes all of them")
+        more = "\n" + wrap(f"... and {several(left, 'more row')}; --out FILE writes all rows")
         return shown + (more if left else "")
 
 
@@ -412,4 +433,4 @@ def finish(
 
 def written(place: Path, n_rows: int) -> str:
     """A line about a file that was written."""
-    return f"{place}: {several(n_rows, 'row')}"
+    return f"{several(n_rows, 'row')} written to {place}"

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from probpca.estimators.summary import whole_items
+from probpca.result_tables import LONGEST_NAME, clip, number_format, several
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -17,8 +20,9 @@ GAP = 2
 
 
 def note(text: str) -> None:
-    """Print something that is not part of the result."""
-    print(f"note: {text}", file=sys.stderr)
+    """Print something that is not part of the result, in one line unless a person watches."""
+    line = f"note: {text}"
+    print(wrap(line) if is_terminal() else line, file=sys.stderr)
 
 
 def is_terminal() -> bool:
@@ -44,10 +48,20 @@ def screen_width() -> int:
     return max(shutil.get_terminal_size((80, 24)).columns, 40)
 
 
-def clip(text: str, width: int = 28) -> str:
-    """Shorten a text that is too long."""
-    text = " ".join(str(text).split())
-    return text if len(text) <= width else f"{text[: width - 3]}..."
+def listed(items: Sequence[str], most: int = 4) -> str:
+    """The first items of a list, and how many more there are."""
+    left = len(items) - most
+    return ", ".join(items) if left <= 0 else f"{', '.join(items[:most])} and {left:,} more"
+
+
+def fact(name: str, text: str) -> str:
+    """A line that begins with the name of a fact, broken into lines of the screen below each other."""
+    return wrap(f"{name:<18}{text}", " " * 18)
+
+
+def one_line(start: str, items: Sequence[str]) -> str:
+    """One line of the screen with as many whole items as fit behind its start."""
+    return start + whole_items(items, screen_width() - len(start))
 
 
 def wrap(text: str, indent: str = "") -> str:
@@ -58,12 +72,8 @@ def wrap(text: str, indent: str = "") -> str:
 def numbers(title: str, values: Any) -> TextColumn:
     """A column of numbers, all with as many decimals as show about four digits of the largest."""
     found = np.asarray(values, dtype=np.float64)
-    finite = np.abs(found[np.isfinite(found)])
-    largest = float(finite.max()) if finite.size else 0.0
-    if largest and not 1e-4 <= largest < 1e9:
-        return TextColumn(title, [_cell(value, ".3e") for value in found])
-    decimals = int(np.clip(3 - np.floor(np.log10(largest)), 0, 6)) if largest else 0
-    return TextColumn(title, [_cell(value, f",.{decimals}f") for value in found])
+    form = number_format(found)
+    return TextColumn(title, [f"{value:{form}}" if np.isfinite(value) else "" for value in found])
 
 
 def counts(title: str, values: Any) -> TextColumn:
@@ -71,9 +81,10 @@ def counts(title: str, values: Any) -> TextColumn:
     return TextColumn(title, [f"{value:,}" for value in values])
 
 
-def words(title: str, values: Any) -> TextColumn:
-    """A column of text."""
-    return TextColumn(clip(title), [clip("" if value is None else value) for value in values], right=False)
+def words(title: str, values: Any, width: int = LONGEST_NAME) -> TextColumn:
+    """A column of text; cells of more than ``width`` letters are shortened."""
+    texts = [clip("" if value is None else value, width) for value in values]
+    return TextColumn(clip(title, width), texts, right=False)
 
 
 def cells(title: str, values: Sequence[Any]) -> TextColumn:
@@ -81,10 +92,6 @@ def cells(title: str, values: Sequence[Any]) -> TextColumn:
     if values and all(isinstance(value, float | int | None) and not isinstance(value, bool) for value in values):
         return numbers(title, [np.nan if value is None else value for value in values])
     return words(title, values)
-
-
-def _cell(value: float, form: str) -> str:
-    return f"{value:{form}}" if np.isfinite(value) else ""
 
 
 def left_of(columns: Sequence[TextColumn]) -> int:
@@ -95,7 +102,7 @@ def left_of(columns: Sequence[TextColumn]) -> int:
 def table(columns: Sequence[TextColumn]) -> str:
     """Columns side by side, as many as fit the screen, and how many more there are."""
     shown: list[TextColumn] = []
-    for column in columns:
+    for column in map(_with_short_title, columns):
         if shown and column.width > left_of(shown):
             break
         shown.append(column)
@@ -109,9 +116,10 @@ def table(columns: Sequence[TextColumn]) -> str:
         for line in zip(*([column.title, *column.cells] for column in shown), strict=True)
     ]
     left = len(columns) - len(shown)
-    return "\n".join(lines + ([f"... and {left:,} more column{'s' * (left > 1)}"] if left else []))
+    return "\n".join(lines + ([f"... and {several(left, 'more column')}"] if left else []))
 
 
-def several(count: int, noun: str) -> str:
-    """A number with its noun: ``1 row``, ``1,200 rows``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def _with_short_title(column: TextColumn, most: int = 20) -> TextColumn:
+    """Shorten a title that would make its column much wider than its cells."""
+    widest = max((len(text) for text in column.cells), default=0)
+    return column._replace(title=clip(column.title, max(widest, most)))

@@ -26,6 +26,7 @@ class Times(NamedTuple):
     following: list[Any]  # labels of the steps after the last row
     even: bool  # are steps equally long?
     unknown: str = ""  # why the labels could not be read, nor their order be checked
+    axis: tuple[Any, ...] = ()  # numbers or dates of all rows and of the steps after them, if steps are equally long
 
 
 def time_column(table: Table) -> str | None:
@@ -46,7 +47,7 @@ def times_after(labels: Sequence[Any], steps: int, where: str) -> Times:
         after = [known[-1] + step * (k + 1) for k in range(steps)]
         if not even:
             return Times(counted(steps), even)
-        return Times([int(value) if whole else value for value in after], even)
+        return Times([int(value) if whole else value for value in after], even, axis=(*known, *after))
     form, moments = _moments(labels)
     if not moments:
         return Times(counted(steps), even=True, unknown=_why_unknown(labels))
@@ -55,7 +56,9 @@ def times_after(labels: Sequence[Any], steps: int, where: str) -> Times:
         later, even = _moments_after(moments, steps)
     except (OverflowError, ValueError):  # after the year 9999
         return Times(counted(steps), even=True)
-    return Times([_written(moment, form) for moment in later] if even else counted(steps), even)
+    if not even:
+        return Times(counted(steps), even)
+    return Times([_written(moment, form) for moment in later], even, axis=(*map(_naive, moments), *map(_naive, later)))
 
 
 def _why_unknown(labels: Sequence[Any]) -> str:
@@ -72,7 +75,8 @@ def _require_order(known: Sequence[Any], where: str) -> None:
     late = next((i for i, (a, b) in enumerate(pairwise(known), 2) if not a < b), None)
     if late is not None:
         msg = (
-            f"{where} must rise from row to row; row {late:,} is not after the one before.\nHint: sort the table by it."
+            f"{where} must increase from row to row; row {late:,} is not later than the row before.\n"
+            "Hint: sort the table by this column."
         )
         raise DataError(msg)
 

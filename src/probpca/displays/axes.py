@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.errors import ShapeError
+from probpca.errors import DataError, ShapeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from probpca.displays.inputs import Group
     from probpca.learning.selection.result import Criterion
     from probpca.typing import Array, Index
 
@@ -29,8 +30,20 @@ class Theme:
     rule: str = "#c8ced8"  # zero lines and grids
     muted: str = "#5d6879"  # text beside the data
     paper: str = "#eef1f5"  # observed cells of a raster
-    categories: tuple[str, ...] = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333")
-    """Classes, in the colours of Okabe and Ito, which colour-blind readers can tell apart."""
+    categories: tuple[str, ...] = (
+        "#0072b2",
+        "#d55e00",
+        "#009e73",
+        "#cc79a7",
+        "#e69f00",
+        "#56b4e9",
+        "#333333",
+        "#882255",
+        "#999933",
+        "#6a51a3",
+    )
+    """Groups, in the colours of Okabe and Ito and of Tol, which colour-blind readers can tell apart."""
+    absent: str = "#b9bec7"  # rows whose group is missing
     markers: tuple[str, ...] = ("o", "^", "s", "D", "v", "P", "X")
     small: float = 8.5  # text beside the data
     figure: tuple[float, float] = (6.4, 4.0)  # a figure with one panel
@@ -41,8 +54,10 @@ class Theme:
     threshold: float = 0.5  # height of the ratio 1 where curves of criteria share a panel of height 1
 
     def category(self, k: int) -> tuple[str, str]:
-        """Colour and marker of the k-th class or curve."""
-        return self.categories[k % len(self.categories)], self.markers[k % len(self.markers)]
+        """Colour and marker of the k-th group or curve: different ones for up to 70."""
+        return self.categories[k % len(self.categories)], self.markers[
+            (k + k // len(self.categories)) % len(self.markers)
+        ]
 
 
 THEME = Theme()
@@ -124,6 +139,11 @@ def bold_title(ax: Any, title: str, most: int = THEME.name_length, **style: Any)
     ax.set_title(clipped(title, most), loc="left", fontsize=11, color=THEME.ink, fontweight="bold", **style)
 
 
+def figure_title(figure: Any, title: str) -> None:
+    """Title at the left above all panels of a figure."""
+    figure.suptitle(title, x=0.02, ha="left", fontsize=11, color=THEME.ink, fontweight="bold")
+
+
 def draw_key(figure: Any, ax: Any, handles: list[Any], *, inside: bool, loc: str) -> None:
     """Legend within ``ax``, or in one line above all panels at ``loc``."""
     if inside:
@@ -153,16 +173,21 @@ def plain_log(axis: Any, low: float, high: float) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def root_scale(ax: Any, axis: str, highest: float) -> None:
-    """Show squares by their roots, from 0 to ``highest``: large values leave room for small ones."""
-    top = 1.15 * highest
+def root_scale(ax: Any, axis: str, highest: float, lowest: float = 0.0) -> None:
+    """Show squares by their roots: large values leave room for small ones.
+
+    The axis begins at 0, or below ``lowest`` if that is more than half of ``highest``.
+    """
+    low, top = (0.9 * lowest if lowest > 0.5 * highest else 0.0), 1.15 * highest
     getattr(ax, f"set_{axis}scale")("function", functions=(_root, np.square))
-    getattr(ax, f"set_{axis}lim")(0, top)
-    ticks, nice = [0.0], np.outer(10.0 ** np.arange(-3, 12), [1, 2, 5]).ravel()
-    for value in nice[nice <= top]:
-        if np.sqrt(value) - np.sqrt(ticks[-1]) >= 0.1 * np.sqrt(top):
+    getattr(ax, f"set_{axis}lim")(low, top)
+    steps = [1, 2, 5] if low == 0 else np.arange(1, 10, 0.5)
+    ticks: list[float] = [] if low else [0.0]
+    nice = np.outer(10.0 ** np.arange(-3, 12), steps).ravel()
+    for value in nice[(nice <= top) & (nice >= low)]:
+        if not ticks or np.sqrt(value) - np.sqrt(ticks[-1]) >= 0.1 * (np.sqrt(top) - np.sqrt(low)):
             ticks.append(float(value))
-    getattr(ax, f"set_{axis}ticks")(ticks, [f"{tick:g}" for tick in ticks])
+    getattr(ax, f"set_{axis}ticks")(ticks, [f"{tick:,g}" for tick in ticks])
 
 
 def _root(values: Any) -> Any:
@@ -188,10 +213,8 @@ def clipped(name: str, most: int = THEME.name_length) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in percent; just less than everything is not rounded to 100 %."""
-    if 0.9995 <= share < 1 - 1e-12:
-        return "> 99.9 %"
-    return f"{100 * share:.1f} %" if share >= 0.985 else f"{100 * share:.0f} %"
+    """A share in percent with one decimal; just less than everything is not rounded to 100 %."""
+    return "> 99.9 %" if 0.9995 <= share < 1 - 1e-12 else f"{100 * share:.1f} %"
 
 
 def beside(ax: Any, words: str, point: Any, offset: Any, **style: Any) -> Any:
@@ -250,29 +273,147 @@ def _shares(ax: Any, points: Array) -> Any:
 # Points and their names
 
 
-def colour_rows(ax: Any, points: Array, labels: Any = None) -> list[Any]:
-    """Draw points in one colour, by class, or on a scale."""
-    size = 22 if len(points) <= 500 else 9
-    style = {"s": size, "linewidths": 0.3, "edgecolors": "white", "zorder": 2}
-    if labels is None:
-        return [ax.scatter(*points.T, color=THEME.ink, alpha=0.8, **style)]
-    if _is_scale(labels):
-        drawn = ax.scatter(*points.T, c=labels, cmap="viridis", **style)
-        ax.figure.colorbar(drawn, ax=ax, shrink=0.8)
-        return [drawn]
+def colour_rows(ax: Any, points: Array, group: Group | None = None, *, alpha: float = 0.85) -> list[Any]:
+    """Draw points in one colour, by category with grey for missing ones, or by numbers with a colour bar."""
+    style = {
+        "s": 22 if len(points) <= 500 else 13,
+        "linewidths": 0.3,
+        "edgecolors": "white",
+        "zorder": 2,
+        "alpha": alpha,
+    }
+    if group is None:
+        return [ax.scatter(*points.T, color=THEME.ink, **style)]
+    if isinstance(group.by, np.ndarray):
+        return _colour_by_number(ax, points, group.name, group.by, style)
     drawn = []
-    for k, label in enumerate(np.unique(labels)):
+    for k, name in enumerate(group.by.names):
         colour, marker = THEME.category(k)
-        here = points[labels == label]
-        drawn.append(ax.scatter(*here.T, color=colour, marker=marker, label=clipped(str(label)), alpha=0.85, **style))
-    ax.legend(frameon=False, fontsize=THEME.small, loc="best", handletextpad=0.2)
+        if k >= group.by.n_proper:
+            colour, marker = THEME.absent, "o"
+        here = points[group.by.codes == k]
+        drawn.append(ax.scatter(*here.T, color=colour, marker=marker, label=clipped(name), **style))
     return drawn
 
 
-def _is_scale(labels: Any, most_classes: int = 12) -> bool:
-    """Whether labels are numbers on a scale: real numbers, or more than ``most_classes`` whole numbers."""
-    kind = labels.dtype.kind
-    return kind == "f" or (kind in "iu" and np.unique(labels).size > most_classes)
+def _colour_by_number(ax: Any, points: Array, name: str, values: Array, style: dict[str, Any]) -> list[Any]:
+    known = np.isfinite(values)
+    drawn = ax.scatter(*points[known].T, c=values[known], cmap="viridis", **style)
+    ax.figure.colorbar(drawn, ax=ax, shrink=0.8, label="" if name == "group" else clipped(name))
+    if known.all():
+        return [drawn]
+    return [drawn, ax.scatter(*points[~known].T, color=THEME.absent, label="missing", **style)]
+
+
+def group_regions(points: Array, group: Group | None, level: float) -> dict[int, tuple[Array, Region]]:
+    """Mean and region of each category with three points or more: an ellipse that holds ``level`` of a Gaussian."""
+    if group is None or isinstance(group.by, np.ndarray):
+        msg = "ellipses of groups need groups that are categories.\nHint: groups=... with one category for each row."
+        raise DataError(msg)
+    out = {}
+    for k in range(group.by.n_proper):
+        here = points[group.by.codes == k]
+        if len(here) > 2:
+            out[k] = here.mean(axis=0), region_of(np.cov(here.T), level)
+    return out
+
+
+def draw_group_regions(ax: Any, points: Array, group: Group | None, level: float) -> dict[int, Any]:
+    """Draw an ellipse around each category; returns them by position of the category."""
+    drawn = {}
+    for k, (centre, region) in group_regions(points, group, level).items():
+        patch = ellipse(centre, region)
+        colour = THEME.category(k)[0]
+        patch.set(facecolor=(*_rgb(colour), 0.07), edgecolor=(*_rgb(colour), 0.8), linewidth=1.1, zorder=1.5)
+        drawn[k] = ax.add_patch(patch)
+        reach = half_sides(region)
+        ax.update_datalim([centre - reach, centre + reach])
+    ax.autoscale_view()
+    return drawn
+
+
+def _rgb(colour: str) -> tuple[float, float, float]:
+    from matplotlib.colors import to_rgb  # noqa: PLC0415
+
+    return to_rgb(colour)
+
+
+def draw_groups_key(ax: Any, group: Group | None, *, inside: bool, beside_by: float = 1.02) -> None:
+    """Legend of what has a label: within axes that were given, otherwise at their right, where it hides no point."""
+    if not ax.get_legend_handles_labels()[1]:
+        return
+    title = None if group is None or group.name == "group" else clipped(group.name, THEME.short_name_length)
+    place = {"loc": "best"} if inside else {"loc": "upper left", "bbox_to_anchor": (beside_by, 1), "borderaxespad": 0}
+    ax.legend(frameon=False, fontsize=THEME.small, title=title, title_fontsize=THEME.small, handletextpad=0.2, **place)
+
+
+def label_points(
+    ax: Any,
+    points: Array,
+    labels: Sequence[str],
+    *,
+    avoid: Sequence[Any] = (),
+    obstacles: Array | None = None,
+    most: int = 400,
+) -> list[Any]:
+    """Write labels beside points where they overlap neither each other nor other points; the rest are left out.
+
+    Points far from the centre come first: they are the ones that readers ask about. ``avoid`` are other texts,
+    ``obstacles`` other points (m, 2), and at most ``most`` labels are tried.
+    """
+    ax.figure.draw_without_rendering()  # the layout decides how much room there is
+    per_point = ax.figure.dpi / 72
+    where = ax.transData.transform(points)  # (n, 2), pixels
+    box = ax.get_window_extent()
+    taken = [_extent(text) for text in avoid]
+    every = np.vstack([where, where[:0] if obstacles is None else ax.transData.transform(obstacles)])
+    dots = np.hstack([every - 2 * per_point, every + 2 * per_point])  # left, low, right, high
+    written = []
+    far = np.linalg.norm((where - where.mean(axis=0)) / [box.width, box.height], axis=1)
+    for i in np.argsort(-far, kind="stable")[:most]:
+        name = clipped(labels[i], THEME.short_name_length)
+        if not name:
+            continue
+        text = beside(ax, name, points[i], (0, 0), fontsize=THEME.small - 1, va="bottom")
+        size = text.get_window_extent()
+        spot = _free_spot(where[i], (size.width, size.height), per_point, box, taken, np.delete(dots, i, axis=0))
+        if spot is None:
+            text.remove()
+            continue
+        (x, y), extent = spot
+        text.set_position((x, y))
+        taken.append(extent)
+        written.append(text)
+    return written
+
+
+def _extent(text: Any) -> tuple[float, float, float, float]:
+    """Left, low, right and high end of a text in pixels, without the line to its point."""
+    from matplotlib.text import Text  # noqa: PLC0415
+
+    box = Text.get_window_extent(text)
+    return box.x0, box.y0, box.x1, box.y1
+
+
+def _free_spot(
+    point: Array, size: tuple[float, float], per_point: float, box: Any, taken: Sequence[Any], dots: Array
+) -> tuple[tuple[float, float], tuple[float, float, float, float]] | None:
+    """Offset in points, and extent in pixels, of a label that is free: right of the point, left, above or below."""
+    (wide, high), gap = size, 4 * per_point
+    shifts = ((gap, -high / 2), (-gap - wide, -high / 2), (-wide / 2, gap), (-wide / 2, -gap - high))
+    for dx, dy in shifts:
+        x, y = point[0] + dx, point[1] + dy
+        extent = (x, y, x + wide, y + high)
+        if x < box.x0 or y < box.y0 or extent[2] > box.x1 or extent[3] > box.y1:
+            continue
+        if not (_meets(extent, np.reshape(taken, (-1, 4))) or _meets(extent, dots)):
+            return (dx / per_point, dy / per_point), extent
+    return None
+
+
+def _meets(extent: tuple[float, float, float, float], others: Array) -> bool:
+    left, low, right, high = others.T
+    return bool(((left < extent[2]) & (right > extent[0]) & (low < extent[3]) & (high > extent[1])).any())
 
 
 def name_points(
@@ -357,7 +498,7 @@ def _explain_colours(ax: Any, above: Any) -> None:
     from matplotlib.patches import Patch  # noqa: PLC0415
 
     sides = (
-        (THEME.accent, "higher than the other cells let expect", above.any()),
+        (THEME.accent, "higher than the other cells predict", above.any()),
         (THEME.ink, "lower", (~above).any()),
     )
     key = [Patch(color=colour, label=words) for colour, words, present in sides if present]
@@ -431,6 +572,9 @@ def half_sides(region: Region) -> Array:
 
 # Curves of criteria
 
+RATIOS = {"parallel": "eigenvalue, ratio to chance", "gavish_donoho": "singular value, ratio to threshold"}
+"""Labels of the axes of criteria that keep a component if a ratio exceeds 1."""
+
 
 def draw_rings(ax: Any, x: Any, y: Any, colour: str = THEME.accent, width: float = 2) -> None:
     """Rings around chosen points."""
@@ -450,8 +594,8 @@ def draw_curve(ax: Any, criterion: Criterion, *, beyond: int = 6) -> None:
     ax.axvline(choice, color=THEME.accent, linewidth=0.8, alpha=0.5, zorder=0)
     here = counts == choice
     draw_rings(ax, counts[here], values[here])
-    unit = f"{criterion.unit}, less the best" if criterion.in_nats else criterion.unit
-    frame(ax, f"{criterion.name}: {choice}", x="components", y=unit)
+    unit = f"{criterion.unit} below the best" if criterion.in_nats else RATIOS[criterion.name]
+    frame(ax, f"{criterion.name}: {choice}", x="number of components", y=unit)
     whole_numbers(ax.xaxis, 7)
     if not criterion.in_nats:
         ax.axhline(1.0, color=THEME.faint, linewidth=1, linestyle="--")
@@ -477,11 +621,15 @@ def draw_together(ax: Any, criteria: Sequence[Criterion], furthest: int) -> list
     if not all(criterion.in_nats for criterion in criteria):
         ax.axhline(THEME.threshold, color=THEME.faint, linewidth=1, linestyle="--", zorder=0)
         where = ax.get_yaxis_transform()
-        beside(ax, "ratios: 1", (1, THEME.threshold), (-2, 3), xycoords=where, ha="right")
-    frame(ax, x="components", y="criteria, each\non its own scale")
+        beside(ax, "ratio 1", (1, THEME.threshold), (-2, 3), xycoords=where, ha="right")
+    alone = len(lines) == 1
+    frame(
+        ax, x="number of components", y=f"{criteria[0].name} criterion" if alone else "criteria, each\non its own scale"
+    )
     ax.set(ylim=(-0.08, 1.12), yticks=[])
     look = {"loc": "lower left", "bbox_to_anchor": (0, 0.98), "handlelength": 1.6, "columnspacing": 1.2}
-    ax.legend(frameon=False, fontsize=THEME.small, ncols=len(lines), borderaxespad=0.2, **look)
+    if not alone:
+        ax.legend(frameon=False, fontsize=THEME.small, ncols=len(lines), borderaxespad=0.2, **look)
     return lines
 
 

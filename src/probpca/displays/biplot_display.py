@@ -6,9 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probpca.displays.axes import THEME, clipped, colour_rows, frame, make_room, name_points, place
-from probpca.displays.inputs import chosen, names_of, require_choice, require_fitted
-from probpca.displays.latent_display import component_title
+from probpca.displays.axes import (
+    THEME,
+    clipped,
+    colour_rows,
+    draw_group_regions,
+    draw_groups_key,
+    frame,
+    label_points,
+    make_room,
+    name_points,
+    place,
+)
+from probpca.displays.inputs import (
+    chosen,
+    component_title,
+    groups_of,
+    names_of,
+    require_choice,
+    require_fitted,
+    require_level,
+    row_names,
+)
+from probpca.displays.latent_display import MOST_GROUPS
 from probpca.errors import ShapeError
 from probpca.learning.uncertainty.estimate import largest_first
 
@@ -18,11 +38,11 @@ if TYPE_CHECKING:
 
 
 class BiplotDisplay:
-    r"""Posterior means of two latent variables as points, and the loadings of the features as arrows.
+    r"""Biplot: rows as points at their component scores, and features as arrows at their loadings.
 
     A row far along an arrow has a large value of that feature: :math:`x_j \approx \mu_j + w_j^\top z`, for
     standardised columns in standard deviations. Bars at the tip of an arrow are intervals of its loadings; an arrow is
-    pale if they hold zero in both directions. Create it with ``from_estimator``.
+    pale if the intervals contain zero in both directions. Create it with ``from_estimator``.
 
     Attributes
     ----------
@@ -37,7 +57,10 @@ class BiplotDisplay:
         Length of an arrow on the axes of the scores over its length in ``units``.
     figure_, ax_
         matplotlib Figure and Axes.
-    points_, arrows_, names_ : lists of artists
+    points_, arrows_, names_, labels_ : lists of artists
+        Points of each group, arrows, names of the arrows, and labels of rows.
+    group_ellipses_ : dict
+        Ellipse of each group, by its position among the groups.
 
     Examples
     --------
@@ -45,9 +68,10 @@ class BiplotDisplay:
     >>> from probpca import BiplotDisplay, PPCA
     >>> iris = load_iris()
     >>> ppca = PPCA(n_components=2).fit(iris.data)
-    >>> display = BiplotDisplay.from_estimator(ppca, iris.data, feature_names=iris.feature_names)
-    >>> display.feature_names[display.shown[0]]
-    'petal length (cm)'
+    >>> species = iris.target_names[iris.target]
+    >>> display = BiplotDisplay.from_estimator(ppca, iris.data, feature_names=iris.feature_names, groups=species)
+    >>> display.feature_names[display.shown[0]], [points.get_label() for points in display.points_]
+    ('petal length (cm)', ['setosa', 'versicolor', 'virginica'])
     """
 
     def __init__(  # noqa: PLR0913
@@ -57,16 +81,18 @@ class BiplotDisplay:
         feature_names: list[str],
         *,
         interval: tuple[Array, Array] | None = None,
-        labels: Any = None,
+        labels: list[str] | None = None,
+        groups: Any = None,
         units: str = "loading",
         most: int = 12,
-        axis_labels: tuple[str, ...] = ("component 1", "component 2"),
+        axis_labels: tuple[str, ...] = ("PC1", "PC2"),
     ) -> None:
         """Store what ``plot`` draws."""
         self.scores, self.loadings, self.feature_names = scores, loadings, feature_names
         self.low: Array | None = None if interval is None else interval[0]
         self.high: Array | None = None if interval is None else interval[1]
-        self.labels = None if labels is None else np.asarray(labels)
+        self.labels = labels
+        self.group = next(iter(groups_of(groups, len(scores), MOST_GROUPS)), None)
         self.units, self.axis_labels = units, axis_labels
         self.shown: Index = largest_first(np.hypot(*loadings.T), most)
 
@@ -82,14 +108,39 @@ class BiplotDisplay:
         units: str = "loading",
         feature_names: Any = None,
         labels: Any = None,
+        groups: Any = None,
+        group_ellipses: bool = False,
         most: int = 12,
         ax: Any = None,
     ) -> BiplotDisplay:
-        """Draw rows and the ``most`` longest arrows in the plane of two ``components``, counted from 0.
+        """Draw rows and the longest arrows in the plane of two components.
 
-        ``units="correlation"`` divides loadings by the standard deviations of the features in the model, which suits
-        features in different units; after ``standardize=True`` these are near 1. ``uncertainty``, from
-        ``estimator.uncertainty()``, adds intervals of the loadings at this ``level``.
+        Parameters
+        ----------
+        estimator : fitted PPCA or BayesianPCA
+        X : rows
+        components : pair of int, default=(0, 1)
+            Counted from 0.
+        uncertainty : ParameterUncertainty or None, default=None
+            From ``estimator.uncertainty()``: adds intervals of the loadings.
+        level : float, default=0.95
+            Probability of intervals and ellipses.
+        units : "loading" or "correlation", default="loading"
+            "correlation" divides loadings by the standard deviations of the features in the model, which suits
+            features in different units; after ``standardize=True`` these are near 1.
+        feature_names : sequence of str or None, default=None
+        labels : sequence of str, True or None, default=None
+            Text beside the points, one for each row; True: the index of a pandas dataframe. Labels that would
+            overlap are left out.
+        groups : sequence, Series, Categorical or None, default=None
+            Colour of each row: categories with a legend, or numbers (more than 20 different ones) with a colour
+            bar. Rows whose group is missing are grey.
+        group_ellipses : bool, default=False
+            Draw an ellipse for each group, which holds ``level`` of the scores of a Gaussian with the mean and
+            covariance of the group's scores.
+        most : int, default=12
+            Number of arrows: the longest.
+        ax : matplotlib Axes or None, default=None
         """
         require_fitted(cls, estimator, "posterior")
         require_choice("units", units, ("loading", "correlation"))
@@ -104,17 +155,19 @@ class BiplotDisplay:
             msg = f"components must be two; got {len(pair)}.\nHint: LatentDisplay and LoadingsDisplay draw one."
             raise ShapeError(msg)
         scale = _deviations(estimator)[:, None] if units == "correlation" else 1.0
+        scores = np.asarray(estimator.transform(X))[:, pair]
         made = cls(
-            np.asarray(estimator.transform(X))[:, pair],
+            scores,
             estimator.loadings_[:, pair] / scale,
             names_of(estimator, feature_names),
             interval=None if uncertainty is None else _interval(uncertainty, pair, level, scale),
-            labels=labels,
+            labels=None if labels is None else row_names(X, labels, len(scores)),
+            groups=groups,
             units=units,
             most=most,
             axis_labels=tuple(component_title(estimator, j) for j in pair),
         )
-        return made.plot(ax)
+        return made.plot(ax, group_ellipses=group_ellipses, level=level)
 
     @property
     def sure(self) -> Any:
@@ -123,18 +176,18 @@ class BiplotDisplay:
             return np.ones(len(self.loadings), dtype=bool)
         return ((self.low > 0) | (self.high < 0)).any(axis=1)
 
-    def plot(self, ax: Any = None) -> BiplotDisplay:
-        """Draw in a new figure or in ``ax``."""
-        self.figure_, self.ax_ = place(ax, (6.4, 4.8))
+    def plot(self, ax: Any = None, *, group_ellipses: bool = False, level: float = 0.95) -> BiplotDisplay:
+        """Draw in a new figure or in ``ax``; ``group_ellipses`` adds an ellipse for each group, at this ``level``."""
+        given, level = ax is not None, require_level(level)
+        self.figure_, self.ax_ = place(ax, (6.4, 4.8) if self.group is None else (7.4, 5.0))
         ax = self.ax_
         reach = np.abs(self.scores).max(initial=0.0) or 1.0
         longest = np.hypot(*self.loadings.T).max() or 1.0
         self.arrow_scale_ = float(0.9 * reach / longest)
         ax.axhline(0, color=THEME.rule, linewidth=0.8, zorder=0)
         ax.axvline(0, color=THEME.rule, linewidth=0.8, zorder=0)
-        self.points_ = colour_rows(ax, self.scores, self.labels)
-        for points in self.points_:
-            points.set_alpha(0.5)
+        self.points_ = colour_rows(ax, self.scores, self.group, alpha=0.6)
+        self.group_ellipses_ = draw_group_regions(ax, self.scores, self.group, level) if group_ellipses else {}
         tips = self.arrow_scale_ * self.loadings
         ax.update_datalim(1.1 * tips[self.shown])
         self.arrows_ = [self._draw_arrow(j, tips[j]) for j in self.shown]
@@ -145,8 +198,14 @@ class BiplotDisplay:
         self.names_ = name_points(ax, drawn, names, leftwards=drawn[:, 0] < 0, colour=THEME.ink)
         for name, j in zip(self.names_, self.shown, strict=True):
             name.set_color(THEME.ink if self.sure[j] else THEME.muted)
-        frame(ax, x=self.axis_labels[0], y=self.axis_labels[1])
+        frame(ax, "Biplot", x=self.axis_labels[0], y=self.axis_labels[1])
         self._draw_scale()
+        draw_groups_key(ax, self.group, inside=given, beside_by=1.1)
+        labels = self.labels
+        shafts = np.linspace(0, 1, 15)[:, None, None] * drawn  # (15, arrows, 2)
+        self.labels_ = []
+        if labels is not None:
+            self.labels_ = label_points(ax, self.scores, labels, avoid=self.names_, obstacles=shafts.reshape(-1, 2))
         return self
 
     def _draw_arrow(self, j: int, tip: Array) -> Any:
@@ -169,7 +228,7 @@ class BiplotDisplay:
         ):
             axis.tick_params(colors=THEME.ink, labelsize=THEME.small)
             axis.spines[:].set_visible(False)
-        words = "correlation with the component" if self.units == "correlation" else "loading"
+        words = "arrows: correlation with the component" if self.units == "correlation" else "arrows: loading"
         self.ax_.set_title(words, fontsize=THEME.small, color=THEME.ink, loc="right")
 
 

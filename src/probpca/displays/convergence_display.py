@@ -92,12 +92,13 @@ class ConvergenceDisplay:
             "markersize": 3,
         }
         (self.line_,) = self.ax_.plot(steps, self.trace, **marked)
-        frame(self.ax_, x="before step", y=f"{self.name}, nats")
+        frame(self.ax_, "Convergence", x="iteration", y=f"{self.name} (nats)")
         self.ax_.ticklabel_format(axis="y", useOffset=False, style="plain")
         left = np.where(self.gap > 0, self.gap, np.nan)  # what lacks nothing has no logarithm
         (self.gap_line_,) = right.plot(steps, left, **marked)
         right.set_yscale("log")
-        frame(right, x="before step", y="below the end, nats" if self.gap.min() == 0 else "below the reference, nats")
+        final = "final value" if self.gap.min() == 0 else "reference"
+        frame(right, x="iteration", y=f"distance to the {final} (nats)")
         whole_numbers(right.xaxis, 6)
         if steps.size > most_marks:  # the beginning would be one vertical line
             self.ax_.set_xscale("log")

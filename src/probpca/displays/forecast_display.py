@@ -25,7 +25,7 @@ class Band(NamedTuple):
 
 
 class ForecastDisplay:
-    """Past values as points, the smoothed past as a line, and a fan of intervals for the future, a panel a feature.
+    """Forecast fan: past values as points, the smoothed past as a line, and intervals of the future, by feature.
 
     Bars are intervals of missing past cells, at the widest level of the fan. Create it with ``from_estimator``.
 
@@ -164,7 +164,7 @@ class ForecastDisplay:
             Line2D([], [], color=THEME.ink, marker="o", linestyle="none", markersize=3, label="observed"),
             Line2D([], [], color=THEME.faint, linewidth=1.4, label="smoothed"),
             Line2D([], [], color=THEME.accent, linewidth=1.6, label="forecast"),
-            Patch(color=THEME.accent, alpha=0.3, linewidth=0, label=f"{levels} %"),
+            Patch(color=THEME.accent, alpha=0.3, linewidth=0, label=f"{levels} % intervals"),
         ]
         draw_key(self.figure_, self.ax_, key, inside=inside, loc="outside upper right")
 

@@ -45,9 +45,10 @@ class ImputedRow(NamedTuple):
 
 
 class ImputationDisplay:
-    """Observed cells as points, imputed cells with intervals, and the row as the model fits it as a line.
+    r"""Imputed values: observed cells as points, imputed cells with intervals, and the fitted row as a line.
 
-    Of more features than can be read, the ones with the widest intervals are drawn, and the figure says how many are
+    An imputed cell is drawn at its conditional mean :math:`E[x_j \mid x_O]` given the observed cells of its row. If
+    there are too many features to read, those with the widest intervals are drawn, and the figure says how many are
     not shown. Create it with ``from_estimator``.
 
     Attributes
@@ -68,7 +69,7 @@ class ImputationDisplay:
     >>> table = load_fertility()
     >>> ppca = PPCA(n_components=3, random_state=0).fit(table.values)
     >>> display = ImputationDisplay.from_estimator(
-    ...     ppca, table.values, rows="Serbia", names=table.countries, positions=table.years
+    ...     ppca, table.values, rows="Serbia", labels=table.countries, positions=table.years
     ... )
     >>> bool(display.rows[0].low[0] < display.rows[0].imputed[0] < display.rows[0].high[0])
     True
@@ -104,7 +105,7 @@ class ImputationDisplay:
         rows: Any = None,
         most: int = 4,
         level: float = 0.95,
-        names: Any = None,
+        labels: Any = None,
         feature_names: Any = None,
         positions: Any = None,
         units: str = "auto",
@@ -119,7 +120,7 @@ class ImputationDisplay:
         require_fitted(cls, estimator, "impute_interval", "transform")
         values = cells_of(estimator, X)
         require_choice("units", units, ("auto", "data", "standard"))
-        known = row_names(X, names, len(values))
+        known = row_names(X, labels, len(values))
         shown = _most_missing(values, most) if rows is None else by_name("rows", rows, known)
         scaled = units == "standard" or (units == "auto" and positions is None)
         made = cls(
@@ -166,8 +167,8 @@ class ImputationDisplay:
         rest = np.delete(np.isnan(row.observed), self.shown_)
         if not rest.size:
             return ""
-        filled = f"{rest.sum():,} of them filled in" if rest.any() else "all of them observed"
-        return f"\n{rest.size:,} more columns are not shown,\n{filled}"
+        filled = f"{rest.sum():,} of them imputed" if rest.any() else "all of them observed"
+        return f"\n({rest.size:,} more columns not shown,\n{filled})"
 
     def _layout(self, count: int) -> tuple[int, tuple[float, float]]:
         """Number of panels side by side, and the size of the figure in inches."""
@@ -216,11 +217,9 @@ class ImputationDisplay:
         key = [
             Line2D([], [], color=THEME.ink, marker="o", linestyle="none", markersize=4, label="observed"),
             Line2D([], [], color=THEME.accent, marker="o", markerfacecolor="white", markersize=4, linewidth=2.2),
-            Line2D(
-                [], [], color=THEME.faint, linewidth=1.4, markersize=9, label="the row as the model sees it", **line
-            ),
+            Line2D([], [], color=THEME.faint, linewidth=1.4, markersize=9, label="fitted by the model", **line),
         ]
-        key[1].set_label(f"filled in, with {100 * self.level:.4g} % interval")
+        key[1].set_label(f"imputed, with {100 * self.level:.4g} % interval")
         draw_key(self.figure_, self.ax_, key, inside=inside, loc="outside upper left")
 
 

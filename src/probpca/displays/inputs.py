@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Mapping
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.blocks.block import dense_values
+from probpca.blocks.block import dense_values, unmasked
+from probpca.displays.axes import percent
 from probpca.errors import DataError, ShapeError
 from probpca.learning.complete.spectrum import Spectrum, log_likelihood_of
 from probpca.learning.components import RULES
 from probpca.learning.selection.criteria import bic
 from probpca.learning.selection.result import Criterion, Selection
 from probpca.sources import open_source
-from probpca.sources.readers.frames import is_frame
+from probpca.sources.readers.frames import frame_columns, is_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,8 +102,8 @@ def numbers_of(X: Any, given: Any, n: int) -> Index:
 
 
 def row_names(X: Any, given: Any, n: int) -> list[str]:
-    """Names of rows, or their numbers where they have none."""
-    names, numbers = labels_of(X, given, n, "names"), numbers_of(X, None, n)
+    """Names of rows, or their numbers where they have none; ``given`` is True for those of a pandas index."""
+    names, numbers = labels_of(X, None if given is True else given, n), numbers_of(X, None, n)
     return [name or str(number) for name, number in zip(names, numbers, strict=True)]
 
 
@@ -115,6 +119,94 @@ def _whole_numbers(index: Any) -> Index | None:
         return None
     numbers = np.asarray(index, dtype=np.float64)
     return None if (np.abs(numbers) >= 2**53).any() else numbers.astype(np.int64)
+
+
+# Groups of rows
+
+
+class Categories(NamedTuple):
+    """Categories of a column, and the category of each row."""
+
+    names: tuple[str, ...]
+    codes: Index  # position of each row among the names: (n,)
+    n_proper: int  # names of the column itself; "other" and "missing" may follow
+
+
+class Group(NamedTuple):
+    """A column that colours rows: by categories, or by numbers on a scale."""
+
+    name: str
+    by: Categories | Array  # numbers are NaN if missing: (n,)
+
+
+def groups_of(given: Any, n: int, most: int = 12) -> list[Group]:
+    """Columns that colour n rows: none, one sequence, or several by name in a mapping or dataframe.
+
+    Numbers with more than ``most`` distinct values lie on a scale; all other columns have at most ``most`` categories,
+    see ``categories_of``.
+    """
+    if given is None:
+        return []
+    if is_frame(given):
+        given = frame_columns(given)
+    elif not isinstance(given, Mapping):
+        name = getattr(given, "name", None)
+        given = {"group" if name is None else name: given}
+    return [_group_of(text_of(name) or "group", values, n, most) for name, values in given.items()]
+
+
+def categories_of(values: Any, most: int = 12) -> Categories:
+    """Categories of a column in their order, at most ``most``, and the category of each row.
+
+    The rarest of many categories become one, "other", and missing cells another, "missing"; both come last and neither
+    counts. Categories of a categorical column keep their order; numbers are in increasing order, text in alphabetical
+    order.
+    """
+    texts = [_category_of(value) for value in values]
+    counts = Counter(text for text in texts if text)
+    given = getattr(getattr(values, "dtype", None), "categories", None)
+    kept = sorted(counts, key=_order_of(counts) if given is None else [*map(_category_of, given)].index)
+    if len(kept) > most:
+        common = {name for name, _ in counts.most_common(most - 1)}
+        kept = [name for name in kept if name in common]
+    rare = counts.keys() - set(kept)
+    names = [*kept, f"other ({len(rare):,} categories)"] if rare else kept
+    place = {name: k for k, name in enumerate(kept)} | dict.fromkeys(rare, len(kept)) | {"": len(names)}
+    names = names if all(texts) else [*names, "missing"]
+    return Categories(tuple(names), np.array([place[text] for text in texts], dtype=np.int64), len(kept))
+
+
+def numbers_in(values: Sequence[Any]) -> Array | None:
+    """A column as numbers, NaN where it is missing or infinite; None if it holds anything but numbers: (n,)."""
+    if not all(isinstance(value, Real) or not text_of(value) for value in values):
+        return None
+    numbers = np.array([float(value) if isinstance(value, Real) else np.nan for value in values])
+    return np.where(np.isfinite(numbers), numbers, np.nan)
+
+
+def _group_of(name: str, values: Any, n: int, most: int) -> Group:
+    if len(values) != n:
+        msg = f"groups must have {n} values, one for each row; {name!r} has {len(values)}."
+        raise ShapeError(msg)
+    numbers = numbers_in(list(values))
+    if numbers is not None and np.unique(numbers[np.isfinite(numbers)]).size > most:
+        return Group(name, numbers)
+    return Group(name, categories_of(values, most))
+
+
+def _category_of(value: Any) -> str:
+    """A category as text, whole numbers without decimals; an empty string if it is missing."""
+    is_whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    return str(int(value)) if is_whole else text_of(value)
+
+
+def _order_of(texts: Any) -> Any:
+    """Key by which categories are sorted: as numbers if all of them are."""
+    try:
+        numbers = {text: float(text) for text in texts}
+    except ValueError:
+        return str.casefold
+    return numbers.__getitem__
 
 
 # Names of columns
@@ -172,7 +264,7 @@ def taken(X: Any, rows: Any) -> Any:
         return X.iloc[rows]
     if hasattr(X, "schema") and hasattr(X, "take"):  # pyarrow
         return X.take(rows)
-    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
+    return X[rows] if hasattr(X, "shape") else np.asarray(unmasked(X))[rows]
 
 
 # Fitted estimators
@@ -193,6 +285,22 @@ def not_fitted(what: str, estimator: Any) -> DataError:
     """The error of a display or page that was given an estimator before its fit."""
     msg = f"{what} shows a fitted estimator; got {estimator} before its fit.\nHint: call fit(X) first."
     return DataError(msg)
+
+
+def component_title(estimator: Any, j: int) -> str:
+    """Name of a component and its share of the variance, as the title of an axis: ``PC1 (44.2 % of variance)``."""
+    name = str(estimator.get_feature_names_out()[j])
+    return f"{name} ({percent(estimator.explained_variance_ratio_[j])} of variance)"
+
+
+def eigenvalue_shares(x: Array) -> Array:
+    """Eigenvalues of the covariance of complete rows as shares of their sum, largest first: (min(n - 1, d),)."""
+    n, d = x.shape
+    centred = x - x.mean(axis=0)
+    squares = centred @ centred.T if n < d else centred.T @ centred
+    values = np.maximum(np.linalg.eigvalsh(squares)[::-1][: min(max(n - 1, 1), d)], 0.0)
+    total = float(values.sum())
+    return values / total if total > 0 else values
 
 
 def noise_along(estimator: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Rows in the space of the latent variables, with regions of their posteriors."""
+"""Component scores of rows, with regions of their posteriors."""
 
 from __future__ import annotations
 
@@ -10,16 +10,26 @@ from probpca.displays.axes import (
     THEME,
     beside,
     colour_rows,
+    draw_group_regions,
+    draw_groups_key,
     ellipse,
     frame,
     half_sides,
+    label_points,
     name_points,
-    percent,
     place,
     region_of,
     whole_numbers,
 )
-from probpca.displays.inputs import by_name, chosen, require_fitted, require_level, row_names
+from probpca.displays.inputs import (
+    by_name,
+    chosen,
+    component_title,
+    groups_of,
+    require_fitted,
+    require_level,
+    row_names,
+)
 from probpca.errors import DataError, ShapeError
 from probpca.inference.posteriors import posterior_covariance
 from probpca.models.gaussian import central_interval
@@ -27,12 +37,20 @@ from probpca.models.gaussian import central_interval
 if TYPE_CHECKING:
     from probpca.typing import Array, Index
 
+MOST_GROUPS = 20
+"""Categories with a colour of their own; the rarest of more are drawn as one, "other"."""
+
 
 class LatentDisplay:
-    """Posterior means of two latent variables, with the regions that hold them.
+    r"""Score plot: component scores of rows, with their uncertainty.
+
+    The score of a row is the posterior mean of its latent variables, and its region is the ellipse that holds them with
+    probability ``level``:
+
+    .. math:: (z - m)^\top P^{-1} (z - m) \le \chi^2_{2, \text{level}}
 
     Complete rows share one posterior covariance, whose region is drawn once, in a corner. A row with missing cells has
-    its own. With one latent variable rows stand in its order, with intervals. Create it with ``from_estimator``.
+    its own. With one component rows are sorted by it, with intervals. Create it with ``from_estimator``.
 
     Attributes
     ----------
@@ -43,18 +61,26 @@ class LatentDisplay:
     figure_, ax_
         matplotlib Figure and Axes.
     points_ : list of artists
-        One for each label.
+        One for each group.
     ellipses_ : dict
         Ellipse of each row that has one drawn, by its position; ``key_`` is that of complete rows.
+    group_ellipses_ : dict
+        Ellipse of each group, by its position among the groups.
+    labels_ : list of artists
+        Labels that are drawn.
 
     Examples
     --------
     >>> from sklearn.datasets import load_iris
     >>> from probpca import LatentDisplay, PPCA
     >>> iris = load_iris()
-    >>> display = LatentDisplay.from_estimator(PPCA(n_components=2).fit(iris.data), iris.data, labels=iris.target)
-    >>> display.mean.shape
-    (150, 2)
+    >>> species = iris.target_names[iris.target]
+    >>> ppca = PPCA(n_components=2).fit(iris.data)
+    >>> display = LatentDisplay.from_estimator(ppca, iris.data, groups=species, group_ellipses=True)
+    >>> display.mean.shape, [points.get_label() for points in display.points_]
+    ((150, 2), ['setosa', 'versicolor', 'virginica'])
+    >>> display.ax_.get_xlabel()
+    'PC1 (92.5 % of variance)'
     """
 
     def __init__(
@@ -63,35 +89,48 @@ class LatentDisplay:
         covariance: Array,
         *,
         shared: Array | None = None,
-        labels: Any = None,
-        names: list[str] | None = None,
-        axis_labels: tuple[str, ...] = ("component 1", "component 2"),
+        labels: list[str] | None = None,
+        groups: Any = None,
+        axis_labels: tuple[str, ...] = ("PC1", "PC2"),
     ) -> None:
         """Store what ``plot`` draws."""
         self.mean, self.covariance, self.shared = mean, covariance, shared
-        self.labels = None if labels is None else np.asarray(labels)
-        self.names = [str(i) for i in range(len(mean))] if names is None else names
+        self.labels = [str(i) for i in range(len(mean))] if labels is None else labels
+        self.group = next(iter(groups_of(groups, len(mean), MOST_GROUPS)), None)
         self.axis_labels = axis_labels
-        if self.labels is not None and self.labels.shape != (len(mean),):
-            msg = f"labels must be one for each of the {len(mean)} rows; got shape {self.labels.shape}."
-            raise ShapeError(msg)
 
     @classmethod
-    def from_estimator(
+    def from_estimator(  # noqa: PLR0913
         cls,
         estimator: Any,
         X: Any,
         *,
         components: Any = None,
         labels: Any = None,
-        names: Any = None,
+        groups: Any = None,
+        annotate: Any = None,
         ax: Any = None,
         **options: Any,
     ) -> LatentDisplay:
-        """Draw rows by one or two of their latent variables, ``components``, counted from 0.
+        """Draw rows by one or two of their components, counted from 0.
 
-        ``labels`` colour rows: classes, or numbers on a scale. ``names`` are those of the rows. ``options`` are those
-        of ``plot``.
+        Parameters
+        ----------
+        estimator : fitted PPCA or BayesianPCA
+        X : rows
+        components : int, pair of int or None, default=None
+            None: the first two.
+        labels : sequence of str, True or None, default=None
+            Text beside the points, one for each row; True: the index of a pandas dataframe. Labels that would
+            overlap are left out.
+        groups : sequence, Series, Categorical or None, default=None
+            Colour of each row: categories with a legend, or numbers (more than 20 different ones) with a colour
+            bar. Rows whose group is missing are grey.
+        annotate : positions, labels or None, default=None
+            Rows to label, by position or label, instead of all.
+        ax : matplotlib Axes or None, default=None
+        **options
+            Those of ``plot``.
         """
         require_fitted(cls, estimator, "posterior")
         belief = estimator.posterior(X)
@@ -105,11 +144,12 @@ class LatentDisplay:
             belief.mean[:, pair],
             belief.covariance[:, plane[0], plane[1]],
             shared=posterior_covariance(estimator.model_)[plane],
-            labels=labels,
-            names=row_names(X, names, len(belief.mean)),
+            labels=row_names(X, labels, len(belief.mean)),
+            groups=groups,
             axis_labels=tuple(component_title(estimator, j) for j in pair),
         )
-        return made.plot(ax, **options)
+        wanted = ("all" if labels is not None else ()) if annotate is None else annotate
+        return made.plot(ax, annotate=wanted, **options)
 
     def plot(
         self,
@@ -117,33 +157,50 @@ class LatentDisplay:
         *,
         level: float = 0.95,
         ellipses: Any = "auto",
-        most_ellipses: int = 100,
+        most_ellipses: int = 30,
+        group_ellipses: bool = False,
         annotate: Any = (),
     ) -> LatentDisplay:
         """Draw in a new figure or in ``ax``, with regions at this ``level``.
 
-        ``ellipses`` are drawn for rows with missing cells ("auto": the ``most_ellipses`` least certain), for "all" or
-        "none", or for rows given by position or name. ``annotate`` names rows, given by position or name.
+        ``ellipses`` of posteriors are drawn for rows with missing cells if they are at most ``most_ellipses`` ("auto"),
+        for "all" or "none", or for rows given by position or label. ``group_ellipses`` adds an ellipse for each group,
+        which holds this share of the scores of a Gaussian with the mean and covariance of the group's scores.
+        ``annotate`` labels rows, given by position or label, or "all", as far as there is room.
         """
         level = require_level(level)
-        named = by_name("annotate", annotate, self.names) if np.size(annotate) else []
+        every = isinstance(annotate, str) and annotate == "all"
+        named = by_name("annotate", annotate, self.labels) if np.size(annotate) and not every else []
         shown = self._with_ellipses(ellipses, most_ellipses)
-        self.figure_, self.ax_ = place(ax, (6.4, 4.4))
+        self.figure_, self.ax_ = place(ax, (6.4, 4.4) if self.group is None else (7.4, 4.6))
         self.ellipses_: dict[int, Any] = {}
+        self.group_ellipses_: dict[int, Any] = {}
         self.key_: Any = None
         if self.mean.shape[1] == 1:
-            self._draw_ranks(level, named)
-            return self
-        self._draw_ellipses(shown, level)
-        self.points_ = colour_rows(self.ax_, self.mean, self.labels)
-        self._ring(self.mean, shown)
-        frame(self.ax_, x=self.axis_labels[0], y=self.axis_labels[1])
-        if ax is None:
-            self.ax_.set_aspect("equal", adjustable="datalim")
-        name_points(self.ax_, self.mean[named], [self.names[i] for i in named], colour=THEME.ink)
-        if not (isinstance(ellipses, str) and ellipses in ("none", "all")):
-            self._draw_key(level)
+            points = self._draw_ranks(level)
+        else:
+            points = self.mean
+            self._draw_plane(shown, level, equal=ax is None)
+        draw_groups_key(self.ax_, self.group, inside=ax is not None)
+        if self.mean.shape[1] == 2:
+            if group_ellipses:
+                self.group_ellipses_ = draw_group_regions(self.ax_, points, self.group, level)
+            if not (group_ellipses or (isinstance(ellipses, str) and ellipses in ("none", "all"))):
+                self._draw_key(level)
+        if every:
+            self.labels_ = label_points(self.ax_, points, self.labels, avoid=self.ax_.texts)
+        else:
+            self.labels_ = name_points(self.ax_, points[named], [self.labels[i] for i in named], colour=THEME.ink)
         return self
+
+    def _draw_plane(self, shown: Index, level: float, *, equal: bool) -> None:
+        """Draw ellipses and points in the plane of two components."""
+        self._draw_ellipses(shown, level)
+        self.points_ = colour_rows(self.ax_, self.mean, self.group)
+        self._ring(self.mean)
+        frame(self.ax_, "Component scores", x=self.axis_labels[0], y=self.axis_labels[1])
+        if equal:
+            self.ax_.set_aspect("equal", adjustable="datalim")
 
     @property
     def complete(self) -> Any:
@@ -155,14 +212,17 @@ class LatentDisplay:
     def _with_ellipses(self, ellipses: Any, most: int) -> Index:
         """Positions of the rows that get an ellipse of their own, the least certain first."""
         if not isinstance(ellipses, str) or ellipses not in ("auto", "all", "none"):
-            if isinstance(ellipses, str) and ellipses not in self.names:
+            if isinstance(ellipses, str) and ellipses not in self.labels:
                 msg = f"ellipses must be one of auto, all, none, or rows; got {ellipses!r}."
                 raise DataError(msg)
-            return np.array(by_name("ellipses", ellipses, self.names), dtype=np.intp)
+            return np.array(by_name("ellipses", ellipses, self.labels), dtype=np.intp)
         if ellipses == "none":
             return np.empty(0, dtype=np.intp)
         order = np.argsort(-np.linalg.det(self.covariance), kind="stable")
-        return order if ellipses == "all" else order[~self.complete[order]][:most]
+        if ellipses == "all":
+            return order
+        incomplete = order[~self.complete[order]]
+        return incomplete if incomplete.size <= most else incomplete[:0]
 
     def _draw_ellipses(self, rows: Index, level: float) -> None:
         """Draw one ellipse for each row, and a single one for all empty rows."""
@@ -176,7 +236,7 @@ class LatentDisplay:
             self.ax_.add_patch(drawn)
             if i in empty:
                 drawn.set(edgecolor=THEME.faint, linestyle="--", alpha=1.0)
-                words = f"{len(empty)} row{'s' * (len(empty) > 1)}, nothing observed"
+                words = f"{len(empty)} empty row{'s' * (len(empty) > 1)}"
                 foot = (self.mean[i, 0], self.mean[i, 1] - drawn.height / 2)
                 beside(self.ax_, words, foot, (0, 4), ha="center")
 
@@ -187,6 +247,7 @@ class LatentDisplay:
         """Draw the region of complete rows, to scale, in the corner where it covers the fewest rows."""
         if self.shared is None or not self.complete.any():
             return
+        self.figure_.draw_without_rendering()  # a legend takes room from the axes
         region = region_of(self.shared, level)
         reach, middle = half_sides(region), self.mean.mean(axis=0)
         self.ax_.update_datalim(
@@ -204,21 +265,21 @@ class LatentDisplay:
         self.key_ = ellipse(centre, region)
         self.key_.set(facecolor="none", edgecolor=THEME.ink, linewidth=1.2)
         self.ax_.add_patch(self.key_)
-        words = f"{100 * level:.4g} % region of a complete row"
+        words = f"{100 * level:.4g} % region of each complete row"
         side = "left" if centre[0] < limits[0].mean() else "right"
         edge = (centre[0] - reach[0] if side == "left" else centre[0] + reach[0], centre[1] - reach[1])
         beside(self.ax_, words, edge, (0, -3), ha=side, va="top")
 
-    def _ring(self, points: Array, rows: Index) -> None:
-        """Draw rows with missing cells as hollow points."""
-        rows = rows[~self.complete[rows]]
-        style = {"facecolors": "white", "edgecolors": THEME.accent, "linewidths": 1.0, "zorder": 3}
-        if rows.size and self.shared is not None:
-            self.ax_.scatter(*points[rows].T, s=16, label="cells missing", **style)
-            self.ax_.legend(frameon=False, fontsize=THEME.small, handletextpad=0.2)
+    def _ring(self, points: Array) -> None:
+        """Draw rows with missing cells as hollow points, or rings if groups have colours; not if all rows have some."""
+        rows = np.flatnonzero(~self.complete)
+        inside, size = ("white", 16) if self.group is None else ("none", 45)
+        style = {"facecolors": inside, "edgecolors": THEME.accent, "linewidths": 1.0, "zorder": 3}
+        if rows.size and self.complete.any():
+            self.ax_.scatter(*points[rows].T, s=size, label="with missing cells", **style)
 
-    def _draw_ranks(self, level: float, named: list[int]) -> None:
-        """Draw rows in the order of their one latent variable, with intervals."""
+    def _draw_ranks(self, level: float) -> Array:
+        """Draw rows in the order of their one component, with intervals; returns the points: (n, 2)."""
         order = np.argsort(self.mean[:, 0], kind="stable")
         rank = np.empty(order.size)
         rank[order] = np.arange(1, order.size + 1)
@@ -226,14 +287,9 @@ class LatentDisplay:
         colours = np.where(self.complete, THEME.faint, THEME.accent)
         self.ax_.vlines(rank, low, high, color=colours, linewidth=1, alpha=0.6, zorder=1)
         points = np.column_stack([rank, self.mean[:, 0]])
-        self.points_ = colour_rows(self.ax_, points, self.labels)
-        self._ring(points, np.flatnonzero(~self.complete))
-        name_points(self.ax_, points[named], [self.names[i] for i in named])
+        self.points_ = colour_rows(self.ax_, points, self.group)
+        self._ring(points)
         words = f"{self.axis_labels[0]}, {100 * level:.4g} % interval"
-        frame(self.ax_, x="row, in order", y=words)
+        frame(self.ax_, "Component scores", x="rank of the row", y=words)
         whole_numbers(self.ax_.xaxis)
-
-
-def component_title(estimator: Any, j: int) -> str:
-    """Name of a component and its share of variance."""
-    return f"component {j + 1}   ({percent(estimator.explained_variance_ratio_[j])} of variance)"
+        return points

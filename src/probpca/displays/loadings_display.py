@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.displays.axes import THEME, bold_title, clipped, draw_endless, name_lines, panels, pyplot
+from probpca.displays.axes import THEME, bold_title, clipped, draw_endless, figure_title, name_lines, panels, pyplot
 from probpca.displays.inputs import require_fitted
 from probpca.errors import ShapeError
 from probpca.learning.uncertainty.estimate import largest_first
@@ -33,9 +33,11 @@ class Loadings(NamedTuple):
 
 
 class LoadingsDisplay:
-    """Loadings as points with bars for their intervals, largest first, one panel for each component.
+    r"""Loadings with intervals: points with bars, largest first, one panel for each component.
 
-    Filled points have an interval that excludes zero. Create it with ``from_estimator``, or with
+    The loading :math:`w_{jk}` is the change of feature j, in its units (in standard deviations after
+    ``standardize=True``), when component k rises by one standard deviation. Filled points have an interval that
+    excludes zero. Create it with ``from_estimator``, or with
     ``from_uncertainty`` if the intervals are known already.
 
     Attributes
@@ -58,7 +60,7 @@ class LoadingsDisplay:
     >>> ppca = PPCA(n_components=2).fit(iris.data)
     >>> display = LoadingsDisplay.from_estimator(ppca, iris.data, n_draws=20, random_state=0, component=1)
     >>> display.ax_.get_title(loc="left")
-    'component 2'
+    'PC2'
     """
 
     def __init__(self, panels: tuple[Loadings, ...], caption: str = "") -> None:
@@ -98,7 +100,7 @@ class LoadingsDisplay:
         shown = [largest_first(uncertainty.loadings.value[:, j], most) for j in chosen]
         shown = [np.sort(features) for features in shown] if in_order else shown
         drawn = tuple(loadings_of(uncertainty, names, j, one, level) for j, one in zip(chosen, shown, strict=True))
-        return cls(drawn, f"loading, and its {100 * level:.4g} % interval").plot(ax)
+        return cls(drawn, f"loading with {100 * level:.4g} % interval").plot(ax)
 
     def plot(self, ax: Any = None) -> LoadingsDisplay:
         """Draw in a new figure, or in the given axes, one for each component."""
@@ -106,6 +108,8 @@ class LoadingsDisplay:
         self.ax_ = self.axes_[0]
         for panel, place in zip(self.panels, self.axes_, strict=True):
             _draw(panel, place, self.caption)
+        if ax is None:
+            figure_title(self.figure_, "Loadings with intervals")
         return self
 
 
@@ -116,8 +120,8 @@ def loadings_of(
     values = uncertainty.loadings.value[:, j]
     low, high = (end[:, j] for end in uncertainty.loadings.interval(level))
     variance = uncertainty.explained_variance
-    ends = "{:.3g} .. {:.3g}".format(*(end[j] for end in variance.interval(level)))
-    title = f"component {j + 1}\nvariance {variance.value[j]:.3g}  ({ends})"
+    ends = "{:.3g} to {:.3g}".format(*(end[j] for end in variance.interval(level)))
+    title = f"{uncertainty.component_name(j)}\nvariance {variance.value[j]:.3g} ({ends})"
     names_shown = tuple(names[i] for i in shown)
     return Loadings(title, names_shown, values[shown], low[shown], high[shown], values.size - shown.size)
 
@@ -152,7 +156,7 @@ def _draw(panel: Loadings, ax: Any, caption: str) -> None:
     title, _, under = panel.title.partition("\n")
     bold_title(ax, title, pad=18)
     ax.annotate(under, (0, 1), (0, 5), xycoords="axes fraction", textcoords="offset points", fontsize=THEME.small)
-    hidden = f"\n{panel.n_hidden} smaller ones are not shown" if panel.n_hidden else ""
+    hidden = f"\n({panel.n_hidden:,} smaller loadings not shown)" if panel.n_hidden else ""
     ax.set_xlabel(caption + hidden, fontsize=THEME.small)
     ax.xaxis.set_major_locator(pyplot().MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
     ax.tick_params(axis="x", labelsize=8)

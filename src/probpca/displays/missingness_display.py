@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.displays.axes import THEME, beside, clipped, frame, percent, place, whole_numbers
+from probpca.displays.axes import THEME, beside, bold_title, clipped, frame, percent, place, whole_numbers
 from probpca.displays.inputs import (
     cells_of,
     default_names,
@@ -46,9 +46,9 @@ class Pattern(NamedTuple):
 
 
 class MissingnessDisplay:
-    """The missing cells of a table as dark marks, with the share of each column above.
+    """Missing-data map: the missing cells of a table as dark marks, with the share of each column above.
 
-    With rows in the order of their patterns, the largest patterns are counted at the side; in the given order, the
+    If rows are sorted by pattern, the rows of the largest patterns are counted at the side; in the given order, the
     side shows the share of missing cells in each row. Create it with ``from_data`` or ``from_estimator``.
 
     Attributes
@@ -144,7 +144,7 @@ class MissingnessDisplay:
         self.axes_ = np.array([self.ax_, above, side])
         self._draw_columns(above)
         self._draw_rows(side, limits.visible)
-        frame(self.ax_, y="rows, by pattern" if self.patterns else "rows")
+        frame(self.ax_, y="rows, sorted by pattern" if self.patterns else "rows")
         self.ax_.spines[:].set(visible=True, color=THEME.rule)
         whole_numbers(self.ax_.yaxis)
         self._name_columns(limits.most_names)
@@ -158,8 +158,9 @@ class MissingnessDisplay:
             width=0.85 if self.shares.size <= 60 else 1.0,
         )
         frame(ax, y="missing, %")
+        bold_title(ax, "Missing-data map", THEME.title_length)
         total = f"{percent(self.missing.mean())} of {self.missing.size:,} cells are missing"
-        ax.set_title(total, loc="left", fontsize=9.5, color=THEME.ink)
+        ax.set_title(total, loc="right", fontsize=9, color=THEME.muted)
         ax.tick_params(axis="x", labelbottom=False, length=0)
         ax.set_ylim(0, max(100 * self.shares.max() * 1.1, 1))
         ax.locator_params(axis="y", nbins=3, prune="lower")
@@ -179,7 +180,7 @@ class MissingnessDisplay:
             if pattern.n_rows >= max(visible * n, 2):
                 ends = pattern.first + 0.1, pattern.first + pattern.n_rows - 0.1
                 ax.plot([0.03, 0.03], ends, color=THEME.accent, linewidth=1.5)
-                words = {0: "complete", d: "empty"}.get(pattern.n_missing, f"lack {pattern.n_missing}")
+                words = {0: "complete", d: "empty"}.get(pattern.n_missing, f"with {pattern.n_missing} missing")
                 beside(ax, f"{pattern.n_rows:,} {words}", (0.03, sum(ends) / 2), (5, 0), va="center")
         ax.set_xlim(0, 1)
 

@@ -39,11 +39,14 @@ FAR_LIMIT = 5.0
 
 
 class OutlierDisplay:
-    """Rows by their distance from the model, or the cells of one row.
+    r"""Outlier map: rows by their distance from the model; or the cells that make one row unusual.
 
-    "distances" shows the distance within the principal subspace against that off it, "chart" the whole distance row
-    by row, both with limits that chance exceeds with probability ``p``; "cells" shows which cells make one row unusual.
-    The least probable rows are named. Create it with ``from_estimator``.
+    .. math:: D^2 = (x - \mu)^\top C^{-1} (x - \mu) = T^2 + Q
+
+    ``kind="distances"`` shows the score distance :math:`T^2`, within the components, against the residual distance Q
+    from them; "chart" shows :math:`D^2` row by row. Dashed limits are exceeded by chance with probability ``p``.
+    "cells" shows which cells make one row unusual. The least likely rows are labelled. Create it with
+    ``from_estimator``.
 
     P-values are calibrated, and limits with them. A row with missing cells, and a row of the fit, is drawn at the
     distance of a complete new row with the same p-value, so that limits mean the same for all rows.
@@ -53,7 +56,7 @@ class OutlierDisplay:
     outliers : Outliers
         The answer of ``estimator.outliers``.
     points : ndarray (n, 2)
-        Squared distances within and off the subspace, as drawn.
+        Squared score and residual distances, as drawn.
     whole : ndarray (n,)
         Squared distances, as drawn.
     limits : dict
@@ -72,8 +75,8 @@ class OutlierDisplay:
     >>> from probpca.datasets import load_fertility
     >>> table = load_fertility().complete()
     >>> ppca = PPCA(n_components=3).fit(table.values)
-    >>> display = OutlierDisplay.from_estimator(ppca, table.values, names=table.countries)
-    >>> [display.names[i] for i in display.ranking[:3]]
+    >>> display = OutlierDisplay.from_estimator(ppca, table.values, labels=table.countries)
+    >>> [display.labels[i] for i in display.ranking[:3]]
     ['Kuwait', 'Macao SAR, China', 'Yemen, Rep.']
     """
 
@@ -85,7 +88,7 @@ class OutlierDisplay:
         calibration: Calibration = CHI_SQUARE,
         training: bool = False,
         p: Any = RARE,
-        names: list[str] | None = None,
+        labels: list[str] | None = None,
         feature_names: list[str] | None = None,
     ) -> None:
         """Store what ``plot`` draws; ``calibration`` is that of the p-values of ``outliers``."""
@@ -94,7 +97,7 @@ class OutlierDisplay:
         if not ((self.p > 0) & (self.p < 1)).all():
             msg = f"p must lie between 0 and 1; got {p}."
             raise DataError(msg)
-        self.names = [str(i) for i in range(n)] if names is None else names
+        self.labels = [str(i) for i in range(n)] if labels is None else labels
         self.feature_names = default_names(d) if feature_names is None else feature_names
         degrees = {"latent": min(n_components, d), "residual": d - n_components, "whole": d}
         self.limits = {part: calibration.exceeded(self.p, count) for part, count in degrees.items()}
@@ -116,7 +119,7 @@ class OutlierDisplay:
         row: Any = None,
         p: Any = RARE,
         training: bool = True,
-        names: Any = None,
+        labels: Any = None,
         feature_names: Any = None,
         ax: Any = None,
         **options: Any,
@@ -135,7 +138,7 @@ class OutlierDisplay:
             calibration=estimator.calibration_,
             training=training,
             p=p,
-            names=row_names(X, names, len(found.distance)),
+            labels=row_names(X, labels, len(found.distance)),
             feature_names=names_of(estimator, feature_names),
         )
         return made.plot(ax, kind=kind, row=row, **options)
@@ -186,36 +189,41 @@ class OutlierDisplay:
         """Position of a row given by position or name; by default of the least probable."""
         if row is None:
             return int(self.ranking[0])
-        return by_name("row", row, self.names)[0]
+        return by_name("row", row, self.labels)[0]
 
     def _draw_distances(self, ax: Any, most: int) -> None:
         self.figure_, self.ax_ = place(ax)
         ax = self.ax_
         for axis, values, part in zip("xy", self.points.T, ("latent", "residual"), strict=True):
-            root_scale(ax, axis, self._highest(values, part))
+            root_scale(ax, axis, self._highest(values, part), values.min(initial=np.inf))
         self._draw_points(self.points, self.beyond("distances"))
         self._name(self.points, self.ranking[:most])
         for axis, part in zip("xy", ("latent", "residual"), strict=True):
             self._draw_limits(axis, part)
-        frame(ax, x="$T^2$, within the principal subspace", y="$Q$, off the subspace")
+        frame(
+            ax,
+            "Outlier map",
+            x="score distance $T^2$ (within the components)",
+            y="residual distance $Q$ (from the components)",
+        )
         self._tell("distances")
 
     def _draw_chart(self, ax: Any, most: int) -> None:
         self.figure_, self.ax_ = place(ax)
-        root_scale(self.ax_, "y", self._highest(self.whole, "whole"))
+        root_scale(self.ax_, "y", self._highest(self.whole, "whole"), self.whole.min(initial=np.inf))
         points = np.column_stack([np.arange(self.whole.size), self.whole])
         self._draw_points(points, self.beyond("chart"))
         self._name(points, self.ranking[:most])
         self._draw_limits("y", "whole")
         whole_numbers(self.ax_.xaxis)
-        frame(self.ax_, x="row", y="squared distance from the model, $D^2$")
+        frame(self.ax_, "Outlier chart", x="row", y="squared distance from the model, $D^2$")
         self._tell("chart")
 
     def _tell(self, kind: str) -> None:
-        """How many rows lie beyond, above the panel; below it what to be careful about."""
+        """Write how many rows lie beyond the limits above the panel, and warnings below it."""
         count, n = self.beyond(kind).size, self.whole.size
         told = f"{count:,} of {n:,} {'row' if n == 1 else 'rows'} beyond p = {self.p[-1]:g}"
-        self.ax_.set_title(f"{told}; {self.by_chance(kind):.2g} by chance", loc="right", **SMALL)
+        self.ax_.set_title(f"{told} ({self.by_chance(kind):.2g} expected by chance)", loc="right", **SMALL)
         if self.outliers.note:
             words = "\n".join(wrap(self.outliers.note, NOTE_LENGTH))
             self.ax_.annotate(
@@ -245,7 +253,7 @@ class OutlierDisplay:
         self.points_ = [quiet, loud]
 
     def _name(self, points: Array, rows: Index) -> None:
-        name_points(self.ax_, points[rows], [self.names[i] for i in rows], colour=THEME.ink)
+        name_points(self.ax_, points[rows], [self.labels[i] for i in rows], colour=THEME.ink)
 
     def _draw_cells(self, ax: Any, row: int, measure: str, most: int | None, *, in_order: bool) -> None:
         values, scores = getattr(self.outliers, measure)[row], self.outliers.cell_scores[row]
@@ -258,7 +266,7 @@ class OutlierDisplay:
         words = "standard deviations" if measure == "cell_scores" else "contribution to the squared distance"
         draw = upright_bars if in_order else lying_bars
         self.bars_ = draw(self.ax_, values[self.cells_], scores[self.cells_] > 0, names, words)
-        bold_title(self.ax_, self.names[row])
+        bold_title(self.ax_, self.labels[row])
         told = f"$D^2$ = {self.outliers.distance[row]:.4g},   p = {probability(self.outliers.log10_p_value[row])}"
         self.ax_.set_title(told, loc="right", **SMALL)
 

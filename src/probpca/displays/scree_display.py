@@ -7,21 +7,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probpca.displays.axes import THEME, beside, draw_together, frame, panels, percent, plain_log, whole_numbers
-from probpca.displays.inputs import noise_along, own_bic, require_fitted
-from probpca.errors import ShapeError
+from probpca.displays.inputs import (
+    cells_of,
+    eigenvalue_shares,
+    noise_along,
+    own_bic,
+    require_choice,
+    require_columns,
+    require_fitted,
+)
+from probpca.errors import DataError, ShapeError
 
 if TYPE_CHECKING:
     from probpca.learning.selection.result import Criterion, Selection
     from probpca.learning.uncertainty.estimate import ParameterUncertainty
     from probpca.typing import Array
 
+MOST_NUMBERS = 15
+"""Components whose percent are written above their bars."""
+MOST_BARS = 20
+"""Components that are drawn in percent."""
+
 
 class ScreeDisplay:
-    """Variance along each component above the noise, with intervals, and the curves of selection criteria.
+    r"""Scree plot: the variance of each component, as numbers or in percent, and the curves of selection criteria.
 
-    A component that is no larger than noise rests on the dashed line; where features have their own noise, each
-    component has its own line. Below are the curves of the criteria, each on its own scale, with rings around their
-    choices. Create it with ``from_estimator``.
+    .. math:: \lambda_k = \lVert w_k \rVert^2 + \sigma^2, \qquad \text{share}_k = \lambda_k / \operatorname{tr} C
+
+    The dashed line is the noise variance :math:`\sigma^2`, which a component exceeds by its loadings; where features
+    have their own noise, each component has its own line. Below are the curves of the criteria, each on its own scale,
+    with rings around their choices. Create it with ``from_estimator``.
 
     Attributes
     ----------
@@ -34,6 +49,8 @@ class ScreeDisplay:
         The criteria and their choices.
     choices : dict
         Choice of each criterion, empty without criteria.
+    shares : ndarray
+        Shares of the variance of the components that are drawn in percent: those of the model first.
     figure_, ax_, axes_
         matplotlib Figure, Axes of the variances, and all Axes: that of the criteria is second, if there is one.
     line_, noise_ : artists
@@ -53,9 +70,15 @@ class ScreeDisplay:
     >>> display = ScreeDisplay.from_estimator(PPCA(n_components=3).fit(X), selection=found)
     >>> [curve.get_label() for curve in display.curves_], display.choices
     (['bic', 'cv', 'parallel'], {'bic': 3, 'cv': 3, 'parallel': 1})
+
+    All components in percent of the variance, with those of the model in dark:
+
+    >>> display = ScreeDisplay.from_estimator(PPCA(n_components=2).fit(X), X, units="percent")
+    >>> (100 * display.shares).round(1)
+    array([92.5,  5.3,  1.7,  0.5])
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         explained_variance: Array,
         explained_variance_ratio: Array,
@@ -63,17 +86,23 @@ class ScreeDisplay:
         *,
         interval: tuple[Array, Array] | None = None,
         selection: Selection | None = None,
+        other_shares: Array | None = None,
+        rule: str = "",
     ) -> None:
-        """Store what ``plot`` draws."""
+        """Store what ``plot`` draws; ``other_shares`` are those of components that the model does not have."""
+        self.shares: Array = np.append(explained_variance_ratio, [] if other_shares is None else other_shares)
+        self.rule = rule
         self.explained_variance, self.explained_variance_ratio = explained_variance, explained_variance_ratio
         self.noise_variance = np.asarray(noise_variance, dtype=np.float64)
         self.interval, self.selection = interval, selection
 
     @classmethod
-    def from_estimator(
+    def from_estimator(  # noqa: PLR0913
         cls,
         estimator: Any,
+        X: Any = None,
         *,
+        units: str = "variance",
         selection: Selection | None = None,
         uncertainty: ParameterUncertainty | None = None,
         level: float = 0.95,
@@ -82,10 +111,26 @@ class ScreeDisplay:
     ) -> ScreeDisplay:
         """Draw the components of a fit.
 
-        ``selection``, from ``select_n_components``, holds the criteria to draw. Without it a new figure shows BIC
-        where it costs nothing: for a fit to complete rows, up to its number of components. ``uncertainty``, from
-        ``estimator.uncertainty()``, adds intervals of the variances at this ``level``.
+        Parameters
+        ----------
+        estimator : fitted PPCA or BayesianPCA
+        X : rows or None, default=None
+            Complete rows of the fit: with ``units="percent"`` the components that the model does not have are drawn
+            too, pale.
+        units : "variance" or "percent", default="variance"
+            "percent" draws bars of the share of the variance, and marks the number of components of the model.
+        selection : Selection or None, default=None
+            From ``select_n_components``: the criteria to draw below. None: in a new figure of variances BIC is drawn
+            where it costs nothing, for a fit to complete rows, up to its number of components.
+        uncertainty : ParameterUncertainty or None, default=None
+            From ``estimator.uncertainty()``: adds intervals of the variances.
+        level : float, default=0.95
+            Probability of these intervals.
+        scale : "log" or "linear", default="log"
+            Axis of the variances; percent are always linear.
+        ax : matplotlib Axes, several Axes or None, default=None
         """
+        require_choice("units", units, ("variance", "percent"))
         require_fitted(cls, estimator, "explained_variance_ratio_")
         variance = estimator.explained_variance_
         interval = None
@@ -94,7 +139,7 @@ class ScreeDisplay:
             if interval[0].shape != variance.shape:
                 msg = f"uncertainty is of {interval[0].size} components; the estimator has {variance.size}."
                 raise ShapeError(msg)
-        if selection is None and (ax is None or np.size(ax) > 1):
+        if selection is None and units == "variance" and (ax is None or np.size(ax) > 1):
             selection = own_bic(estimator)
         made = cls(
             variance,
@@ -102,30 +147,39 @@ class ScreeDisplay:
             noise_along(estimator),
             interval=interval,
             selection=selection,
+            other_shares=None if X is None else _other_shares(estimator, X),
+            rule=estimator.rule_,
         )
-        return made.plot(ax, scale=scale)
+        return made.plot(ax, scale=scale, units=units)
 
     @property
     def choices(self) -> dict[str, int]:
         """Number of components that each criterion chooses."""
         return {} if self.selection is None else self.selection.choices
 
-    def plot(self, ax: Any = None, *, scale: str = "log") -> ScreeDisplay:
+    def plot(self, ax: Any = None, *, scale: str = "log", units: str = "variance") -> ScreeDisplay:
         """Draw in a new figure or in ``ax``; ``scale`` is that of the variances, "log" or "linear".
 
-        Curves of criteria need a second axes: give two, or one that makes room for both.
+        ``units`` are "variance" or "percent". Curves of criteria need a second axes: give two, or one that makes room
+        for both.
         """
         curves = self._with_curves()
         count, size, heights = (2, (6.4, 5.6), (3, 2)) if curves else (1, THEME.figure, None)
         self.figure_, self.axes_ = panels(ax, count, 1, size, share=True, heights=heights)
         self.ax_, q = self.axes_[0], self.explained_variance.size
         furthest = self._furthest(curves)
-        self._draw_variances(np.arange(1, q + 1), scale)
+        bars = units == "percent"
+        if bars:
+            furthest = max(furthest, min(self.shares.size, MOST_BARS))
+            self._draw_percent(min(self.shares.size, furthest))
+        else:
+            self._draw_variances(np.arange(1, q + 1), scale)
         self._draw_choices()
         self.curves_ = draw_together(self.axes_[1], curves, furthest) if curves else []
-        frame(self.ax_, x="" if curves else "component", y="variance along it")
+        words = "% of variance" if bars else "variance of the component"
+        frame(self.ax_, "Scree plot", x="" if curves else "component", y=words)
         for panel in self.axes_:
-            panel.set_xlim(1 - max(0.4, 0.02 * furthest), furthest + 0.4 + 0.06 * furthest)
+            panel.set_xlim(1 - max(0.5, 0.02 * furthest), furthest + (0.5 if bars else 0.4 + 0.06 * furthest))
             whole_numbers(panel.xaxis, 12)
         return self
 
@@ -150,6 +204,26 @@ class ScreeDisplay:
             plain_log(ax.yaxis, self.noise_variance.min(), self.explained_variance.max())
         self._draw_shares(counts)
 
+    def _draw_percent(self, count: int) -> None:
+        """Draw bars of the shares of the variance, those of the model dark, with the noise and the chosen number."""
+        ax, q = self.ax_, self.explained_variance.size
+        counts, heights = np.arange(1, count + 1), 100 * self.shares[:count]
+        self.bars_ = ax.bar(counts, heights, width=0.7, color=np.where(counts <= q, THEME.ink, THEME.rule))
+        (self.line_,) = ax.plot(counts, heights, "-o", color=THEME.faint, linewidth=1.1, markersize=3)
+        total = self.explained_variance[0] / self.explained_variance_ratio[0]
+        if self.interval is not None:
+            ax.vlines(counts[:q], *(100 * end / total for end in self.interval), color=THEME.accent, linewidth=1.6)
+        tops = heights if self.interval is None else np.append(100 * self.interval[1] / total, heights[q:])
+        for j in range(count if count <= MOST_NUMBERS else 0):
+            beside(ax, f"{heights[j]:.1f}", (counts[j], tops[j]), (0, 4), ha="center")
+        ax.margins(y=0.12)
+        if self.rule:
+            ax.axvline(q + 0.5, color=THEME.accent, linewidth=1, linestyle="--")
+            together = percent(float(self.explained_variance_ratio.sum()))
+            words = f"{q} component{'s' * (q > 1)} ({self.rule}):\n{together} of variance"
+            where = ax.get_xaxis_transform()
+            beside(ax, words, (q + 0.5, 0.97), (5, 0), xycoords=where, va="top", color=THEME.accent)
+
     def _draw_noise(self, counts: Any) -> Any:
         """Draw one line for all components, or one for each if features have their own noise."""
         look = {"color": THEME.faint, "linestyle": "--", "linewidth": 1.2}
@@ -168,7 +242,7 @@ class ScreeDisplay:
         together = np.cumsum(self.explained_variance_ratio)
         tops = self.explained_variance if self.interval is None else self.interval[1]
         for j in range(counts.size):
-            words = percent(together[j]) + ("" if j else " of all")
+            words = percent(together[j]) + ("" if j else " of variance (cumulative)")
             beside(self.ax_, words, (counts[j], tops[j]), (4, 4))
 
     def _draw_choices(self) -> None:
@@ -178,3 +252,16 @@ class ScreeDisplay:
             for panel in self.axes_:
                 panel.axvline(count, color=THEME.accent, linewidth=0.9, alpha=0.6, zorder=0)
             beside(self.ax_, names, (count, 0.99), (3, 0), xycoords=where, va="top", color=THEME.accent)
+
+
+def _other_shares(estimator: Any, X: Any) -> Array:
+    """Shares of the variance of the components that the model does not have, from complete rows: (m,)."""
+    cells = cells_of(estimator, X)
+    require_columns(cells, estimator.n_features_in_)
+    if np.isnan(cells).any():
+        msg = (
+            "the components that the model does not have are those of complete rows; cells of X are missing.\n"
+            "Hint: leave X out."
+        )
+        raise DataError(msg)
+    return eigenvalue_shares(cells if estimator.scale_ is None else cells / estimator.scale_)[estimator.n_components_ :]

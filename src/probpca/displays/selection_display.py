@@ -34,7 +34,7 @@ class SelectionDisplay:
     >>> from probpca import SelectionDisplay
     >>> display = SelectionDisplay.from_data(load_iris().data, ["bic", "cv"], random_state=0)
     >>> [ax.get_title(loc="left") for ax in display.axes_]
-    ['bic: 3', 'cv: 3', 'choices']
+    ['bic: 3', 'cv: 3', 'all choices']
     """
 
     def __init__(self, selection: Selection) -> None:
@@ -78,5 +78,5 @@ def _compare(ax: Any, choices: dict[str, int]) -> None:
     draw_rings(ax, list(choices.values()), places)
     name_lines(ax, list(choices))
     ax.set_xlim(0, 1.15 * max([*choices.values(), 1]))
-    frame(ax, "choices", x="components")
+    frame(ax, "all choices", x="number of components")
     whole_numbers(ax.xaxis, 7)

@@ -12,16 +12,18 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
-from probpca.errors import DataError, ShapeError
+from probpca.blocks.block import unmasked, without_pandas_na
+from probpca.errors import DataError, ShapeError, SourceError
 from probpca.estimators.storage import read_estimator, write_estimator
 from probpca.learning.progress import ProgressBar
+from probpca.result_tables import Names, frame_of
 from probpca.sources import open_source
 from probpca.sources.files import has_names, is_path
-from probpca.sources.open import is_table
-from probpca.sources.readers.frames import as_text, order_of
+from probpca.sources.open import is_table, kind_of
+from probpca.sources.readers.frames import as_text, frame_values, is_frame, order_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,6 +64,7 @@ class Estimator(
     _fit_type: Any  # the subclass of Fit that files are read into
     _constraints: ClassVar[dict[str, Constraint]]
     _accepts_sparse: ClassVar[bool] = False
+    _component: ClassVar[str] = "PC"  # what a component is called, before its number
     random_state: Any
 
     @property
@@ -119,9 +122,13 @@ class Estimator(
         return self.n_components_
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Names of the columns that ``transform`` returns: the class name in lower case and a number."""
+        """Names of the columns that ``transform`` returns: PC1, PC2, ..., or F1, F2, ... for dynamic factors.
+
+        ``input_features`` are compared with the names of the columns of the fit, as in scikit-learn.
+        """
         _ = self._state  # says why there is no model, where scikit-learn would only say that there is none
-        return super().get_feature_names_out(input_features)
+        count = len(super().get_feature_names_out(input_features))  # which checks input_features
+        return np.array([f"{self._component}{j}" for j in range(1, count + 1)], dtype=object)
 
     def to_file(self, path: str | Path) -> None:
         """Write the parameters and the fitted model to one file (npz), which contains no code."""
@@ -154,6 +161,7 @@ class Estimator(
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = self._accepts_sparse
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
@@ -227,10 +235,53 @@ def open_training(estimator: Any, X: Any, sample_weight: Any, cell_weight: Any, 
     return source
 
 
-def checked_matrix(estimator: Any, X: Any, **options: Any) -> Any:
+def checked_matrix(estimator: Any, X: Any, *, reset: bool = True, **options: Any) -> Any:
     """Rows in memory as an array of floats or a CSR matrix, after scikit-learn's checks of shape and names."""
-    kinds = [np.float64, np.float32]
-    return validate_data(estimator, X, accept_sparse="csr", dtype=kinds, ensure_all_finite=False, **options)
+    settings = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": False} | options
+    X = unmasked(X)
+    if is_frame(X) and not _is_plain_frame(X):
+        values, _ = frame_values(X)  # scikit-learn would lose single precision, and take dates for numbers
+        validate_data(estimator, X, reset=reset, skip_check_array=True)  # names and number of columns
+        return check_array(values, estimator=estimator, input_name="X", **settings)
+    return validate_data(estimator, _number_array(X), reset=reset, **settings)
+
+
+def _is_plain_frame(X: Any) -> bool:
+    """Whether this is a pandas dataframe of NumPy's numbers, or a sparse one, which scikit-learn converts quickly."""
+    if not nw.dependencies.is_pandas_dataframe(X) or not X.columns.is_unique:
+        return False
+    return hasattr(X, "sparse") or all(isinstance(kind, np.dtype) and kind.kind in "fiub" for kind in X.dtypes)
+
+
+def _number_array(X: Any) -> Any:
+    """Return what scikit-learn may check as an array; raise an error for what it would misread or not explain."""
+    if is_frame(X) or sparse.issparse(X) or (isinstance(X, list) and not X):
+        return X
+    if not is_matrix(X):
+        msg = (
+            f"this method takes a matrix of rows in memory; got {type(X).__name__}.\n"
+            "Hint: pass some of its rows as an array."
+        )
+        raise SourceError(msg)
+    if not isinstance(X, np.ndarray) and kind_of(X) == "nothing":
+        return open_source(X)  # which raises, and says what it takes
+    kind = getattr(getattr(X, "dtype", None), "kind", "")
+    if kind and kind in "mMV":
+        msg = (
+            f"rows must be numbers; got {X.dtype} entries.\n"
+            "Hint: convert times to numbers, or pass the fields of records as a dataframe."
+        )
+        raise DataError(msg)
+    return without_pandas_na(X) if kind == "O" and isinstance(X, np.ndarray) else X
+
+
+def checked_latents(X: Any, n_components: int) -> Any:
+    """Latent variables as a matrix of floats with a column for each component: (n, n_components)."""
+    latent = check_array(unmasked(X), dtype=[np.float64, np.float32])
+    if latent.shape[1] != n_components:
+        msg = f"latent variables must form a matrix (n, {n_components}), a column per component; got {latent.shape}."
+        raise ShapeError(msg)
+    return latent
 
 
 def require_no_infinity(estimator: Any, rows: Any) -> None:
@@ -260,22 +311,38 @@ def open_rows(estimator: Any, X: Any) -> Source:
     return source
 
 
-# Dataframes out
+# Answers out
 
 
-def like(X: Any, values: Array) -> Any:
-    """Return the values as a dataframe with the names and the index of ``X``, if ``X`` is a dataframe."""
+def rounded(found: Any, kind: Any) -> Any:
+    """Round an answer, an array or a named tuple of arrays, to the floating-point type of the rows that it is about."""
+    if isinstance(found, tuple):
+        return type(found)(*(part.astype(kind, copy=False) for part in found))
+    return found.astype(kind, copy=False)
+
+
+def like(X: Any, values: Array, columns: Any = None) -> Any:
+    """Return the values as a dataframe with the index of ``X`` and its names, or ``columns``, if X is a dataframe."""
     if isinstance(X, np.ndarray):
         return values
     if nw.dependencies.is_pandas_dataframe(X):
-        return type(X)(values, index=X.index, columns=X.columns)
+        return type(X)(values, index=X.index, columns=X.columns if columns is None else columns)
     if nw.dependencies.is_into_dataframe(X):
         frame = nw.from_native(X, eager_only=True)
-        return table_of(values, frame.columns, frame.implementation)
+        return table_of(values, frame.columns if columns is None else columns, frame.implementation)
     return values
 
 
 def table_of(values: Array, names: Any, backend: Any) -> Any:
     """Make a dataframe of the library that narwhals calls ``backend``, without an index."""
-    columns = {name: values[:, j] for j, name in enumerate(names)}
-    return nw.from_dict(columns, backend=backend).to_native()
+    return frame_of({name: values[:, j] for j, name in enumerate(names)}, backend)
+
+
+def names_for(X: Any, columns: Any) -> Names:
+    """Names of an answer about the rows of ``X``: those of the rows and the library of ``X``, and ``columns``."""
+    named = None if columns is None else tuple(str(name) for name in columns)
+    if nw.dependencies.is_pandas_dataframe(X):
+        return Names(named, X.index, "pandas")
+    if nw.dependencies.is_into_dataframe(X):
+        return Names(named, None, nw.from_native(X, eager_only=True).implementation.value)
+    return Names(named)

@@ -25,6 +25,7 @@ from probpca.inference.sampling import sample_parameters
 from probpca.learning.bayesian.fit import BeliefResult, fit_variational
 from probpca.learning.settings import Settings
 from probpca.models.serialization import belief_arrays, belief_from_arrays
+from probpca.result_tables import WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -232,9 +233,12 @@ class BayesianPCA(TableEstimator):
         """Noise variance, of scaled columns if standardised, without the uncertainty of the parameters."""
         return float(self._state.result.scaled_belief.centre.noise_variance)
 
-    def summary(self, feature_names: Any = None) -> str:
-        """Describe the fit as text: the number of components, the variance of each, and how the fit ended."""
-        return table_summary(self, ("lower bound", self.lower_bound_), feature_names)
+    def summary(self, feature_names: Any = None, *, width: int = WIDTH) -> str:
+        """Describe the fit as text: the number of components, the variance of each, and how the fit ended.
+
+        Tables have lines of at most ``width`` letters.
+        """
+        return table_summary(self, ("lower bound", self.lower_bound_), feature_names, width)
 
     def _training_belief(self) -> ParameterBelief:
         return self.belief_

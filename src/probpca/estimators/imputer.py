@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from probpca.blocks.block import row_of_cell
+from probpca.blocks.block import row_of_cell, unmasked
 from probpca.errors import DataError, ShapeError, require_shape
 from probpca.estimators.base import check_parameters, checked_matrix, require_no_infinity
-from probpca.estimators.constraints import array, boolean, number, ppca_constraints
+from probpca.estimators.constraints import array, boolean, nothing, number, ppca_constraints
 from probpca.estimators.ppca import PPCA
 from probpca.estimators.storage import fit_record, plain_parameters, read_estimator, with_fit, write_estimator
 from probpca.sources.open import check_weight, open_source
@@ -33,31 +35,39 @@ PASSED_ON = ("n_components", "standardize", "tol", "max_iter", "n_init", "n_jobs
 class ImputerFit:
     """What a fit of ``PPCAImputer`` found."""
 
-    ppca: PPCA  # of the columns with observed cells
-    kept: Index  # their positions
+    ppca: PPCA | None  # of the columns with observed cells; None if there is at most one
+    mean: Array | None  # of that one column, instead: (1,), or (0,) if nothing was observed
+    kept: Index  # positions of the columns with observed cells
     empty_features: Index  # positions of the others
     limits: tuple[Array, Array]  # bounds of imputed values, of all columns: (d,) each
     indicator: Any  # MissingIndicator or None
+    code: float  # number that marks a missing cell, or NaN
 
     def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the numbers and arrays that go into a file."""
-        numbers, arrays = fit_record(self.ppca)
+        numbers, arrays = ({}, {"mean": self.mean}) if self.ppca is None else fit_record(self.ppca)
         arrays |= {"kept": self.kept, "empty": self.empty_features, "lower": self.limits[0], "upper": self.limits[1]}
         if self.indicator is not None:
             arrays["indicated"] = self.indicator.features_
-        return {**numbers, "ppca": plain_parameters(self.ppca)}, arrays
+        if self.ppca is not None:
+            numbers["ppca"] = plain_parameters(self.ppca)
+        return {**numbers, "code": None if np.isnan(self.code) else self.code}, arrays
 
     @classmethod
     def from_record(cls, path: str | Path, numbers: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
         """Build the fit from the numbers and arrays of a file."""
-        indicator = None
+        indicator, ppca, code = None, None, numbers.get("code")
+        code = np.nan if code is None else float(code)
         if "indicated" in arrays:
-            row = np.zeros((1, len(arrays["lower"])))
-            row[:, arrays["indicated"]] = np.nan
-            indicator = _indicator().fit(row)
-        ppca = with_fit(PPCA(**numbers["ppca"]), path, numbers, arrays)
-        ppca.n_features_in_ = len(arrays["kept"])
-        return cls(ppca, arrays["kept"], arrays["empty"], (arrays["lower"], arrays["upper"]), indicator)
+            row = np.full((1, len(arrays["lower"])), 1.0 if code == 0 else 0.0)
+            row[:, arrays["indicated"]] = code
+            indicator = _indicator(code).fit(row)
+        if "ppca" in numbers:
+            ppca = with_fit(PPCA(**numbers["ppca"]), path, numbers, arrays)
+            ppca.n_features_in_ = len(arrays["kept"])
+        mean = arrays["mean"] if ppca is None else None
+        limits = arrays["lower"], arrays["upper"]
+        return cls(ppca, mean, arrays["kept"], arrays["empty"], limits, indicator, code)
 
 
 class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -82,8 +92,11 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     keep_empty_features : bool, default=False
         Whether to keep columns without any observed cell at the fit. False: they are left out, with a warning.
         True: they are kept, and their missing cells are filled with 0.
-    min_value, max_value : float or array-like of shape (n_features,), default=-inf and inf
-        Bounds of the imputed values, for all columns or for each one. Observed cells are not changed.
+    missing_values : NaN, None, pandas.NA or float, default=NaN
+        What marks a missing cell. A number, such as -999, marks missing cells by itself: NaN is then an error, as it
+        is for ``SimpleImputer``. NaN, None and pandas.NA are the same: each means NaN, and the nulls of a dataframe.
+    min_value, max_value : float, array-like of shape (n_features,) or None, default=None
+        Bounds of the imputed values, for all columns or for each one. None: no bound. Observed cells are not changed.
     tol, max_iter, n_init, n_jobs, verbose, random_state
         As for ``PPCA``.
 
@@ -103,9 +116,10 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
 
     Notes
     -----
-    NaN is a missing cell, as is a null of a dataframe. A row without observed cells becomes the mean. A column that is
-    empty only in ``transform`` is filled in from the others. At least two columns need observed values; for one
-    column use ``SimpleImputer``.
+    NaN is a missing cell, as is a null of a dataframe and a masked cell of a NumPy masked array. A row without
+    observed cells becomes the mean. A column that is empty only in ``transform`` is filled in from the others. If
+    only one column has observed values nothing can predict it: its missing cells are filled with its mean, and there
+    is no ``ppca_`` and no ``model_``.
 
     The output has the form that ``SimpleImputer`` returns: an array, float32 for float32, or the dataframe that
     ``set_output`` requests; a sparse matrix, whose NaN are missing and whose unstored cells are zeros, stays sparse.
@@ -126,8 +140,8 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         **{name: constraint for name, constraint in ppca_constraints().items() if name in PASSED_ON},
         "add_indicator": (boolean(),),
         "keep_empty_features": (boolean(),),
-        "min_value": (number("[", -np.inf, np.inf, "]"), array()),
-        "max_value": (number("[", -np.inf, np.inf, "]"), array()),
+        "min_value": (number("[", -np.inf, np.inf, "]"), array(), nothing()),
+        "max_value": (number("[", -np.inf, np.inf, "]"), array(), nothing()),
     }
     _cells_at_a_time: ClassVar[int] = 2**24  # the prediction of sparse rows is dense
     _fitted: ImputerFit | None = None
@@ -140,8 +154,9 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         standardize: bool = True,
         add_indicator: bool = False,
         keep_empty_features: bool = False,
-        min_value: Any = -np.inf,
-        max_value: Any = np.inf,
+        missing_values: Any = np.nan,
+        min_value: Any = None,
+        max_value: Any = None,
         tol: float = 1e-3,
         max_iter: int = 1000,
         n_init: int = 1,
@@ -154,6 +169,7 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         self.standardize = standardize
         self.add_indicator = add_indicator
         self.keep_empty_features = keep_empty_features
+        self.missing_values = missing_values
         self.min_value = min_value
         self.max_value = max_value
         self.tol = tol
@@ -170,7 +186,8 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         """
         check_parameters(self, self._constraints)
         self._fitted = None  # a fit that fails leaves no fit behind
-        rows = self._rows(X, reset=True)
+        code = _missing_code(self.missing_values)
+        rows = self._rows(X, code, reset=True)
         weight = None if sample_weight is None else check_weight(sample_weight, rows.shape[0])
         if weight is not None:
             rows, weight = rows[weight > 0], weight[weight > 0]
@@ -178,14 +195,20 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         missing = np.bincount(_holes(rows)[1], minlength=self.n_features_in_)
         kept, empty = np.flatnonzero(missing < rows.shape[0]), np.flatnonzero(missing == rows.shape[0])
         self._require_columns(len(kept), empty)
-        indicator = _indicator().fit(rows) if self.add_indicator else None
-        source = open_source(_columns(rows, kept), weight=weight, n_jobs=self.n_jobs)
+        indicator = _indicator(code).fit(_coded(rows, code)) if self.add_indicator else None
+        ppca, mean = None, None
+        if len(kept) > 1:
+            ppca = self._named(self._learned(_columns(rows, kept), weight), kept)
+        else:
+            mean = _means(_columns(rows, kept), weight)
+        self._fitted = ImputerFit(ppca, mean, kept, empty, limits, indicator, code)
+        return self
+
+    def _learned(self, rows: Any, weight: Array | None) -> PPCA:
         passed = {name: getattr(self, name) for name in PASSED_ON}
         if self.n_components is None:
             passed["n_components"] = "bic"  # chosen to predict: parallel analysis leaves out what helps to
-        ppca = PPCA(**passed).fit(source)
-        self._fitted = ImputerFit(self._named(ppca, kept), kept, empty, limits, indicator)
-        return self
+        return PPCA(**passed).fit(open_source(rows, weight=weight, n_jobs=self.n_jobs))
 
     def _named(self, ppca: PPCA, kept: Index) -> PPCA:
         """Give a fitted PPCA the names of its columns, if this table has names."""
@@ -201,13 +224,19 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
 
     @property
     def ppca_(self) -> PPCA:
-        """The fitted PPCA of the columns with observed cells."""
-        return self._state.ppca
+        """The fitted PPCA of the columns with observed cells; missing if there is only one."""
+        ppca = self._state.ppca
+        if ppca is None:
+            msg = (
+                "'PPCAImputer' object has no attribute 'ppca_': only one column was observed, and filled with its mean."
+            )
+            raise AttributeError(msg)
+        return ppca
 
     @property
     def model_(self) -> LinearGaussian:
         """The fitted model of the columns with observed cells."""
-        return self._state.ppca.model_
+        return self.ppca_.model_
 
     @property
     def empty_features_(self) -> Index:
@@ -221,8 +250,9 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
 
     @property
     def n_iter_(self) -> int:
-        """Number of steps of the fit."""
-        return self._state.ppca.n_iter_
+        """Number of steps of the fit; 0 if only one column was observed."""
+        ppca = self._state.ppca
+        return 0 if ppca is None else ppca.n_iter_
 
     def to_file(self, path: str | Path) -> None:
         """Write the parameters and the fitted model to one file (npz), which contains no code."""
@@ -232,13 +262,15 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     def from_file(cls, path: str | Path) -> Self:
         """Read an imputer that ``to_file`` wrote."""
         imputer: Self = read_estimator(cls, path)
-        imputer._named(imputer.ppca_, imputer._state.kept)
+        fit = imputer._state
+        if fit.ppca is not None:
+            imputer._named(fit.ppca, fit.kept)
         return imputer
 
     def transform(self, X: Any) -> Any:
         """Fill in the missing cells of a table, which need not be that of the fit."""
         fit = self._state
-        rows = self._rows(X, reset=False)
+        rows = self._rows(X, fit.code, reset=False)
         row, column = _holes(rows)
         filled = rows.copy()
         if sparse.issparse(rows):
@@ -247,7 +279,7 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
             filled[row, column] = self._values(rows, row, column)
         if not self.keep_empty_features:
             filled = _columns(filled, fit.kept)
-        return filled if fit.indicator is None else _beside(filled, fit.indicator.transform(rows))
+        return filled if fit.indicator is None else _beside(filled, fit.indicator.transform(_coded(rows, fit.code)))
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Names of the columns that ``transform`` returns."""
@@ -256,26 +288,21 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         added = [] if self.indicator_ is None else self.indicator_.get_feature_names_out(names)
         return np.concatenate([kept, added])
 
-    def _rows(self, X: Any, *, reset: bool) -> Any:
+    def _rows(self, X: Any, code: float, *, reset: bool) -> Any:
+        """Rows in memory with NaN in their missing cells."""
         rows = checked_matrix(self, X, reset=reset)
         require_no_infinity(self, rows)
         if sparse.issparse(rows) and not rows.has_canonical_format:
             rows = rows.copy()
             rows.sum_duplicates()
-        return rows
+        return rows if np.isnan(code) else _decoded(rows, code)
 
     def _require_columns(self, n: int, empty: Index) -> None:
-        """Refuse a table with too few columns to learn from; warn of empty ones that will be left out."""
+        """Refuse more components than columns can have; warn of empty columns that will be left out."""
         q = self.n_components
-        if n < 2:
-            msg = (
-                f"at least 2 columns with observed values are needed, to predict one from the others; got {n} "
-                "feature(s).\nHint: sklearn.impute.SimpleImputer fills in the mean of a column."
-            )
-            raise DataError(msg)
         if isinstance(q, int | np.integer) and not 0 < q < n:
             msg = (
-                f"n_components must be less than the number of columns with observed values, {n}; got {q}.\n"
+                f"n_components must be less than the number of columns with observed values, n_features={n}; got {q}.\n"
                 "Hint: n_components=None chooses by BIC."
             )
             raise ShapeError(msg)
@@ -289,6 +316,9 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         fit = self._state
         values, known = np.zeros(row.size), np.isin(column, fit.kept)
         place = np.searchsorted(fit.kept, column)
+        if fit.ppca is None:
+            values[known] = cast("Array", fit.mean)[place[known]]
+            return np.clip(values, *(bound[column] for bound in fit.limits))
         affected, step = np.unique(row[known]), max(self._cells_at_a_time // len(fit.kept), 1)
         for some in (affected[start : start + step] for start in range(0, affected.size, step)):
             source = open_source(_columns(rows[some], fit.kept), n_jobs=self.n_jobs)
@@ -301,15 +331,66 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        marked: Any = self.missing_values
+        tags.input_tags.allow_nan = bool(np.isnan(marked)) if isinstance(self.missing_values, Real) else True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
-def _indicator() -> Any:
+def _indicator(code: float) -> Any:
     from sklearn.impute import MissingIndicator  # noqa: PLC0415  a fifth of a second, for those who ask for it
 
-    return MissingIndicator(error_on_new=False)
+    return MissingIndicator(missing_values=code, error_on_new=False)
+
+
+def _missing_code(given: Any) -> float:
+    """The number that marks a missing cell, or NaN: what None and pandas.NA become in an array of numbers."""
+    pandas = nw.dependencies.get_pandas()
+    if given is None or (pandas is not None and given is pandas.NA):
+        return float("nan")
+    number: Any = given
+    if not isinstance(given, Real) or isinstance(number, bool) or np.isinf(number):
+        msg = (
+            f"missing_values must be a finite number, NaN, None or pandas.NA; got {given!r}.\n"
+            "Hint: replace words that mark missing cells by NaN."
+        )
+        raise DataError(msg)
+    return float(number)
+
+
+def _decoded(rows: Any, code: float) -> Any:
+    """Copy of the rows with NaN in cells that hold a code; NaN in the rows themselves is an error."""
+    if sparse.issparse(rows) and code == 0:
+        msg = "missing_values=0 does not go with a sparse matrix, whose unstored cells are zeros.\nHint: X.toarray()."
+        raise DataError(msg)
+    out = rows.copy()
+    cells = out.data if sparse.issparse(out) else out
+    if np.isnan(cells).any():
+        msg = (
+            f"Input X contains NaN, which does not mark missing cells if missing_values={code:g}.\n"
+            f"Hint: replace NaN by {code:g}, or that by NaN."
+        )
+        raise DataError(msg)
+    cells[cells == cells.dtype.type(code)] = np.nan
+    return out
+
+
+def _coded(rows: Any, code: float) -> Any:
+    """Copy of the rows with a code in place of NaN."""
+    if np.isnan(code):
+        return rows
+    out = rows.copy()
+    cells = out.data if sparse.issparse(out) else out
+    cells[np.isnan(cells)] = code
+    return out
+
+
+def _means(rows: Any, weight: Array | None) -> Array:
+    """Mean of the observed cells of each column: (d,)."""
+    x = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+    seen = ~np.isnan(x) * (1.0 if weight is None else weight[:, None])
+    return np.asarray((np.where(np.isnan(x), 0.0, x) * seen).sum(axis=0) / seen.sum(axis=0))
 
 
 def _holes(rows: Any) -> tuple[Index, Index]:
@@ -331,7 +412,8 @@ def _beside(left: Any, right: Any) -> Any:
 
 def _checked_limits(low: Any, high: Any, d: int) -> tuple[Array, Array]:
     """Bounds of each column: (d,) each."""
-    bounds = [np.asarray(bound, dtype=np.float64) for bound in (low, high)]
+    none = (-np.inf if low is None else low, np.inf if high is None else high)
+    bounds = [np.asarray(unmasked(bound), dtype=np.float64) for bound in none]
     for name, bound in zip(("min_value", "max_value"), bounds, strict=True):
         require_shape(name, bound, (), (d,))
     if not (bounds[0] <= bounds[1]).all():

@@ -12,12 +12,27 @@ from sklearn.utils._set_output import _get_output_config
 
 from probpca.blocks.sequences import is_several
 from probpca.errors import DataError, ShapeError
-from probpca.estimators.base import Estimator, Fit, check_parameters, generator, like, progress_bar
+from probpca.estimators.base import (
+    Estimator,
+    Fit,
+    check_parameters,
+    checked_latents,
+    generator,
+    progress_bar,
+    rounded,
+)
 from probpca.estimators.constraints import Option, array, iteration_constraints, nothing, number, one_of, whole
 from probpca.estimators.ppca import PPCA, PPCAFit
 from probpca.estimators.storage import read_story, story_record
 from probpca.estimators.summary import dynamics_summary
-from probpca.estimators.time_index import Remembered, SeriesForecast, answer, checked
+from probpca.estimators.time_index import (
+    Remembered,
+    SeriesForecast,
+    answer,
+    checked,
+    in_form_of,
+    in_precision_of,
+)
 from probpca.inference.time_series import kalman, prediction
 from probpca.inference.time_series.kalman import FilteredStates, Smoothed, last_states
 from probpca.learning import Settings
@@ -26,6 +41,7 @@ from probpca.learning.dynamics import Chosen, SeriesResult, Structure, choose_st
 from probpca.learning.result import FitResult, complete_information
 from probpca.models import Gaussian
 from probpca.models.serialization import state_space_arrays, state_space_from_arrays
+from probpca.result_tables import WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,6 +69,10 @@ class SeriesFit(Fit):
     last_inputs: Array | None
     tables: list[Remembered]
     several: bool
+
+    def __getstate__(self) -> dict[str, Any]:
+        """State for pickle, copy and skops, which knows no index of pandas."""
+        return {**self.__dict__, "tables": [table.portable() for table in self.tables]}
 
     def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the numbers and arrays that go into a file."""
@@ -181,6 +201,7 @@ class LinearDynamicalSystem(Estimator):
         **iteration_constraints(),
     }
     _fit_type = SeriesFit
+    _component = "F"
     model_: StateSpace
 
     def __init__(
@@ -341,9 +362,12 @@ class LinearDynamicalSystem(Estimator):
         """Criterion for each number of states that was tried; empty if the number was given."""
         return self._state.scores
 
-    def summary(self, feature_names: Any = None) -> str:
-        """Describe the fit as text: the modes, the loadings of each state, and how the fit ended."""
-        return dynamics_summary(self, ("log-likelihood", self.log_likelihood_), feature_names)
+    def summary(self, feature_names: Any = None, *, width: int = WIDTH) -> str:
+        """Describe the fit as text: the modes, the loadings of each state, and how the fit ended.
+
+        Tables have lines of at most ``width`` letters.
+        """
+        return dynamics_summary(self, ("log-likelihood", self.log_likelihood_), feature_names, width)
 
     def score(self, X: Any, y: Any = None, *, inputs: Any = None) -> float:
         """Mean log-likelihood of a time step."""
@@ -366,7 +390,7 @@ class LinearDynamicalSystem(Estimator):
         if is_several(X) and _get_output_config("transform", self)["dense"] != "default":
             msg = "set_output goes with one sequence; several were given.\nHint: transform them one by one."
             raise DataError(msg)
-        return answer(X, kalman.believe(self.model_, rows).mean)
+        return answer(X, kalman.believe(self.model_, rows).mean, in_precision_of)
 
     def fit_transform(self, X: Any, y: Any = None, *, inputs: Any = None) -> Any:
         """Fit, then return the smoothed means of the states: (n, q)."""
@@ -374,11 +398,8 @@ class LinearDynamicalSystem(Estimator):
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows predicted from states, C x + c: (n, n_features)."""
-        q, states = self.n_components_, np.asarray(X, dtype=np.float64)
-        if states.ndim != 2 or states.shape[1] != q:
-            msg = f"states must form a matrix (n, {q}); got shape {states.shape}."
-            raise ShapeError(msg)
-        return states @ self.loadings_.T + self.offset_
+        states = checked_latents(X, self.n_components_)
+        return rounded(states @ self.loadings_.T + self.offset_, states.dtype)
 
     def smooth(self, X: Any, *, inputs: Any = None) -> Any:
         """Smoothed states, given all steps of their sequence: means, covariances, and lag-one covariances."""
@@ -413,14 +434,15 @@ class LinearDynamicalSystem(Estimator):
             found = prediction.forecast(self.model_, self._rows(X, inputs), horizon, future=future)
             tables, several = [Remembered.of(x) for x in (X if is_several(X) else [X])], is_several(X)
         known = [replace(one, unknown=self.empty_features_) for one in found]
-        forecasts = [SeriesForecast(one, table) for one, table in zip(known, tables, strict=True)]
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+        forecasts = [SeriesForecast(one, table, names) for one, table in zip(known, tables, strict=True)]
         return forecasts if several else forecasts[0]
 
     def impute(self, X: Any, *, inputs: Any = None, return_std: bool = False) -> Any:
         """Fill in missing cells from all of their sequence; with ``return_std`` also their standard deviations."""
         found = self._imputed(X, inputs)
-        values = answer(X, found.values, like)
-        return (values, answer(X, found.std, like)) if return_std else values
+        values = answer(X, found.values, in_form_of)
+        return (values, answer(X, found.std, in_form_of)) if return_std else values
 
     def impute_interval(self, X: Any, level: float = 0.95, *, inputs: Any = None) -> tuple[Any, Any]:
         """Lower and upper ends of intervals that contain each missing cell with probability ``level``.
@@ -428,7 +450,7 @@ class LinearDynamicalSystem(Estimator):
         Both ends of an observed cell are its value.
         """
         low, high = self._imputed(X, inputs).interval(level)
-        return answer(X, low, like), answer(X, high, like)
+        return answer(X, low, in_form_of), answer(X, high, in_form_of)
 
     def _imputed(self, X: Any, inputs: Any = None) -> Imputed:
         """Completed steps of all sequences with the standard deviation of each cell: infinite in empty features."""

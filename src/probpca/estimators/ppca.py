@@ -12,12 +12,14 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from probpca.blocks import Block
+from probpca.blocks.block import unmasked
 from probpca.errors import DataError, ProbpcaError, ShapeError, SourceError
 from probpca.estimators.base import (
     check_parameters,
     checked_matrix,
     generator,
     is_matrix,
+    names_for,
     open_training,
     progress_bar,
 )
@@ -42,6 +44,7 @@ from probpca.learning.uncertainty.asymptotic import COMFORTABLE, asymptotic_unce
 from probpca.learning.uncertainty.bootstrap import Bootstrap, bootstrap_uncertainty
 from probpca.learning.uncertainty.parameter_draws import draw_parameters, require_rows_in_memory
 from probpca.models.serialization import MODEL_FIELDS, model_arrays, model_from_arrays
+from probpca.result_tables import WIDTH
 from probpca.sources import open_source
 from probpca.sources.open import check_weight
 from probpca.statistics import ColumnSummary
@@ -426,9 +429,12 @@ class PPCA(TableEstimator):
             self._fitted = fit = fit.with_draws(fit.source, n_draws)
         return list(fit.draws[:n_draws])
 
-    def summary(self, feature_names: Any = None) -> str:
-        """Describe the fit as text: the number of components, the variance of each, and how the fit ended."""
-        return table_summary(self, ("log-likelihood", self.log_likelihood_), feature_names)
+    def summary(self, feature_names: Any = None, *, width: int = WIDTH) -> str:
+        """Describe the fit as text: the number of components, the variance of each, and how the fit ended.
+
+        Tables have lines of at most ``width`` letters.
+        """
+        return table_summary(self, ("log-likelihood", self.log_likelihood_), feature_names, width)
 
     # Streams
 
@@ -447,7 +453,7 @@ class PPCA(TableEstimator):
         check_half_life(self.half_life, self.n_components)
         first = self._stream is None
         rows = checked_matrix(self, X, reset=first, ensure_min_features=1 + first)
-        if sample_weight is not None and not np.any(sample_weight):
+        if sample_weight is not None and not np.any(unmasked(sample_weight)):
             return self  # rows that are not there
         weight = None if sample_weight is None else check_weight(sample_weight, rows.shape[0])
         is_sparse = sparse.issparse(rows)
@@ -573,11 +579,11 @@ class PPCA(TableEstimator):
             if obstacle:
                 msg = f"the large-sample formulas do not apply: {obstacle}.\nHint: method='bootstrap'."
                 raise DataError(msg)
-            return self._named(asymptotic_uncertainty(model, self.n_samples_, corrected=self.bias_correction))
+            return self._named(asymptotic_uncertainty(model, self.n_samples_, corrected=self.bias_correction), X)
         source = self._training_rows(X, sample_weight, cell_weight)
         rngs = self._generator(random_state).spawn(n_draws)
         with progress_bar(self.verbose) as bar:
-            return self._named(bootstrap_uncertainty(source, model, rngs, how, None if bar is None else bar.draws))
+            return self._named(bootstrap_uncertainty(source, model, rngs, how, None if bar is None else bar.draws), X)
 
     def _obstacle_to_formulas(self) -> str:
         """Why the large-sample formulas cannot be used; empty if they can."""
@@ -633,7 +639,7 @@ class PPCA(TableEstimator):
             )
             raise DataError(msg)
 
-    def _named(self, found: ParameterUncertainty) -> ParameterUncertainty:
+    def _named(self, found: ParameterUncertainty, X: Any) -> ParameterUncertainty:
         """Add the names of columns; the standard errors of columns without observed cells are infinite."""
         unseen = np.isin(np.arange(found.n_features), self.empty_features_)
         if unseen.any():
@@ -643,8 +649,9 @@ class PPCA(TableEstimator):
                 components=_unknown(found.components, unseen),
                 mean=_unknown(found.mean, unseen),
             )
-        names = getattr(self, "feature_names_in_", None)
-        return found if names is None else replace(found, feature_names=tuple(str(name) for name in names))
+        names = names_for(X, getattr(self, "feature_names_in_", None))
+        components = tuple(map(str, self.get_feature_names_out()))
+        return replace(found, feature_names=names.columns, component_names=components, backend=names.backend)
 
 
 def _unknown(estimate: Estimate, where: Any) -> Estimate:

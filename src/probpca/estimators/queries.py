@@ -13,8 +13,21 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from probpca.blocks import Block, as_block
+from probpca.blocks.block import unmasked
 from probpca.errors import DataError, ShapeError, SourceError
-from probpca.estimators.base import Estimator, Fit, checked_matrix, is_matrix, like, open_rows, require_no_infinity
+from probpca.estimators.base import (
+    Estimator,
+    Fit,
+    checked_latents,
+    checked_matrix,
+    is_matrix,
+    like,
+    names_for,
+    open_rows,
+    require_no_infinity,
+    rounded,
+)
+from probpca.estimators.conditional_prediction import ConditionalPrediction, chosen_columns, known_columns
 from probpca.inference import conditioning, projection, sampling
 from probpca.inference.calibration import Calibration
 from probpca.inference.imputation import (
@@ -38,7 +51,6 @@ from probpca.sources.write import write_rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from probpca.inference.conditioning import Predictive
     from probpca.models import ParameterBelief
     from probpca.sources import Source
     from probpca.typing import Array
@@ -169,24 +181,34 @@ class TableEstimator(Estimator):
 
         With ``out``, the name of a file (.npy, Parquet, Feather, CSV), the means are written there block by block.
         """
-        return self._answer(posterior_mean, X, out, self.get_feature_names_out)
+        return self._answer(posterior_mean, X, out, self.get_feature_names_out, rounding=True)
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows predicted from latent variables, W z + mu, in the units of the data: (n, n_features).
 
         After ``standardize=True`` these are ``scale_ * (X @ loadings_.T) + mean_``.
         """
-        model = self.model_
-        latent = check_array(X, dtype=np.float64)
-        if latent.shape[1] != model.n_components:
-            msg = f"latent rows must have {model.n_components} components; got {latent.shape[1]}."
-            raise ShapeError(msg)
-        return projection.decode(model, latent)
+        latent = checked_latents(X, self.n_components_)
+        return rounded(projection.decode(self.model_, latent), latent.dtype)
 
     def posterior(self, X: Any) -> Gaussian:
-        """Posterior of the latent variables: mean (n, q) and covariance (n, q, q).
+        r"""Posterior of the latent variables of each row: mean (n, q) and covariance (n, q, q).
 
-        If no cell is missing all rows share one covariance, and the array is a read-only view of it.
+        .. math::
+            z \mid x \sim N(m, P), \qquad P = (I + W^\top \Psi^{-1} W)^{-1}, \quad m = P W^\top \Psi^{-1} (x - \mu)
+
+        If no cell is missing all rows share one covariance, and the array is a read-only view of it. ``print`` and a
+        notebook show the mean and standard deviation of each component; ``to_frame()`` has them for every row.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import PPCA
+        >>> X = load_iris(as_frame=True).data
+        >>> PPCA(n_components=2).fit(X).posterior(X).to_frame().head(2).round(2)
+            PC1  PC1_std   PC2  PC2_std
+        0 -1.30     0.11  0.58     0.46
+        1 -1.32     0.11 -0.32     0.46
         """
         mean, incomplete, own = (np.asarray(part) for part in self._answer(_posterior, X))
         n, q = mean.shape
@@ -194,21 +216,21 @@ class TableEstimator(Estimator):
         if incomplete.any():
             covariance = np.array(covariance)
             covariance[incomplete] = own
-        return Gaussian(mean, covariance)
+        return Gaussian(mean, covariance, names_for(X, self.get_feature_names_out()))
 
     def project(self, X: Any) -> Array:
         """Coordinates along the principal axes, as classical PCA has them: (n, n_components).
 
         After ``standardize=True`` they are those of ``(X - mean_) / scale_``.
         """
-        return self._answer(partial(projection.project, scale=self.scale_), X)
+        return self._answer(partial(projection.project, scale=self.scale_), X, rounding=True)
 
     def reconstruct(self, X: Any) -> Array:
         """The nearest points of the principal subspace, in the units of the data: (n, n_features).
 
         After ``standardize=True`` distances are measured in units of ``scale_``.
         """
-        return self._answer(partial(projection.reconstruct, scale=self.scale_), X)
+        return self._answer(partial(projection.reconstruct, scale=self.scale_), X, rounding=True)
 
     def score_samples(self, X: Any, *, out: Any = None) -> Any:
         """Log-likelihood of each row: (n,). With ``out``, the name of a file, it is written there block by block."""
@@ -236,6 +258,8 @@ class TableEstimator(Estimator):
         treats its parameters as known. ``note`` warns of masking, or says why p-values are not calibrated. Every
         observed cell counts the same, also after a fit with ``cell_weight``.
 
+        ``print`` and a notebook show the least likely rows with the cells that contribute most; ``to_frame()`` has all.
+
         Examples
         --------
         >>> from sklearn.datasets import load_iris
@@ -248,8 +272,8 @@ class TableEstimator(Estimator):
         (array([100, 106, 131]), array([0.027, 0.033, 0.034]), array([0.012, 0.017, 0.019]))
         """
         left_out_of = rows_per_feature(self._state.result) if _checked(training) else None
-        found: Outliers = self._answer(partial(_outliers, self.calibration_, left_out_of), X)
-        return found
+        found: Any = self._answer(partial(_outliers, self.calibration_, left_out_of), X)
+        return found._replace(names=names_for(X, self._names())) if isinstance(found, Outliers) else found
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Array:
         """Draw rows from the model: (n_samples, n_features)."""
@@ -262,17 +286,43 @@ class TableEstimator(Estimator):
     def explore(self, X: Any, n_draws: int = 10, *, random_state: Any = None) -> Array:
         """Draw plausible neighbours of each row, from the posterior of its latents: (n_draws, n, n_features)."""
         rows = self._block(X)
-        return sampling.explore(self.model_, rows, n_draws, rng=self._generator(random_state))
+        drawn = sampling.explore(self.model_, rows, n_draws, rng=self._generator(random_state))
+        return rounded(drawn, rows.values.dtype)
 
     def joint(self) -> Gaussian:
         """The joint Gaussian of data and latent variables, of size n_features + n_components."""
         return conditioning.joint(self.model_)
 
-    def condition(self, features: Any, values: Any) -> Predictive:
-        """Predict all other columns from the ``values`` of some ``features`` (names or positions)."""
+    def condition(self, features: Any, values: Any = None) -> ConditionalPrediction:
+        r"""Predict all other columns from the ``values`` of some ``features``, given by name or position.
+
+        .. math:: x_u \mid x_o \sim N(\mu_u + W_u m, \; W_u P W_u^\top + \Psi_u)
+
+        with m and P the posterior of the latent variables given the known columns :math:`x_o`. ``condition(X)`` with
+        a dataframe takes its columns for the known features. Of a dataframe columns are found by name, and the answer
+        is a dataframe with the names of the predicted columns.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import PPCA
+        >>> iris = load_iris(as_frame=True).data
+        >>> ppca = PPCA(n_components=2).fit(iris)
+        >>> ppca.condition(iris.loc[[5, 100], ["petal length (cm)", "petal width (cm)"]])
+        Prediction of 2 columns for 2 rows: mean and 95 % interval
+        row       sepal length (cm)        sepal width (cm)
+        5    5.012 (4.230 to 5.794)  3.271 (2.517 to 4.024)
+        100  6.809 (6.026 to 7.591)  2.806 (2.053 to 3.559)
+        """
         _ = self._state
-        known = check_array(values, dtype=np.float64, ensure_min_features=0)
-        return conditioning.condition(self.model_, self._positions(features), known)
+        names = [*map(str, self.feature_names_in_)] if hasattr(self, "feature_names_in_") else None
+        known, given = known_columns(features, values, names)
+        positions = conditioning.feature_index(self._positions(known), self.model_.n_features)
+        cells = check_array(
+            unmasked(chosen_columns([*positions], given, names)), dtype=np.float64, ensure_min_features=0
+        )
+        found = conditioning.condition(self.model_, positions, cells)
+        return ConditionalPrediction(found, given, [*map(str, self._names())])
 
     def get_covariance(self) -> Array:
         """The covariance W W' + Psi of the model: (n_features, n_features)."""
@@ -297,12 +347,12 @@ class TableEstimator(Estimator):
         belief = self._belief_for(training=training)
         if not return_std:
             question = impute if belief is None else partial(_impute_training, belief)
-            found = self._answer(question, X, out, self._names)
+            found = self._answer(question, X, out, self._names, rounding=True)
             return like(X, found) if out is None else found
         if out is not None:
             msg = "out= takes completed rows; standard deviations come as an array.\nHint: leave out one of the two."
             raise DataError(msg)
-        imputed = self._imputed(X, belief)
+        imputed: Imputed = self._answer(self._imputation(belief), X, rounding=True)
         return like(X, imputed.values), like(X, imputed.std)
 
     def impute_interval(self, X: Any, level: float = 0.95, *, training: bool = False) -> tuple[Any, Any]:
@@ -311,8 +361,9 @@ class TableEstimator(Estimator):
         Both ends of an observed cell are its value. ``training=True`` says that ``X`` are rows of the fit, as for
         ``impute``.
         """
-        low, high = self._imputed(X, self._belief_for(training=training)).interval(level)
-        return like(X, low), like(X, high)
+        ends = partial(_interval, self._imputation(self._belief_for(training=training)), level)
+        found: _Interval = self._answer(ends, X, rounding=True)
+        return like(X, found.lower), like(X, found.upper)
 
     def impute_draws(self, X: Any, n_draws: int = 20, *, random_state: Any = None) -> Array:
         """Draw completed tables for multiple imputation: (n_draws, n, n_features).
@@ -329,7 +380,8 @@ class TableEstimator(Estimator):
         rng = self._generator(random_state)
         models = self._parameters(n_draws)
         rows = self._block(X)
-        return np.stack([draw_missing(model, rows, rng=rng) for model in models])
+        kind = rows.values.dtype
+        return np.stack([rounded(draw_missing(model, rows, rng=rng), kind) for model in models])
 
     @abstractmethod
     def _parameters(self, n_draws: int) -> list[LinearGaussian]:
@@ -343,16 +395,12 @@ class TableEstimator(Estimator):
         """The belief by which rows are imputed; None for the model."""
         return self._training_belief() if _checked(training) else None
 
-    def _imputed(self, X: Any, belief: ParameterBelief | None) -> Imputed:
-        """Completed rows with the standard deviation of each cell, from one posterior."""
+    def _imputation(self, belief: ParameterBelief | None) -> Callable[[LinearGaussian, Any], Imputed]:
+        """The function that completes rows, with the standard deviation of each cell, from one posterior."""
         doubt = self._state.doubt
-        question = (
-            partial(_impute_with_uncertainty, doubt)
-            if belief is None
-            else partial(_impute_training_with_uncertainty, belief, doubt)
-        )
-        found: Imputed = self._answer(question, X)
-        return found
+        if belief is None:
+            return partial(_impute_with_uncertainty, doubt)
+        return partial(_impute_training_with_uncertainty, belief, doubt)
 
     def _names(self) -> Any:
         return getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.model_.n_features)])
@@ -371,9 +419,6 @@ class TableEstimator(Estimator):
     def _block(self, X: Any) -> Block:
         """Rows in memory as one block, after scikit-learn's checks."""
         _ = self._state
-        if not is_matrix(X):
-            msg = "this method takes a matrix of rows, not a source.\nHint: pass some of its rows as an array."
-            raise SourceError(msg)
         rows = as_block(checked_matrix(self, X, reset=False)).values
         require_no_infinity(self, rows)
         return Block(rows, unstored_missing=self.missing == "unstored" and sparse.issparse(rows))
@@ -384,10 +429,17 @@ class TableEstimator(Estimator):
         X: Any,
         out: Any = None,
         names: Callable[[], Any] = list,
+        *,
+        rounding: bool = False,
     ) -> Any:
-        """Answer a row-wise question about rows wherever they are, large tables block by block in parallel."""
+        """Answer a row-wise question about rows wherever they are, large tables block by block in parallel.
+
+        With ``rounding`` the answer has the floating-point type of the rows; files take it in double precision.
+        """
         model = self.model_
         question = partial(function, model)
+        if rounding and out is None:
+            question = partial(_in_precision_of_rows, question)
         if is_matrix(X):
             block = self._block(X)
             if out is None and next(block.pieces()).stop == block.n_rows:  # small enough for one piece
@@ -416,6 +468,22 @@ def _posterior(model: LinearGaussian, block: Block) -> _Posterior:
         return _Posterior(posterior_mean(model, block), np.zeros(n, dtype=bool), np.empty((0, q, q)))
     found = posterior(model, block)
     return _Posterior(found.mean, np.ones(n, dtype=bool), found.covariance)
+
+
+class _Interval(NamedTuple):
+    """Ends of intervals of the cells of a block."""
+
+    lower: Array  # (n, d)
+    upper: Array  # (n, d)
+
+
+def _interval(imputation: Callable[..., Imputed], level: float, model: LinearGaussian, block: Block) -> _Interval:
+    return _Interval(*imputation(model, block).interval(level))
+
+
+def _in_precision_of_rows(question: Callable[[Block], Any], block: Block) -> Any:
+    """Answer in double precision, then round to the floating-point type of the rows."""
+    return rounded(question(block), block.values.dtype)
 
 
 def _checked(training: Any) -> bool:

@@ -58,6 +58,8 @@ def _plain(value: Any) -> Any:
     """Return a parameter as JSON or npz can hold it: paths as text, numpy numbers as Python's, lists as arrays."""
     if isinstance(value, PathLike):
         return fspath(value)
+    if type(value).__name__ == "NAType":  # of pandas: a parameter for which None means the same
+        return None
     if isinstance(value, list | tuple | np.ndarray):
         return np.asarray(value, dtype=np.float64)
     return value.item() if isinstance(value, np.generic) else value

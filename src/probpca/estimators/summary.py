@@ -8,69 +8,103 @@ import numpy as np
 
 from probpca.errors import ShapeError
 from probpca.learning.describe import about_units
+from probpca.result_tables import WIDTH
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from probpca.typing import Array
 
-MOST_LINES = 12
+MOST_LINES = 8
+"""Components, or modes of a dynamical system, that are listed."""
+MOST_LOADINGS = 6
+"""Loadings of a component that are listed, if the line has room for them."""
 
 
-def table_summary(estimator: Any, objective: tuple[str, float], feature_names: Any = None) -> str:
-    """Describe the size of the table, the variance of each component, and how the fit ended."""
+def table_summary(estimator: Any, objective: tuple[str, float], feature_names: Any = None, width: int = WIDTH) -> str:
+    """Describe the size of the table, the variance of each component, and how the fit ended.
+
+    Lines of the table of components have at most ``width`` letters; sentences are not broken.
+    """
     names = _names(estimator, feature_names)
     rows = f"{estimator.n_samples_:,.12g} rows x {estimator.n_features_in_:,} features"
     rows += "" if estimator.scale_ is None else " scaled to unit variance"
     lines = [
         f"{type(estimator).__name__}: {rows}, {_counted(estimator.n_components_, 'component')} ({estimator.rule_})",
         "",
-        *_components(estimator, names),
+        *_components(estimator, names, width),
         "",
-        *_ending(estimator, objective, "one per feature", estimator.n_samples_, "row"),
+        *_ending(estimator, objective, estimator.n_samples_, "row"),
     ]
     notes = [*estimator.notes_, *about_units(estimator.column_std_, names, "standardize=True")]
     return "\n".join([*lines, *(f"{'note':<18}{text}" for text in notes)])
 
 
-def dynamics_summary(estimator: Any, objective: tuple[str, float], feature_names: Any = None) -> str:
-    """Describe the modes of a dynamical system, their loadings, and how the fit ended."""
-    names = _names(estimator, feature_names)
+def dynamics_summary(
+    estimator: Any, objective: tuple[str, float], feature_names: Any = None, width: int = WIDTH
+) -> str:
+    """Describe the modes of a dynamical system, the loadings of its states, and how the fit ended.
+
+    Lines of tables have at most ``width`` letters; sentences are not broken.
+    """
+    names, states = _names(estimator, feature_names), estimator.get_feature_names_out()
     steps = f"{estimator.n_steps_:,} steps x {estimator.n_features_in_:,} features"
     lines = [
         f"{type(estimator).__name__}: {steps}, {_counted(estimator.n_components_, 'state')} ({estimator.rule_})",
         "",
         "mode   modulus   time constant   period",
     ]
-    for j, value in enumerate(estimator.eigenvalues_[:MOST_LINES]):
+    shown = _shown(estimator.n_components_)
+    for j, value in enumerate(estimator.eigenvalues_[:shown]):
         angle = abs(np.angle(value))
         period = f"{2 * np.pi / angle:.4g} steps" if angle > 1e-9 else "none"
         lines.append(f"{j + 1:>4}   {abs(value):<7.4f}   {estimator.time_constants_[j]:<8.4g} steps  {period}")
     lines += ["", "state   largest loadings"]
-    for j in range(min(estimator.n_components_, MOST_LINES)):
-        lines.append(f"{j + 1:>5}   {_largest(names, estimator.loadings_[:, j], '+.3g')}")
-    return "\n".join([*lines, "", *_ending(estimator, objective, "one per feature", estimator.n_steps_, "step")])
+    for j, state in enumerate(states[:shown]):
+        lines.append(f"{state:<5}   {_largest(names, estimator.loadings_[:, j], '+.3g', width - 8)}")
+    if len(states) > shown:
+        lines.append(f"...     and {len(states) - shown} more")
+    return "\n".join([*lines, "", *_ending(estimator, objective, estimator.n_steps_, "step")])
 
 
-def _ending(estimator: Any, objective: tuple[str, float], several: str, count: float, unit: str) -> list[str]:
-    """Noise variance, objective and status; ``several`` explains a noise variance for each feature."""
+def whole_items(items: Sequence[str], width: int) -> str:
+    """Join as many items as fit into ``width`` letters by commas; only an item that is alone is shortened."""
+    text = items[0] if items else ""
+    for item in items[1:]:
+        if len(text) + len(item) + 2 > width:
+            break
+        text = f"{text}, {item}"
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def _ending(estimator: Any, objective: tuple[str, float], count: float, unit: str) -> list[str]:
+    """Noise variance, objective and status."""
     label, value = objective
     return [
-        f"{'noise variance':<18}{_noise(estimator.noise_variance_, several)}",
-        f"{label:<18}{value:,.2f}  ({value / count:.4f} a {unit})",
+        f"{'noise variance':<18}{_noise(estimator.noise_variance_)}",
+        f"{label:<18}{value:,.2f}  ({value / count:.4f} per {unit})",
         f"{'status':<18}{estimator.status_.value}",
     ]
 
 
-def _components(estimator: Any, names: list[str]) -> list[str]:
-    ratio = estimator.explained_variance_ratio_
-    variance = estimator.explained_variance_
-    lines = ["component   variance    share   together   largest loadings"]
-    for j in range(min(len(ratio), MOST_LINES)):
+def _components(estimator: Any, names: list[str], width: int) -> list[str]:
+    ratio, variance = estimator.explained_variance_ratio_, estimator.explained_variance_
+    components = estimator.get_feature_names_out()
+    heading = "component  variance   explained  cumulative  "
+    lines, shown = [f"{heading}largest loadings"], _shown(len(ratio))
+    for j, name in enumerate(components[:shown]):
+        largest = _largest(names, estimator.components_[j], "+.2f", width - len(heading))
         together = ratio[: j + 1].sum()
-        largest = _largest(names, estimator.components_[j])
-        lines.append(f"{j + 1:>9}   {variance[j]:<9.4g}  {ratio[j]:>6.1%}   {together:>8.1%}   {largest}")
-    if len(ratio) > MOST_LINES:
-        lines.append(f"      ...   and {len(ratio) - MOST_LINES} more, together {ratio.sum():.1%}")
+        lines.append(f"{name:<9}  {variance[j]:<9.4g}  {ratio[j]:>9.1%}  {together:>10.1%}  {largest}")
+    if len(ratio) > shown:
+        more = f"... and {len(ratio) - shown} more".ljust(len("component  variance   explained  "))
+        lines.append(f"{more}{ratio.sum():>10.1%}")
     return lines
+
+
+def _shown(count: int) -> int:
+    """Number of components to list: all, or a few if there are more than fit."""
+    return count if count <= MOST_LINES else MOST_LINES - 1
 
 
 def _counted(count: int, what: str) -> str:
@@ -87,12 +121,16 @@ def _names(estimator: Any, given: Any) -> list[str]:
     return names
 
 
-def _largest(names: list[str], axis: Array, form: str = "+.2f") -> str:
-    best = np.argsort(-np.abs(axis))[:3]
-    return ", ".join(f"{names[j]} {axis[j]:{form}}" for j in best)
+def _largest(names: list[str], axis: Array, form: str, width: int) -> str:
+    """The largest loadings with the whole names of their features; only a name that is too long alone is shortened."""
+    best = [(" ".join(names[j].split()), f" {axis[j]:{form}}") for j in np.argsort(-np.abs(axis))[:MOST_LOADINGS]]
+    first, value = best[0]
+    if len(first) + len(value) > width:
+        return f"{first[: max(width - len(value) - 3, 1)]}...{value}"
+    return whole_items(["".join(pair) for pair in best], width)
 
 
-def _noise(noise: Any, why: str) -> str:
+def _noise(noise: Any) -> str:
     if np.ndim(noise) == 0:
         return f"{noise:.6g}"
-    return f"{np.min(noise):.4g} .. {np.max(noise):.4g}, {why}"
+    return f"{np.min(noise):.4g} to {np.max(noise):.4g}, one per feature"

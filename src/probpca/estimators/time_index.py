@@ -7,11 +7,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from probpca.blocks.sequences import as_sequences, is_several
 from probpca.errors import FileFormatError
-from probpca.estimators.base import table_of
+from probpca.estimators.base import checked_matrix, like, rounded, table_of
+from probpca.result_tables import (
+    FIRST_COLUMNS,
+    FIRST_ROWS,
+    Names,
+    ResultTable,
+    Section,
+    frame_of,
+    intervals,
+    rest,
+    several,
+    words,
+)
+from probpca.sources.readers.frames import is_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,11 +35,12 @@ if TYPE_CHECKING:
 
 def checked(estimator: Any, X: Any, inputs: Any = None, *, reset: bool = False) -> Sequences:
     """Return sequences after scikit-learn's checks of shape and names; NaN is a missing cell."""
-    options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    options: dict[str, Any] = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
     if not is_several(X):
         least = 3 if reset else 1
-        return as_sequences(validate_data(estimator, X, reset=reset, ensure_min_samples=least, **options), None, inputs)
-    tables = [validate_data(estimator, x, reset=reset and k == 0, **options) for k, x in enumerate(X)]
+        rows = checked_matrix(estimator, X, reset=reset, ensure_min_samples=least, **options)
+        return as_sequences(rows, None, inputs)
+    tables = [checked_matrix(estimator, x, reset=reset and k == 0, **options) for k, x in enumerate(X)]
     return as_sequences(tables, None, inputs)
 
 
@@ -39,29 +52,56 @@ def answer(X: Any, found: Any, wrap: Callable[[Any, Any], Any] | None = None) ->
     return parts if wrap is None else [wrap(x, part) for x, part in zip(X, parts, strict=True)]
 
 
+def in_precision_of(X: Any, values: Array) -> Any:
+    """Round the values to float32 if all cells of ``X`` are float32."""
+    if is_frame(X):
+        kinds = nw.from_native(X, eager_only=True).schema.values()
+        single = all(kind == nw.Float32 for kind in kinds)
+    else:
+        single = getattr(X, "dtype", None) == np.float32
+    return rounded(values, np.float32 if single else np.float64)
+
+
+def in_form_of(X: Any, values: Array) -> Any:
+    """Return the values in the precision of ``X``, and as a dataframe if ``X`` is one."""
+    return like(X, in_precision_of(X, values))
+
+
 class Remembered(NamedTuple):
     """What a forecast needs to know of a training table: its kind, its columns, and how its time index continues."""
 
     backend: Any = None  # the library of the dataframe; None for an array
-    columns: Any = None
+    columns: list[Any] | None = None  # names
     index: Any = None  # of pandas; from a file a record of its last labels
     length: int = 0  # number of rows
+    headings: list[Any] | None = None  # what pandas calls each level of its columns
 
     @classmethod
     def of(cls, X: Any) -> Remembered:
         """Look at a table."""
         if nw.dependencies.is_pandas_dataframe(X):
-            return cls("pandas", X.columns, X.index, len(X))
+            return cls("pandas", list(X.columns), X.index, len(X), list(X.columns.names))
         if nw.dependencies.is_into_dataframe(X):
             frame = nw.from_native(X, eager_only=True)
             return cls(frame.implementation.value, frame.columns, None, len(frame))
-        return cls()
+        return cls(length=len(np.asarray(X)))
 
     def record(self) -> dict[str, Any]:
         """Return what JSON can hold of this; an index that cannot be continued from a file is an error."""
         columns = None if self.columns is None else [name if type(name) is int else str(name) for name in self.columns]
         index = self.index if self.index is None or isinstance(self.index, dict) else _index_record(self.index)
         return {"backend": self.backend, "columns": columns, "index": index, "length": self.length}
+
+    def portable(self) -> Remembered:
+        """The same with a record of the last labels instead of an index of pandas, if a record can describe it."""
+        if self.index is None or isinstance(self.index, dict):
+            return self
+        try:
+            record = _index_record(self.index)
+            same = record is None or _index(record)[-1] == self.index[-1]
+        except (FileFormatError, ValueError, TypeError, LookupError):  # labels or time zones of other libraries
+            return self
+        return self._replace(index=record) if same else self
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Remembered:
@@ -73,10 +113,18 @@ class Remembered(NamedTuple):
         if self.backend is None:
             return values
         if self.backend == "pandas":
-            known = _index(self.index) if isinstance(self.index, dict) else self.index
-            index = _following(known, self.length, len(values))
-            return import_module("pandas").DataFrame(values, index=index, columns=self.columns)
+            index, pandas = self.following(len(values)), import_module("pandas")
+            columns = pandas.Index(self.columns)
+            columns = columns if self.headings is None else columns.set_names(self.headings)
+            return pandas.DataFrame(values, index=index, columns=columns)
         return table_of(values, self.columns, self.backend)
+
+    def following(self, horizon: int) -> Any:
+        """Labels of the rows after the table: an index of pandas, or row numbers: (horizon,)."""
+        if self.backend != "pandas":
+            return np.arange(self.length, self.length + horizon)
+        known = _index(self.index) if isinstance(self.index, dict) else self.index
+        return _following(known, self.length, horizon)
 
 
 def _following(index: Any, length: int, n: int) -> Any:
@@ -147,18 +195,39 @@ def _index(record: dict[str, Any]) -> Any:
 
 
 class SeriesForecast:
-    """Forecast of the next rows of a sequence; of a dataframe, a dataframe with a time index.
+    r"""Forecast of the next rows of a sequence, with its uncertainty; of a dataframe, dataframes with a time index.
+
+    .. math:: y_{T+h} \mid y_{1:T} \sim N(C m_h + c, \; C P_h C^\top + R)
+
+    ``LinearDynamicalSystem.forecast`` makes it. ``print`` and a notebook show means with intervals, a line for each
+    step; ``to_frame()`` has a line for each step and feature.
 
     Attributes
     ----------
     mean, std : (horizon, n_features)
     covariance : ndarray (horizon, n_features, n_features)
     state_mean, state_covariance : ndarray (horizon, q) and (horizon, q, q)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from probpca import LinearDynamicalSystem
+    >>> level = np.cumsum(np.random.default_rng(0).standard_normal(120))
+    >>> months = pd.period_range("2015-01", periods=120, freq="M")
+    >>> Y = pd.DataFrame({"north": level, "south": 10 - level}, index=months)
+    >>> LinearDynamicalSystem(n_components=1, random_state=0).fit(Y).forecast(3)
+    Forecast of 3 steps x 2 features: mean and 95 % interval
+    time                    north                    south
+    2025-01  9.66 (7.79 to 11.53)  0.341 (-1.532 to 2.214)
+    2025-02  9.57 (6.94 to 12.20)  0.427 (-2.204 to 3.057)
+    2025-03  9.49 (6.29 to 12.69)  0.511 (-2.688 to 3.710)
     """
 
-    def __init__(self, found: Forecast, table: Remembered) -> None:
-        """Store the forecast and the form of the table that it continues."""
+    def __init__(self, found: Forecast, table: Remembered, feature_names: Any) -> None:
+        """Store the forecast, the form of the table that it continues, and the names of its features."""
         self._found, self._table = found, table
+        self._names = Names(tuple(map(str, feature_names)), table.following(len(found.mean)), table.backend)
         self.state_mean, self.state_covariance = found.state_mean, found.state_covariance
 
     @property
@@ -180,3 +249,34 @@ class SeriesForecast:
         """Lower and upper ends of intervals that contain each cell with probability ``level``."""
         low, high = self._found.interval(level)
         return self._table.frame(low), self._table.frame(high)
+
+    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
+        """A line for each step and feature: its time, mean, standard deviation and interval."""
+        low, high = self._found.interval(level)
+        found = self._found
+        return self._names.long_columns("time", mean=found.mean, std=found.std, low=low, high=high)
+
+    def to_frame(self, level: float = 0.95, *, backend: str | None = None) -> Any:
+        """Return ``to_dict`` as a dataframe: of the library of the input, or of ``backend``; pandas for arrays."""
+        return frame_of(self.to_dict(level), backend or self._names.backend)
+
+    def table(self, most: int = FIRST_ROWS, *, level: float = 0.95) -> ResultTable:
+        """Means of the first ``most`` steps with their intervals."""
+        mean, (low, high), names = self._found.mean, self._found.interval(level), self._names
+        h, d = mean.shape
+        shown, features = range(min(d, FIRST_COLUMNS)), names.column_names(d)
+        columns = [intervals(features[j], mean[:most, j], low[:most, j], high[:most, j]) for j in shown]
+        heading = f"Forecast of {several(h, 'step')} x {several(d, 'feature')}: mean and {100 * level:.4g} % interval"
+        left = rest(h - most, "more step")
+        return ResultTable(
+            (Section(heading, (words("time", names.row_names(range(min(h, most)))), *columns), left, d - len(shown)),)
+        )
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def __repr__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()

@@ -1,4 +1,4 @@
-"""Pure functions of a model and rows."""
+"""Functions that answer questions about rows under a given model: posteriors, likelihoods, imputation and outliers."""
 
 from probpca.inference.calibration import Calibration
 from probpca.inference.conditioning import Predictive, condition, joint, marginal

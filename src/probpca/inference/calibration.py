@@ -1,4 +1,4 @@
-"""Reference distributions of squared distances: chi-square, and a scaled F that is matched to the rows of a fit."""
+"""Reference distributions of squared distances: chi-square, and a scaled F distribution fitted to the training rows."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from probpca.typing import Array
 
 RARE = 0.001
-"""p-value below which a row is called unusual: by displays, by the report and by the command line."""
+"""The p-value below which displays, the report and the command line call a row unusual."""
 SMALLEST_TAIL = 1e-200
-"""Probabilities below this are computed by their logarithms."""
+"""Probabilities below this are computed on a logarithmic scale."""
 INVERTED_TAIL = 1e-30
-"""Probabilities below this are inverted by their logarithms."""
+"""Probabilities below this are inverted on a logarithmic scale."""
 
 
 def probability(log10_p: float) -> str:
-    """A probability as text, from its logarithm: 0.034, 0.00021, 3.4e-12, 1.5e-400."""
+    """Format a probability given its base-10 logarithm: 0.034, 0.00021, 3.4e-12, 1.5e-400."""
     if log10_p >= -4 or log10_p == -inf:
         return f"{10**log10_p:.2g}"
     lead, _, power = f"{10 ** (log10_p % 1):.1e}".partition("e")
@@ -33,27 +33,28 @@ def probability(log10_p: float) -> str:
 
 
 class Distances(NamedTuple):
-    """Squared distances of rows from a model in two parts, and how many degrees of freedom each of them has."""
+    """Squared distances of rows from a model, D2 = T2 + Q, with their degrees of freedom."""
 
     inside: Array  # T2, within the principal subspace: (n,)
-    outside: Array  # Q, off the subspace, in units of the noise: (n,)
-    degrees: Array  # of freedom of D2 = T2 + Q, the number of observed cells k: (n,)
+    outside: Array  # Q, orthogonal to the subspace, in units of the noise: (n,)
+    degrees: Array  # degrees of freedom of D2, the number k of observed cells: (n,)
     rank: Array  # degrees of freedom of T2: (n,)
 
     @classmethod
     def empty(cls, n: int) -> Distances:
-        """Room for the distances of n rows."""
+        """Uninitialised arrays for the distances of ``n`` rows."""
         return cls(np.empty(n), np.empty(n), np.empty(n), np.empty(n))
 
     @property
     def whole(self) -> Array:
-        """D2: (n,)."""
+        """Squared distance D2 = T2 + Q of each row: (n,)."""
         return self.inside + self.outside
 
     def left_out(self, n: float, most_leverage: float = 0.95, least_noise: float = 0.2) -> Distances:
-        r"""Distances of rows of a fit to ``n`` rows from the model of the other rows, to first order.
+        r"""Leave-one-out distances: of each training row from a model fitted without it, to first order.
 
-        If cells are missing n is the number of rows in which a feature was observed, on average.
+        ``n`` is the number of training rows; with missing cells, the average number of rows in which a feature was
+        observed.
 
         .. math::
             T^2_{-i} = \frac{n}{n - 1} \frac{T_i^2}{1 - T_i^2 / (n - 1)}, \qquad
@@ -61,12 +62,13 @@ class Distances(NamedTuple):
             h_i = \frac{1 + T_i^2}{n}, \quad
             s_i = \frac{n f_i - Q_i / (1 - h_i)}{(n - 1) f_i}
 
-        h is the leverage of the row, f = k - rank its degrees of freedom off the subspace, and s the noise variance
-        without the row, as a share of that with it. The formula for :math:`T^2` is exact for the mean and the
-        covariance of the latent variables; leverage and noise are bounded where first order says too little.
+        Here h is the leverage of the row, f = k - rank its degrees of freedom orthogonal to the subspace, and s the
+        noise variance without the row relative to that with it. The formula for :math:`T^2` is exact for the mean and
+        the covariance of the latent variables. Leverage and noise variance are bounded by ``most_leverage`` and
+        ``least_noise``, beyond which a first-order formula is not reliable.
         """
         if not n > 1:
-            msg = f"a row can be left out of a fit to more than 1 row; got n={n:g}."
+            msg = f"leave-one-out distances need a fit to more than 1 row; got n={n:g}."
             raise DataError(msg)
         free = np.maximum(self.degrees - self.rank, 1.0)
         kept = 1.0 - np.minimum((1.0 + self.inside) / n, most_leverage)
@@ -82,8 +84,20 @@ class Calibration:
 
     .. math:: D^2 / (a k) \sim F(k, \nu)
 
-    With :math:`\nu = \infty` it is the chi-square distribution scaled by a; with a = 1 besides, that of the fitted
-    Gaussian itself, which ignores that parameters were estimated and that rows may have heavier tails.
+    With :math:`\nu = \infty` this is a chi-square distribution scaled by a. With a = 1 as well, it is the distribution
+    under the fitted Gaussian itself, which ignores that parameters were estimated and that the data may have heavier
+    tails. ``calibrate`` chooses a and :math:`\nu` to match the training rows.
+
+    Attributes
+    ----------
+    scale : float
+        The scale a.
+    degrees : float
+        Denominator degrees of freedom nu; infinite for chi-square.
+    extreme : float
+        Share of the training rows with ``model_p_value`` below 0.001.
+    obstacle : str
+        Reason why no distribution could be matched, so that the reference is chi-square; otherwise empty.
 
     Examples
     --------
@@ -94,55 +108,59 @@ class Calibration:
     array(0.0409...)
     """
 
-    scale: float = 1.0  # a
-    degrees: float = inf  # nu
-    extreme: float = 0.0  # share of the rows of the fit that have model_p_value < RARE
-    obstacle: str = ""  # why no distribution was matched: then the reference is chi-square
+    scale: float = 1.0
+    degrees: float = inf
+    extreme: float = 0.0
+    obstacle: str = ""
 
     def __post_init__(self) -> None:
-        """Check the numbers once."""
+        """Check that scale and degrees of freedom are positive."""
         if not (0 < self.scale < inf and self.degrees > 0):
-            msg = f"scale and degrees must be positive, and the scale finite; got {self.scale} and {self.degrees}."
+            msg = f"scale and degrees must be positive, and scale finite; got {self.scale} and {self.degrees}."
             raise DataError(msg)
 
     def tail(self, distance: Array | float, degrees: Array | float) -> Array:
-        """P(D2 > distance), degrees of freedom k being one for all or one each; 1 when there are none."""
+        """Tail probability P(D2 > distance) of squared distances with k = ``degrees`` observed cells; 1 if k = 0."""
         x = np.asarray(distance, dtype=np.float64) / self.scale
         return chi2_tail(x, degrees) if isinf(self.degrees) else f_tail(x, degrees, self.degrees)
 
     def log10_tail(self, distance: Array | float, degrees: Array | float, tail: Array | None = None) -> Array:
-        """Log10 of P(D2 > distance), accurate far beyond the smallest float; ``tail`` if it is known already."""
+        """Base-10 logarithm of P(D2 > distance), accurate far below the smallest float.
+
+        ``tail`` is the result of ``Calibration.tail`` if it has been computed already, which saves time.
+        """
         x = np.asarray(distance, dtype=np.float64) / self.scale
         if isinf(self.degrees):
             return log10_chi2_tail(x, degrees, tail)
         return log10_f_tail(x, degrees, self.degrees, tail)
 
     def exceeded(self, p: Array | float, degrees: Array | float) -> Array:
-        """The distance that is exceeded with probability p: the inverse of ``tail``; 0 at zero degrees of freedom."""
+        """Squared distance that is exceeded with probability ``p``, the inverse of ``tail``; 0 if ``degrees`` is 0."""
         return self.scale * _exceeded(p, np.asarray(degrees, dtype=np.float64), self.degrees)
 
     @property
     def note(self) -> str:
-        """What to be careful about; empty if there is nothing."""
+        """Warning about the p-values: not calibrated, or calibrated to very heavy tails; empty if there is none."""
         if self.obstacle:
             return f"p_value is the same as model_p_value: {self.obstacle}."
         if self.degrees >= HEAVY.degrees and self.extreme <= HEAVY.extreme:
             return ""
-        shape = "chi-square" if isinf(self.degrees) else f"F with {self.degrees:.2g} degrees of freedom"
-        many = f"{100 * self.extreme:.1f} % of the rows of the fit have model_p_value < {RARE}, and "
+        degrees = f"{self.degrees:.2g}" if self.degrees < 100 else f"{self.degrees:,.0f}"
+        shape = "chi-square" if isinf(self.degrees) else f"F with {degrees} degrees of freedom"
+        many = f"{100 * self.extreme:.1f} % of the training rows have model_p_value < {RARE}, and "
         return (
-            f"{many if self.extreme else ''}p_value allows for the tails of the rows of the fit ({shape}, scale "
-            f"{self.scale:.2g}): outliers may be hiding each other (masking). Look at model_p_value too."
+            f"{many if self.extreme else ''}p_value is calibrated to the heavy tails of the training rows ({shape}, "
+            f"scale {self.scale:.2g}): outliers may hide each other (masking). Check model_p_value too."
         )
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class HeavyTails:
-    """From when on rows of a fit may be hiding each other."""
+    """Thresholds beyond which ``Calibration.note`` warns that outliers may mask each other."""
 
-    degrees: float = 5.0  # of freedom of the F distribution below which its tails are very heavy
-    extreme: float = 0.05  # share of rows with model_p_value < RARE above which they are many
+    degrees: float = 5.0  # degrees of freedom nu below which the tails are very heavy
+    extreme: float = 0.05  # largest share of rows with model_p_value < RARE without a warning
 
 
 HEAVY = HeavyTails()
@@ -151,49 +169,49 @@ HEAVY = HeavyTails()
 @final
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """How a reference distribution is matched to distances."""
+    """Options of matching a reference distribution to distances."""
 
-    upper: float = 0.9  # the quantile, beside the median, that has to agree
-    fewest: float = 20.0  # rows with observed cells that are needed, as weights count them
-    heaviest: float = 1.0  # fewest degrees of freedom nu
-    lightest: float = 1e5  # nu from which on F is chi-square: no table is large enough to tell them apart
-    steps: int = 30  # of bisection on log nu
+    upper: float = 0.9  # the quantile that is matched besides the median
+    fewest: float = 20.0  # smallest total weight of rows with observed cells
+    heaviest: float = 1.0  # smallest degrees of freedom nu
+    lightest: float = 1e5  # above this nu, F is indistinguishable from chi-square
+    steps: int = 30  # steps of bisection on log nu
 
 
 def matched(found: Distances, n: float, weight: Array | None = None, matching: Matching = Matching()) -> Calibration:
-    r"""Match the reference distribution to the distances of rows of a fit, each as if its row had been left out.
+    r"""Match the reference distribution of squared distances to the leave-one-out distances of training rows.
 
-    The median of the left-out distances and their 90 % quantile are to agree with those of
-    :math:`a k F(k, \nu)`: for each nu, a makes the medians agree, and nu is found by bisection. Where tails are no
+    The scale a and the degrees of freedom nu are chosen so that the median and the 90 % quantile agree with those of
+    :math:`a k F(k, \nu)`: for each nu the medians determine a, and nu is found by bisection. If the tails are no
     heavier than those of a Gaussian, nu is infinite.
 
-    ``n`` is that of ``Distances.left_out``. ``found`` may be some of the rows of the fit, and ``weight`` counts them.
-    Rows without observed cells say nothing.
+    ``found`` holds the distances of all training rows or of a sample, with frequencies ``weight``; ``n`` is the
+    number of training rows, as in ``Distances.left_out``. Rows without observed cells are ignored.
     """
     seen = np.isfinite(found.whole) & (found.degrees > 0)
     w = np.ones(seen.size) if weight is None else weight
     w, found = w[seen], Distances(*(part[seen] for part in found))
     if min(n, np.count_nonzero(w), w.sum()) < matching.fewest:
         return Calibration(
-            obstacle=f"fewer than {matching.fewest:g} rows of the fit, as weights count them, can be judged"
+            obstacle=f"fewer than {matching.fewest:g} training rows, counted by weight, have observed cells"
         )
     extreme = float(w[chi2_tail(found.whole, found.degrees) < RARE].sum() / w.sum())
     distance = found.left_out(n).whole
     if not _quantile(distance, w, 0.5) > 0:
-        return Calibration(obstacle="half of the rows of the fit lie at the mean")
+        return Calibration(obstacle="half of the training rows lie at the mean")
     scale, nu = _Matched(distance, found.degrees, w, matching).find()
     return Calibration(scale, nu, extreme)
 
 
 class _Matched:
-    """Distances whose quantiles are to agree with those of a scaled F distribution."""
+    """Search for the scaled F distribution whose quantiles agree with those of given distances."""
 
     def __init__(self, distance: Array, degrees: Array, weight: Array, matching: Matching) -> None:
         self.distance, self.weight, self.matching = distance, weight, matching
         self.sizes, self.which = np.unique(degrees, return_inverse=True)
 
     def find(self) -> tuple[float, float]:
-        """Scale a and degrees of freedom nu."""
+        """Scale a and degrees of freedom nu of the matched distribution."""
         low, high = log(self.matching.heaviest), log(self.matching.lightest)
         if self.excess(inf) <= 0:
             return self.ratio(0.5, inf), inf
@@ -205,16 +223,16 @@ class _Matched:
         return self.ratio(0.5, exp(low)), exp(low)
 
     def excess(self, nu: float) -> float:
-        """Log of the scale at the upper quantile over that at the median: positive where tails are heavier."""
+        """Log ratio of the scales at the upper quantile and at the median: positive if the tails are heavier."""
         return log(self.ratio(self.matching.upper, nu) / self.ratio(0.5, nu))
 
     def ratio(self, share: float, nu: float) -> float:
-        """The scale a at which a quantile agrees."""
+        """Scale a at which the quantile ``share`` agrees for nu degrees of freedom."""
         return _quantile(self.distance / _exceeded(1.0 - share, self.sizes, nu)[self.which], self.weight, share)
 
 
 def _quantile(values: Array, weight: Array, share: float) -> float:
-    """The value at place 1 + ``share`` (n - 1) of n in order, where a value of weight 2 stands twice."""
+    """Weighted quantile: the value at position 1 + ``share`` (n - 1), with weights as frequencies."""
     order = np.argsort(values)
     cumulative = np.cumsum(weight[order])
     place = 1.0 + share * (cumulative[-1] - 1.0)
@@ -225,26 +243,26 @@ def _quantile(values: Array, weight: Array, share: float) -> float:
 
 
 def chi2_tail(distance: Array | float, degrees: Array | float) -> Array:
-    """P(chi2 > distance), degrees of freedom being one for all or one each; 1 when there are none."""
+    """Tail probability P(chi2 > distance) with the given degrees of freedom; 1 for zero degrees of freedom."""
     half = 0.5 * np.asarray(degrees)
     return np.where(half > 0, gammaincc(np.where(half > 0, half, 1.0), 0.5 * np.asarray(distance)), 1.0)
 
 
 def f_tail(distance: Array | float, degrees: Array | float, nu: float) -> Array:
-    """P(k F > distance) for F distributed with k = ``degrees`` and nu degrees of freedom; 1 when k is 0."""
+    """Tail probability P(k F > distance) for F with k = ``degrees`` and nu degrees of freedom; 1 if k = 0."""
     half = 0.5 * np.asarray(degrees)
-    share = nu / (nu + np.asarray(distance))  # beta distributed
+    share = nu / (nu + np.asarray(distance))  # follows a beta distribution
     return np.where(half > 0, betainc(0.5 * nu, np.where(half > 0, half, 1.0), share), 1.0)
 
 
 def log10_chi2_tail(distance: Array, degrees: Array | float, tail: Array | None = None) -> Array:
-    """Log10 of P(chi2 > distance), accurate far beyond the smallest float; ``tail`` if it is known already."""
+    """Base-10 logarithm of P(chi2 > distance), accurate far below the smallest float; ``tail`` if known already."""
     tail = chi2_tail(distance, degrees) if tail is None else tail
     return _log10(tail, distance, degrees, _log_upper_gamma)
 
 
 def log10_f_tail(distance: Array, degrees: Array | float, nu: float, tail: Array | None = None) -> Array:
-    """Log10 of P(k F > distance), accurate far beyond the smallest float; ``tail`` if it is known already."""
+    """Base-10 logarithm of P(k F > distance), accurate far below the smallest float; ``tail`` if known already."""
 
     def far(half_degrees: Array, half_distance: Array) -> Array:
         return _log_lower_beta(0.5 * nu, half_degrees, half_distance / (0.5 * nu))
@@ -253,7 +271,7 @@ def log10_f_tail(distance: Array, degrees: Array | float, nu: float, tail: Array
 
 
 def _log10(tail: Array, distance: Array, degrees: Array | float, far: Callable[[Array, Array], Array]) -> Array:
-    """Log10 of tails; ``far`` has the logarithms of those that are too small, from half the degrees and distances."""
+    """Base-10 logarithm of tails; ``far`` computes those too small for a float from half the degrees and distances."""
     degrees = np.broadcast_to(np.asarray(degrees, dtype=np.float64), distance.shape)
     tiny = tail < SMALLEST_TAIL
     out = np.array(np.log10(np.where(tiny, 1.0, tail)))
@@ -279,9 +297,9 @@ def _log_upper_gamma(a: Array, x: Array, terms: int = 200) -> Array:
 
 
 def _log_lower_beta(a: float, b: Array, odds: Array, terms: int = 200) -> Array:
-    """Log of the regularised incomplete beta function at y = 1 / (1 + odds), well below its mean.
+    """Log of the regularised incomplete beta function at y = 1 / (1 + odds), by Lentz's continued fraction.
 
-    By Lentz's continued fraction.
+    Accurate for y well below the mean of the beta distribution.
     """
     y = 1.0 / (1.0 + odds)
     c = np.ones_like(y)
@@ -299,7 +317,7 @@ def _log_lower_beta(a: float, b: Array, odds: Array, terms: int = 200) -> Array:
 
 
 def _exceeded(p: Array | float, degrees: Array, nu: float) -> Array:
-    """The value that k F(k, nu) exceeds with probability p; 0 when k is 0."""
+    """Value that k F(k, nu) exceeds with probability p; 0 if k = 0."""
     half = np.where(degrees > 0, 0.5 * degrees, 1.0)
     if isinf(nu):
         return np.where(degrees > 0, 2.0 * gammainccinv(half, p), 0.0)
@@ -313,8 +331,8 @@ def _exceeded(p: Array | float, degrees: Array, nu: float) -> Array:
 
 
 def _far_odds(log_tail: Array, a: float, b: Array, steps: int = 12) -> Array:
-    """Odds at which ``_log_lower_beta`` has a value far below zero, by Newton's method on a logarithmic scale."""
-    log_odds = -(log_tail + np.log(a) + betaln(a, b)) / a  # where the tail is a power of the odds
+    """Odds at which ``_log_lower_beta`` equals ``log_tail``, far below zero, by Newton's method on a log scale."""
+    log_odds = -(log_tail + np.log(a) + betaln(a, b)) / a  # start: the tail as a power of the odds
     for _ in range(steps):
         odds = np.exp(np.minimum(log_odds, 700.0))
         found = _log_lower_beta(a, b, odds)

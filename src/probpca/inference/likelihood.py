@@ -1,4 +1,4 @@
-"""How probable rows are, latent variables integrated out."""
+"""Log-likelihood of rows, with the latent variables integrated out."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LOG_2PI = float(np.log(2 * np.pi))
 
 
 def log_likelihood(model: LinearGaussian, x: Rows) -> Array:
-    r"""Log density of what was observed of each row, under :math:`N(\mu, W W^\top + \Psi)`: (n,).
+    r"""Log density of the observed cells of each row: (n,).
 
     .. math::
-        \log p(x) = -\tfrac12 \left[ d \log 2\pi + \log|C| + T^2 + Q \right]
+        \log p(x) = -\tfrac12 \left[ d \log 2\pi + \log|C| + T^2 + Q \right], \qquad C = W W^\top + \Psi
 
-    with T2 and Q the squared distances inside and outside the span of W, each a sum of squares:
-    accurate to the last digits for any noise variance. Costs O(d q) a row, O(d q^2) where cells are
-    missing (NaN); a row with no observed cell has density 1.
+    Here :math:`T^2` and Q are the squared distances inside and outside the span of W. Both are sums of squares, so
+    that the result is accurate for any noise variance. Missing cells (NaN) are integrated out; a row without observed
+    cells has log density 0. Costs O(d q) per row, O(d q^2) for rows with missing cells.
 
     Examples
     --------
@@ -53,16 +53,24 @@ def log_likelihood(model: LinearGaussian, x: Rows) -> Array:
 
 
 def dual_log_likelihood(latent: Array, alpha: float, noise_variance: float, x: Array) -> float:
-    r"""Log-likelihood of the columns of x, given the latent coordinates of its rows.
+    r"""Log-likelihood of dual PPCA: of the columns of x given the latent coordinates of its rows.
 
     .. math:: p(X \mid Z) = \prod_j N(x_{:,j} \mid 0, \; \alpha Z Z^\top + \sigma^2 I_n)
 
-    This is Bayesian regression on Z with weights of variance alpha. The algebra is that of the
-    primal with the table turned on its side: O(n q) a column. ``x`` is taken as centred already.
+    This is Bayesian linear regression of every column on Z, with the weights integrated out under the prior
+    :math:`N(0, \alpha I)`. ``latent`` is Z (n, q), and ``x`` (n, d) must be centred. Costs O(n q) per column.
+    Lawrence (2005).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.inference import dual_log_likelihood
+    >>> round(dual_log_likelihood(np.ones((2, 1)), 1.0, 1.0, np.array([[1.0], [-1.0]])), 4)
+    -3.3872
     """
     latent, x = np.asarray(latent, dtype=np.float64), np.asarray(x, dtype=np.float64)
     if latent.ndim != 2 or x.ndim != 2 or len(latent) != len(x):
-        msg = f"latent (n, q) and x (n, d) must have the same rows; got {latent.shape} and {x.shape}."
+        msg = f"latent (n, q) and x (n, d) must have the same number of rows; got shapes {latent.shape} and {x.shape}."
         raise ShapeError(msg)
     n = latent.shape[0]
     transposed = LinearGaussian(np.zeros(n), np.sqrt(alpha) * latent, np.asarray(noise_variance))

@@ -1,4 +1,4 @@
-"""Posterior and likelihood of rows with missing cells, group by group."""
+"""Posterior and likelihood of rows with missing cells, computed in groups of rows."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """The parameters of a model as products with cells need them: a column per feature, the mean less a centre.
+    """Parameters of a model with a column per feature, for products with cells that have a centre subtracted.
 
-    Parameters that are known up to a ``covariance`` enter by their expected outer products.
+    If the parameters have a posterior ``covariance``, expected outer products are used.
     """
 
-    loadings: Array  # W' and below it mu - centre: (q + 1, d)
+    loadings: Array  # W', followed by the row mu - centre: (q + 1, d)
     noise: Array  # sigma2: () or (d,)
-    centre: Array  # of the cells: (d,)
+    centre: Array  # subtracted from the cells: (d,)
     information: Array  # E[w_j w_j'] / psi_j, packed by columns: (q (q + 1) / 2, d)
-    covariance: Array | None = None  # of [w_j; mu_j], packed by rows: (., d), or (., 1) if all are the same
+    covariance: Array | None = None  # of [w_j; mu_j], packed by rows: (., d), or (., 1) if features share it
 
     @classmethod
     def of(cls, model: LinearGaussian, centre: Array) -> Parameters:
-        """Arrange a model for cells that have a certain centre."""
+        """Parameters of a model for cells from which ``centre`` was subtracted."""
         theta = np.vstack([model.loadings.T, model.mean - centre])
         return cls(theta, model.noise_variance, centre, model.cell_information)
 
     @classmethod
     def of_belief(cls, belief: ParameterBelief, centre: Array) -> Parameters:
-        """Arrange parameters that are known up to their covariance."""
+        """Parameters with a posterior distribution, for cells from which ``centre`` was subtracted."""
         return replace(cls.of(belief.centre, centre), information=belief.cell_information, covariance=belief.covariance)
 
     @property
@@ -69,12 +69,12 @@ class Parameters:
 
     @cached_property
     def encoder(self) -> Array:
-        """W' Psi^{-1}: (q, d)."""
+        """Product W' Psi^{-1}: (q, d)."""
         return self.loadings[:-1] / self.noise
 
     @cached_property
     def offset(self) -> Array | None:
-        """E[(mu_j - centre_j) w_j] / psi_j: (q, d); None if it is zero for all features."""
+        """Expected value E[(mu_j - centre_j) w_j] / psi_j: (q, d); None if it is zero for all features."""
         shift = self.loadings[-1]
         if self.covariance is None:
             return shift * self.encoder if shift.any() else None
@@ -93,35 +93,33 @@ class Parameters:
 @final
 @dataclass(frozen=True, eq=False)
 class Latents:
-    """The posterior N(m, P) of every row. Rows of one pattern share a P."""
+    """Posterior N(m, P) of the latent variables of every row. Rows with the same pattern share P."""
 
     mean: Array  # m: (q, b)
-    covariance: (
-        Array  # P, or P + m m' if that was asked for, packed by rows, and q + 1 rows of room: (., b or patterns)
-    )
+    covariance: Array  # P, or P + m m' if ``joint``, packed by rows, with q + 1 spare rows: (., b or patterns)
     logdet: Array  # log |I + W' Omega Psi^{-1} W|: (b,), or (patterns,)
     explained: Array  # h' P h, h = W' Omega Psi^{-1} (x - mu): (b,)
     pattern: Index | None
 
     def of_rows(self, per_pattern: Array) -> Array:
-        """The value of each row, given the value of each pattern."""
+        """Values of the rows (b,), given values of the patterns."""
         return per_pattern if self.pattern is None else per_pattern[..., self.pattern]
 
     def residual(self, parameters: Parameters, cells: Cells) -> Residual:
-        """Omega (x - mu - W m) of the observed cells."""
+        """Residuals omega (x - mu - W m) of the observed cells."""
         return cells.residual(parameters.loadings, np.vstack([self.mean, np.ones(self.mean.shape[1])]))
 
 
 def latents(parameters: Parameters, cells: Cells, *, joint: bool = False, work: Workspace | None = None) -> Latents:
-    r"""Condition the prior N(0, I) on the observed cells.
+    r"""Posterior of the latent variables given the observed cells of each row.
 
     .. math::
         P_i = \Big(I + \sum_{j} \omega_{ij} w_j w_j^\top / \psi_j\Big)^{-1}, \qquad
         m_i = P_i \sum_j \omega_{ij} w_j (x_{ij} - \mu_j) / \psi_j
 
-    All precisions are one product of the mask with the outer products of the rows of W. With
-    ``joint`` the covariances come as P + m m', at no cost, unless rows share patterns. With a workspace the
-    covariances lie in its buffer "latent covariance".
+    The precisions of all rows are one matrix product of the mask with the outer products of the rows of W. With
+    ``joint`` the second moments P + m m' are returned in place of P, at no extra cost, unless rows share patterns.
+    With a workspace the covariances are in its buffer "latent covariance".
     """
     information, h = cells.mask.products(parameters.information), parameters.score(cells)
     if cells.pattern is not None:
@@ -141,7 +139,7 @@ def latents(parameters: Parameters, cells: Cells, *, joint: bool = False, work: 
 
 
 def _latents_by_pattern(information: Array, h: Array, pattern: Index) -> Latents:
-    """One factor a pattern, two products with it a row."""
+    """Posterior of rows that share patterns, with one Cholesky factor per pattern."""
     q, patterns = len(h), information.shape[1]
     covariance, root = np.empty((packed_size(q + 1), patterns)), np.empty((q, q, patterns))
     logdet = np.empty(patterns)
@@ -162,9 +160,9 @@ def _latents_by_pattern(information: Array, h: Array, pattern: Index) -> Latents
 
 
 class LeastSquares(NamedTuple):
-    """Latents that fit the observed cells best, without a prior."""
+    """Least-squares estimates of latent variables from the observed cells, without a prior."""
 
-    latent: Array  # (q, b)
+    latent: Array  # estimates: (q, b)
     rank: Index  # number of latent directions that the cells determine: (b,)
     distance: Array  # T2 = x' U (I + S^2)^{-1} U' x, in units of the noise: (b,)
 
@@ -172,7 +170,7 @@ class LeastSquares(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class GroupPosterior:
-    """Some rows, in units in which all features have the same noise, and their latents."""
+    """Posterior of a group of rows, in units in which all features have the same noise variance."""
 
     group: Group
     cells: Cells
@@ -186,11 +184,11 @@ class GroupPosterior:
 
     @cached_property
     def latents(self) -> Latents:
-        """The posterior of the latents."""
+        """Posterior of the latent variables."""
         return latents(self.parameters, self.cells)
 
     def mean(self) -> Array:
-        """Posterior mean of each row, without its covariance: (q, b)."""
+        """Posterior mean of each row, computed without the covariance: (q, b)."""
         if self.cells.pattern is not None:
             return self.latents.mean
         q = self.parameters.q
@@ -204,7 +202,7 @@ class GroupPosterior:
 
     @property
     def noise(self) -> float:
-        """The noise variance, in these units."""
+        """Noise variance in the units of the group."""
         return float(self.parameters.noise)
 
     def log_likelihood(self) -> Array:
@@ -219,25 +217,26 @@ class GroupPosterior:
         return -0.5 * (constant + found.of_rows(found.logdet) + distance)
 
     def predicted(self, latent: Array) -> Array:
-        """W z + mu of every feature, in the units of the data: (b, d)."""
+        """Predicted rows W z + mu, in the units of the data: (b, d)."""
         fitted = latent.T @ self.parameters.loadings[:-1] + self.parameters.loadings[-1]
         return (fitted + self.centre) * self.scale
 
     @property
     def centre(self) -> Array:
-        """Centre that was subtracted from the rows, in these units: (d,)."""
+        """Centre that was subtracted from the rows, in the units of the group: (d,)."""
         return self.parameters.centre
 
     def signal_variance(self) -> Array:
-        """w_j' P w_j of each row and feature, in these units: (b, d)."""
+        """Posterior variance w_j' P w_j of the signal of each cell, in the units of the group: (b, d)."""
         return self.covariance.T @ doubled(self.parameters.loadings[:-1])
 
     def split_distance(self, negligible: float = 1e-12) -> SplitDistance:
-        r"""The two parts of D2, without eigenvalues: several times as quick as ``least_squares``.
+        r"""Squared distances T2 and Q of each row, several times faster than by ``least_squares``.
 
         With A the information and h the score of a row, :math:`T^2 = h^\top A^{-1} (I + A)^{-1} h`. A ``negligible``
-        share of the largest entry of A is added to its diagonal, so that directions that were not observed add nothing.
-        Q is the difference of D2 and T2, which loses digits where it is far smaller than T2: good enough for quantiles.
+        share of the largest entry of A is added to its diagonal, so that unobserved directions contribute nothing.
+        Q is the difference of D2 and T2, which loses digits if it is far smaller than T2: accurate enough for
+        quantiles.
         """
         q = self.parameters.q
         information = self.cells.mask.products(self.parameters.information)[by_rows(q)]
@@ -251,9 +250,9 @@ class GroupPosterior:
         return SplitDistance(inside, np.maximum(whole - inside, 0.0))
 
     def least_squares(self, negligible: float = 1e-12) -> LeastSquares:
-        """The best latents without a prior, the shortest of many if there are many.
+        """Least-squares estimates of the latent variables; minimum-norm ones if they are not unique.
 
-        A direction of the latents whose eigenvalue is a ``negligible`` share of the largest counts as not observed.
+        A direction whose eigenvalue is below a ``negligible`` share of the largest counts as not observed.
         """
         q = self.parameters.q
         information = self.cells.mask.products(self.parameters.information)[by_rows(q)]
@@ -270,14 +269,14 @@ class GroupPosterior:
 
 
 def doubled(loadings: Array) -> Array:
-    """Entries of w w' such that a sum over packed entries of P is w'P w: (q (q + 1) / 2, d)."""
+    """Packed outer products of the rows w of W whose inner product with a packed P is w'P w: (q (q + 1) / 2, d)."""
     return doubled_sides(outer_products(loadings))
 
 
 def group_posteriors(
     model: LinearGaussian, block: Block, settings: FormSettings = FORM_SETTINGS
 ) -> Iterator[GroupPosterior]:
-    """Cut a block with missing cells into groups, each asked by itself; ``settings`` say which rows go together."""
+    """Yield the posteriors of groups of rows of a block with missing cells; ``settings`` control the grouping."""
     scale = _noise_units(model, block)
     if scale.ndim:
         model = replace(model.rescale(1 / scale), noise_variance=np.asarray(1.0))
@@ -285,14 +284,15 @@ def group_posteriors(
 
 
 def variational_posteriors(belief: ParameterBelief, block: Block) -> Iterator[GroupPosterior]:
-    r"""Cut a block of rows of a variational fit into groups, with the posterior of the latents in that fit.
+    r"""Yield the variational posteriors of the latent variables of training rows, in groups of rows.
 
     .. math::
         q(z_i) = N(m_i, P_i), \quad
         P_i^{-1} = I + \sum_{j \in O_i} E[w_j w_j^\top] / \psi_j, \quad
         m_i = P_i \sum_{j \in O_i} (\hat w_j x_{ij} - E[w_j \mu_j]) / \psi_j
 
-    It belongs to parameters that have seen these rows. The likelihood of a group means nothing here.
+    Only for the rows that the posterior of the parameters was fitted to. ``log_likelihood`` of these groups is
+    not meaningful.
     """
     scale = _noise_units(belief.centre, block)
     if scale.ndim:
@@ -302,11 +302,11 @@ def variational_posteriors(belief: ParameterBelief, block: Block) -> Iterator[Gr
 
 
 def _noise_units(model: LinearGaussian, block: Block) -> Array:
-    """Units in which all features have the same noise: (), or (d,) if each has a noise variance of its own."""
+    """Units in which all features have the same noise variance: (), or (d,) if their noise variances differ."""
     if not model.noise_variance.ndim:
         return np.asarray(1.0)
     if block.precision is not None:
-        msg = "cell weights go with one noise variance for all features; this model has one per feature."
+        msg = "cell weights need a model with one noise variance for all features; this one has one per feature."
         raise DataError(msg)
     return np.sqrt(model.noise_variance)
 
@@ -318,10 +318,9 @@ def _groups(
     scale: Array,
     settings: FormSettings = FORM_SETTINGS,
 ) -> Iterator[GroupPosterior]:
-    """Groups of a block divided by ``scale``, given how parameters are arranged for cells with a certain centre."""
-    if scale.ndim:
-        block = replace(block, values=with_units(block.values, 1 / scale))
-    centre = mean.astype(block.values.dtype).astype(np.float64)
-    parameters = arrange(centre)
-    for group in observe(block, centre, keep_empty=True, settings=settings).groups:
+    """Yield the groups of a block divided by ``scale``; ``arrange`` makes the parameters for a given centre."""
+    values = block.values.astype(np.float64, copy=False)  # a deviation from the mean in float32 would be rounded
+    block = replace(block, values=with_units(values, 1 / scale) if scale.ndim else values)
+    parameters = arrange(mean)
+    for group in observe(block, mean, keep_empty=True, settings=settings).groups:
         yield GroupPosterior(group, group.cells.ready(), parameters, scale)

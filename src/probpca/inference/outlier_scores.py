@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from probpca.blocks import as_block
 from probpca.blocks.block import dense_precision, dense_values
-from probpca.inference.calibration import Calibration, Distances, chi2_tail, log10_chi2_tail, matched
+from probpca.errors import DataError
+from probpca.inference.calibration import (
+    RARE,
+    Calibration,
+    Distances,
+    chi2_tail,
+    log10_chi2_tail,
+    matched,
+    probability,
+)
 from probpca.inference.masked_rows import group_posteriors
+from probpca.result_tables import (
+    FIRST_ROWS,
+    NO_NAMES,
+    Column,
+    Names,
+    ResultTable,
+    Section,
+    numbers,
+    rest,
+    several,
+    words,
+)
 from probpca.scratch import workspace
 
 if TYPE_CHECKING:
@@ -22,15 +43,36 @@ CHI_SQUARE = Calibration(obstacle="no calibration was given")
 
 
 class Outliers(NamedTuple):
-    """Distances of rows from the model, with their probabilities and their causes.
+    r"""Distances of rows from the model, with p-values and the contribution of every cell.
+
+    .. math:: D^2 = (x - \mu)^\top C^{-1} (x - \mu) = T^2 + Q
+
+    ``print`` and a notebook show the rows with the smallest p-values, each with the cells that contribute most to its
+    distance. ``to_frame()`` has a line for every row; ``to_frame("contributions")`` has the cells.
 
     ``p_value`` refers distances to a distribution that was matched to the rows of the fit: it holds for rows with
     heavier tails than a Gaussian, and where rows are not many more than columns. For rows of the fit the distance is
     first corrected as if the row had been left out. ``model_p_value`` treats the fitted Gaussian as known and exact.
     Distances, their parts, contributions and scores are those of the row as it is.
 
-    The observed cells of a row are judged, and degrees of freedom count them: k is their number, and r the number of
+    Only observed cells enter, and degrees of freedom count them: k is their number, and r the number of
     latent directions that they determine, at most q. With nothing observed p-values are 1.
+
+    Examples
+    --------
+    >>> from probpca import PPCA
+    >>> from probpca.datasets import load_fertility
+    >>> table = load_fertility().complete().to_frame()
+    >>> PPCA(n_components=3).fit(table).outliers(table, training=True).table(most=3)
+    Outliers: 192 rows x 52 features, 0 rows with p < 0.001 (0.19 expected by chance)
+    row               p-value  distance  largest contributions (sd from expected)
+    Kuwait              0.013     471.2  1991 -6.7, 1992 -6.4, 1990 -6.4
+    Macao SAR, China    0.022     347.3  1974 -4.3, 1973 -4.3, 1972 -4.3
+    Yemen, Rep.         0.029     264.2  1992 +2.9, 1991 +2.8, 1993 +2.9
+    ... and 189 more rows
+    Note: 16.7 % of the rows of the fit have model_p_value < 0.001, and p_value allows for
+    the tails of the rows of the fit (F with 2.9 degrees of freedom, scale 0.45): outliers
+    may be hiding each other (masking). Look at model_p_value too.
     """
 
     distance: Array  # D2 = T2 + Q: (n,), k degrees of freedom
@@ -45,6 +87,84 @@ class Outliers(NamedTuple):
     contributions: Array  # signed share of each cell in D2, rows sum to D2: (n, d)
     cell_scores: Array  # (x_j - E[x_j | the other cells]) / its standard deviation, NaN if missing: (n, d)
     note: str = ""  # what to be careful about: outliers that may hide each other, or p-values that are not calibrated
+    names: Names | None = None  # of the rows and features
+
+    def to_dict(self) -> dict[str, Any]:
+        """Distances and p-values of each row, by name, and ``top_feature``, whose cell contributes most."""
+        features = np.array((self.names or NO_NAMES).column_names(self.contributions.shape[1]), dtype=object)
+        values = {name: getattr(self, name) for name in ROW_FIELDS}
+        return values | {"top_feature": features[np.asarray(self.contributions).argmax(axis=1)]}
+
+    def to_frame(self, part: str = "rows", *, backend: str | None = None) -> Any:
+        """Return a dataframe with a line for every row, in the library of the input (pandas for arrays).
+
+        ``part`` is "rows" for distances and p-values, or "contributions" or "cell_scores" for a column of each feature.
+        ``backend`` names another library: "pandas", "polars" or "pyarrow". The index of a pandas input is kept.
+        """
+        names = self.names or NO_NAMES
+        if part == "rows":
+            return names.frame(self.to_dict(), backend)
+        if part not in ("contributions", "cell_scores"):
+            msg = f"part must be rows, contributions or cell_scores; got {part!r}."
+            raise DataError(msg)
+        values = np.asarray(getattr(self, part))
+        columns = zip(names.column_names(values.shape[1]), values.T, strict=True)
+        return names.frame(dict(columns), backend)
+
+    def table(self, most: int = FIRST_ROWS, *, cells: int = 3) -> ResultTable:
+        """The ``most`` least likely rows, each with the ``cells`` that contribute most to its distance."""
+        n, d = self.contributions.shape
+        values: Any = self.contributions
+        if not isinstance(values, np.ndarray):  # of Dask, which has not computed them
+            return ResultTable((Section(f"Outliers: rows x {several(d, 'feature')}, not computed yet"),))
+        names, order = self.names or NO_NAMES, np.argsort(self.log10_p_value, kind="stable")[:most]
+        features = names.column_names(d)
+        columns = (
+            words("row", names.row_names(order)),
+            Column("p-value", [probability(self.log10_p_value[i]) for i in order]),
+            numbers("distance", self.distance[order]),
+            words(
+                "largest contributions (sd from expected)",
+                (self._causes(i, features, cells) for i in order),
+                longest=None,
+            ),
+        )
+        rare = int(np.count_nonzero(self.p_value < RARE))
+        heading = (
+            f"Outliers: {several(n, 'row')} x {several(d, 'feature')}, {several(rare, 'row')} with p < {RARE:g} "
+            f"({RARE * n:.2g} expected by chance)"
+        )
+        note = (f"Note: {self.note}",) if self.note else ()
+        return ResultTable((Section(heading, columns, (*rest(n - order.size, "more row"), *note)),))
+
+    def _causes(self, i: int, features: list[str], most: int) -> str:
+        """Cells of row i with the largest contributions, and their distances from what the other cells predict."""
+        contributions, scores = self.contributions[i], self.cell_scores[i]
+        largest = [j for j in np.argsort(-contributions, kind="stable")[:most] if contributions[j] > 0]
+        return ", ".join(f"{features[j]} {scores[j]:+.1f}" for j in largest)
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def __repr__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+ROW_FIELDS = (
+    "distance",
+    "latent_distance",
+    "residual_distance",
+    "p_value",
+    "log10_p_value",
+    "model_p_value",
+    "log10_model_p_value",
+    "latent_p_value",
+    "residual_p_value",
+)
+"""Fields of ``Outliers`` with one number for each row."""
 
 
 def outliers(

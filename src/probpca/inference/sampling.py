@@ -1,4 +1,4 @@
-"""New rows, latent variables of given rows, and plausible neighbours."""
+"""Random draws of new rows, of parameters, and of the latent variables of given rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def sample(model: LinearGaussian, n: int, *, rng: np.random.Generator) -> Array:
-    """Draw ``n`` rows from the model: (n, d).
+    r"""Draw ``n`` independent rows from the model: (n, d).
+
+    .. math:: z \sim N(0, I_q), \qquad x \mid z \sim N(W z + \mu, \Psi)
 
     Examples
     --------
@@ -34,7 +36,7 @@ def sample(model: LinearGaussian, n: int, *, rng: np.random.Generator) -> Array:
 
 
 def sample_parameters(belief: ParameterBelief, *, rng: np.random.Generator) -> LinearGaussian:
-    """Draw loadings and a mean from their posterior."""
+    """Draw a model, with loadings and mean from their posterior and the noise variance of its centre."""
     theta = np.column_stack([belief.centre.loadings, belief.centre.mean])  # (d, q + 1)
     root = np.zeros((belief.covariance.shape[1], *[theta.shape[1]] * 2))
     known = belief.covariance[-1] > 0
@@ -45,7 +47,22 @@ def sample_parameters(belief: ParameterBelief, *, rng: np.random.Generator) -> L
 
 
 def sample_latent(model: LinearGaussian, x: Rows, n_draws: int, *, rng: np.random.Generator) -> Array:
-    """Draw latent variables of each row from their posterior: (n_draws, n, q)."""
+    r"""Draw the latent variables of each row from their posterior: (n_draws, n, q).
+
+    .. math:: z \sim N(m, P), \qquad P = (I + W^\top \Psi^{-1} W)^{-1}, \quad m = P \, W^\top \Psi^{-1} (x - \mu)
+
+    Missing cells (NaN) are left out of the posterior.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.inference import sample_latent
+    >>> from probpca.models import LinearGaussian
+    >>> model = LinearGaussian(np.zeros(2), [[1.0], [0.0]], 1.0)
+    >>> draws = sample_latent(model, [[3.0, 5.0]], 1000, rng=np.random.default_rng(0))
+    >>> draws.shape, float(draws.mean().round(1)), float(draws.std().round(1))
+    ((1000, 1, 1), 1.5, 0.7)
+    """
     block = as_block(x, model.n_features)
     if block.is_complete:
         mean = posterior_mean(model, block)  # (n, q)
@@ -56,12 +73,26 @@ def sample_latent(model: LinearGaussian, x: Rows, n_draws: int, *, rng: np.rando
 
 
 def explore(model: LinearGaussian, x: Rows, n_draws: int, *, rng: np.random.Generator) -> Array:
-    """Draw plausible neighbours of each row: z from its posterior, then x~ from p(x | z): (n_draws, n, d)."""
+    r"""Draw plausible variations of each row from its posterior predictive distribution: (n_draws, n, d).
+
+    .. math:: z \sim p(z \mid x), \qquad \tilde x \mid z \sim N(W z + \mu, \Psi)
+
+    Each draw is a complete row with the same latent variables as x, up to their uncertainty, and with new noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.inference import explore
+    >>> from probpca.models import LinearGaussian
+    >>> model = LinearGaussian(np.zeros(2), [[2.0], [1.0]], 0.1)
+    >>> explore(model, [[2.0, np.nan]], 5, rng=np.random.default_rng(0)).shape
+    (5, 1, 2)
+    """
     latent = sample_latent(model, x, n_draws, rng=rng)
     return add_noise(model, decode(model, latent), rng)
 
 
 def add_noise(model: LinearGaussian, x: Array, rng: np.random.Generator) -> Array:
-    """Add the model's noise to rows, in place."""
+    """Add noise with the noise variance of the model to rows, in place."""
     x += rng.standard_normal(x.shape) * np.sqrt(model.noise_variance)
     return x

@@ -1,4 +1,4 @@
-"""One loop and small solvers."""
+"""Fitting models: PPCA, Bayesian PCA and dynamical systems, with their settings, results and uncertainties."""
 
 from probpca.learning.bayesian.fit import BeliefResult, fit_variational
 from probpca.learning.complete.dense import PrincipalCoordinates, principal_coordinates

@@ -1,4 +1,4 @@
-"""Checkpoints of long fits: a process that was killed goes on from there."""
+"""Checkpoints of long fits, from which an interrupted fit continues."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 def fingerprint(rows: Source, columns: ColumnSummary, n_waves: int = 8, constant: float = 1e-7) -> Array:
-    """Sums over rows of sines and cosines of mixtures of their cells: (2 * n_waves,). One pass.
+    """Numbers that identify a set of rows, computed in one pass: (2 * n_waves,).
 
-    Neither cuts nor the order of rows matter. Rows mirrored about their mean have other sines, and rows whose
-    cells have changed places have other mixtures, though mean and variance of each column are the same. A column
-    whose standard deviation is below the share ``constant`` of its mean says too little beside rounding, and is
-    left out.
+    They are sums over the rows of sines and cosines of random combinations of their cells, which do not depend on
+    the order of rows or the cuts between blocks, but distinguish tables whose columns have the same means and
+    variances. Columns whose standard deviation is below ``constant`` times their mean are left out, because rounding
+    would dominate.
     """
     deviation = np.sqrt(columns.variance)
     varies = deviation > constant * np.abs(columns.mean)
@@ -56,12 +56,12 @@ def _waves(table: Array, mean: Array, block: Observed) -> Sum:
 
 
 def is_same(found: Array, wanted: Array, columns: ColumnSummary, rounding: float = 1e-6) -> bool:
-    """Whether two fingerprints belong to the same rows; ``rounding`` a row is what other cuts may change."""
+    """Whether two fingerprints belong to the same rows, up to an error of ``rounding`` per row."""
     return found.shape == wanted.shape and bool((np.abs(found - wanted) <= rounding * columns.total_weight).all())
 
 
 class Saved(NamedTuple):
-    """A model on its way, how it was chosen, and the log-likelihood before each step."""
+    """State of an unfinished fit: the model, how its size was chosen, and the log-likelihood before each step."""
 
     model: LinearGaussian
     rule: str
@@ -71,40 +71,44 @@ class Saved(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The file of one fit; it is written whole or not at all, and goes when the fit is done."""
+    """Checkpoint file of one fit, written atomically and deleted when the fit is done."""
 
     path: Path
-    columns: ColumnSummary  # of the rows, by which they are recognised
-    asked: Mapping[str, Any] = field(default_factory=dict)  # parameters of the fit that a resumed one must share
-    fingerprint: Array = field(default_factory=lambda: np.zeros(0))  # of the rows, too
+    columns: ColumnSummary  # of the rows, to recognise them
+    asked: Mapping[str, Any] = field(default_factory=dict)  # parameters that a resumed fit must share
+    fingerprint: Array = field(default_factory=lambda: np.zeros(0))  # of the rows, to recognise them
 
     def read(self) -> Saved | None:
-        """Read the state that an earlier process saved; None if there is no file."""
+        """Read the state that an earlier process saved; None if there is no file.
+
+        Raises an error if the file belongs to a fit with other parameters or to other rows.
+        """
         if not self.path.parent.is_dir():
-            msg = f"the checkpoint {self.path} has no folder to be written to.\nHint: make it first."
+            msg = f"the folder of the checkpoint {self.path} does not exist.\nHint: create it first."
             raise DataError(msg)
         if not self.path.exists():
             return None
         header, arrays = read_record(self.path)
         if header.get("kind") != "checkpoint":
             msg = (
-                f"{self.path} is not a checkpoint but a {header.get('kind')}.\nHint: give the checkpoint another name."
+                f"{self.path} is not a checkpoint but a {header.get('kind')}.\n"
+                "Hint: use another name for the checkpoint."
             )
             raise DataError(msg)
         for name, asked in self.asked.items():
             if header["asked"].get(name) != asked:
                 msg = (
                     f"{self.path} belongs to a fit with {name}={header['asked'].get(name)}; this one has {asked}.\n"
-                    "Hint: delete it, or give the checkpoint another name."
+                    "Hint: delete it, or use another name for the checkpoint."
                 )
                 raise DataError(msg)
         if not self._are_the_same(header["cells"], arrays):
-            msg = f"{self.path} belongs to a fit to other rows.\nHint: delete it, or give the checkpoint another name."
+            msg = f"{self.path} belongs to a fit to other rows.\nHint: delete it, or use another name."
             raise DataError(msg)
         return Saved(model_from_arrays(self.path, arrays), header["rule"], tuple(arrays["trace"].tolist()))
 
     def _are_the_same(self, cells: float, arrays: dict[str, Array]) -> bool:
-        """Do rows with this summary look like these?"""
+        """Whether stored summary and fingerprint agree with those of the rows."""
         columns, mean, squares = self.columns, arrays["column_mean"], arrays["column_squares"]
         if cells != float(columns.observed.sum()) or mean.shape != columns.mean.shape:
             return False
@@ -116,7 +120,7 @@ class Checkpoint:
         )
 
     def write(self, saved: Saved) -> None:
-        """Replace what was there."""
+        """Write a state to the file, replacing an earlier one."""
         cells = float(self.columns.observed.sum())
         header = {"kind": "checkpoint", "rule": saved.rule, "asked": dict(self.asked), "cells": cells}
         arrays = {
@@ -128,7 +132,7 @@ class Checkpoint:
         write_record(self.path, header, {**model_arrays(saved.model), **arrays})
 
     def remove(self) -> None:
-        """The fit is done; what processes that were killed while they wrote have left goes too."""
+        """Delete the file, and partial files of processes that were killed while writing."""
         unfinished = f"{glob.escape(self.path.name)}.{'[0-9a-f]' * 32}.part"
         for left in (self.path, *self.path.parent.glob(unfinished)):
             left.unlink(missing_ok=True)
@@ -136,16 +140,16 @@ class Checkpoint:
 
 @final
 class Saver:
-    """Writes a checkpoint after each step."""
+    """Writer of a checkpoint after each step."""
 
     def __init__(self, checkpoint: Checkpoint, rule: str, trace: tuple[float, ...] = ()) -> None:
-        """Go on with a trace, if there was one."""
+        """Create a writer that continues an earlier ``trace``."""
         self._checkpoint, self._rule = checkpoint, rule
         self.trace = trace
 
     def save(self, following: LinearGaussian, value: float) -> None:
-        """Leave a model to go on from; ``value`` is the log-likelihood before it."""
-        if not self.trace or value >= self.trace[-1]:  # a step that was taken back leaves no trace
+        """Save the model to continue from; ``value`` is the log-likelihood before it."""
+        if not self.trace or value >= self.trace[-1]:  # rejected steps are not part of the trace
             self.trace = (*self.trace, value)
             self._checkpoint.write(Saved(following, self._rule, self.trace))
 

@@ -1,4 +1,4 @@
-"""The number of components as users may write it: a count, a share of variance, or a rule that chooses."""
+"""Parsing of ``n_components``: a number, a share of variance, or a rule that chooses."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ RULES = {
     "ard": "automatic relevance determination",
     "gavish_donoho": "the threshold of Gavish and Donoho",
 }
-"""Rules that choose the number of components, and how a fit names them."""
+"""Rules that choose the number of components, with their names in words."""
 EXACT_RANK = "exact rank of the table"
-"""How a fit names the choice of a table without noise, which every rule leaves to its rank."""
+"""Name of the rule for a table without noise, for which every criterion chooses its rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """What ``n_components`` asks for: a ``Count``, a ``Share`` or a ``Rule``."""
+    """Parsed value of ``n_components``: a ``Count``, a ``Share`` or a ``Rule``."""
 
     @staticmethod
     def parse(n_components: NComponents, n_features: int) -> Count | Share | Rule:
-        """Understand what a user wrote; everything else works with the result."""
+        """Parse ``n_components`` as given by a user; raise ``ShapeError`` if it is not valid."""
         check_count(1, n_features)
         match n_components.item() if isinstance(n_components, np.generic) else n_components:
             case None:
@@ -52,7 +52,7 @@ class Components:
     @property
     @abstractmethod
     def asked(self) -> str:
-        """Text that a user would write for this request."""
+        """Value of ``n_components`` as a user would write it."""
 
 
 @final
@@ -62,28 +62,28 @@ class Count(Components):
 
     q: int
     rule: str = "as given"
-    notes: tuple[str, ...] = ()  # sentences about the choice
+    notes: tuple[str, ...] = ()  # remarks on the choice
 
     @property
     def asked(self) -> str:
-        """The number as text."""
+        """Number of components as text."""
         return str(self.q)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Share(Components):
-    """The smallest number of components that holds this share of the variance."""
+    """Smallest number of components that explains at least this share of the variance."""
 
     share: float
 
     @property
     def asked(self) -> str:
-        """The share as text."""
+        """Share of variance as text."""
         return repr(self.share)
 
     def rule(self, held: float, reason: str) -> str:
-        """How the choice reads; where even the most components hold less than the share, ``reason`` says why."""
+        """Description of the choice; ``reason`` tells why fewer than the requested share could be explained."""
         if held >= self.share * (1 - 1e-12):
             return f"{self.share:.4g} of the variance"
         return f"{held:.4g} of the variance, not {self.share:.4g}: {reason}"
@@ -92,13 +92,13 @@ class Share(Components):
 @final
 @dataclass(frozen=True, slots=True)
 class Rule(Components):
-    """A criterion that chooses the number of components."""
+    """Criterion that chooses the number of components."""
 
     name: str
 
     @property
     def asked(self) -> str:
-        """The name of the rule in quotes."""
+        """Name of the rule in quotes."""
         return repr(self.name)
 
     @property
@@ -108,7 +108,7 @@ class Rule(Components):
 
     @property
     def by_rows(self) -> bool:
-        """Whether the criterion looks at rows, not only at sums over them."""
+        """Whether the criterion needs the rows themselves, not only sums over them."""
         return self.name in ("cv", "ard")
 
     @property
@@ -117,7 +117,7 @@ class Rule(Components):
         return self.name in ("evidence", "gavish_donoho")
 
     def require_complete(self, *, complete: bool) -> None:
-        """Raise ``DataError`` where cells are missing and the criterion needs all of them."""
+        """Raise ``DataError`` if cells are missing and the criterion needs complete rows."""
         if self.complete_only and not complete:
             name = self.words[0].upper() + self.words[1:]
             msg = f"{name} needs complete rows; cells are missing here.\nHint: n_components='parallel', 'bic' or 'cv'."
@@ -125,7 +125,7 @@ class Rule(Components):
 
 
 def given_count(n_components: Any) -> int | None:
-    """The number of components if one was given; None if a rule has to find it."""
+    """Number of components if one was given; None if a rule chooses it."""
     given = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
     return int(n_components) if given else None
 
@@ -133,12 +133,12 @@ def given_count(n_components: Any) -> int | None:
 def check_count(q: int, d: int) -> None:
     """Raise ``ShapeError`` unless 1 <= q < d."""
     if d == 1:
-        msg = "n_features must be at least 2; got 1 feature(s).\nHint: one column has no components to find."
+        msg = "n_features must be at least 2; got 1 feature(s).\nHint: a single column has no components."
         raise ShapeError(msg)
     if q < 1 or q >= d:
         msg = (
             f"n_components must lie between 1 and n_features - 1 = {d - 1}; got {q}.\n"
-            f"Hint: n_components={d - 1} already fits every Gaussian; more leaves no noise to estimate."
+            f"Hint: n_components={d - 1} already fits any covariance; with more there is no noise to estimate."
         )
         raise ShapeError(msg)
 

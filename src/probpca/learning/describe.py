@@ -1,4 +1,4 @@
-"""Description of a table: whether it is complete, how many rows there are, and the sums of the first pass."""
+"""Description of a table after one pass: whether it is complete, its number of rows, and sums over them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ FirstPass: TypeAlias = "Callable[[Source], Pass]"
 
 
 class NothingToLearnError(DataError):
-    """Too few cells were observed, or they do not differ: more rows may help."""
+    """Too few cells were observed, or they are all identical; more rows may help."""
 
 
 class Variances(Protocol):
-    """Sums that know the mean and the variance of each feature."""
+    """Protocol of sums that give the mean and the variance of each feature."""
 
     @property
     def mean(self) -> Array:
@@ -46,11 +46,11 @@ class Variances(Protocol):
 
 
 class Sums(Variances, Protocol):
-    """Sums over rows that say how many there are and how much they vary."""
+    """Protocol of sums over rows that give their number and their variances."""
 
     @property
     def count(self) -> int:
-        """Number of rows with a positive weight and an observed cell."""
+        """Number of rows with positive weight and at least one observed cell."""
         ...
 
     @property
@@ -60,12 +60,12 @@ class Sums(Variances, Protocol):
 
     @property
     def complete(self) -> bool:
-        """Whether every cell was observed, with one precision; if not, the sums may mean nothing."""
+        """Whether every cell was observed, all with the same precision; if not, the sums may be NaN."""
         ...
 
 
 class Pass(NamedTuple):
-    """What a pass over the rows sums, and what is made of the sums."""
+    """A pass over the rows: a function that summarises a block, and one that converts the merged summary to sums."""
 
     summarise: Callable[[Block], Any]
     finish: Callable[[Any], Sums] = itself
@@ -77,28 +77,28 @@ class Description:
     """Result of the first pass over a table."""
 
     source: Source  # rows that can be read again if cells are missing
-    sums: Any  # of complete rows those that the solver asked for; else a ``ColumnSummary``
-    complete: bool
-    sample: Source | None = None  # some of the rows, if they are not in memory
+    sums: Any  # for complete rows the sums that the solver needs, else a ``ColumnSummary``
+    complete: bool  # whether no cell is missing
+    sample: Source | None = None  # a sample of the rows, if they are not in memory
 
     @property
     def total_weight(self) -> float:
-        """Number of rows, as their weights count them."""
+        """Sum of the row weights."""
         return self.sums.total_weight if isinstance(self.sums, ColumnSummary) else self.sums.weight
 
     def summarise(self) -> ColumnSummary:
-        """Summary of each column; takes another pass where the first one summed something else."""
+        """Summary of each column; needs another pass if the first one computed other sums."""
         return self.sums if isinstance(self.sums, ColumnSummary) else self.source.fold(ColumnSummary.of)
 
 
 def describe(
     source: Source, rng: np.random.Generator, first_pass: FirstPass | None = None, size: SampleSize = SampleSize()
 ) -> Description:
-    """Read the rows once: sum what the solver of complete rows begins with, or summarise each column.
+    """Read the rows once, and compute the sums that a solver of complete rows needs, or a summary of each column.
 
-    ``first_pass`` tells the sums that a solver of complete rows would begin with. None summarises the columns of any
-    rows. Of rows that are not in memory a sample is drawn in the same pass. Raises ``DataError`` unless two rows with
-    finite values differ.
+    ``first_pass`` makes the pass for the solver of complete rows; None always summarises the columns. A sample of
+    rows that are not in memory is drawn in the same pass. Raises ``DataError`` unless values are finite and at
+    least two rows differ.
     """
     if not source.repeatable and (first_pass is None or source.starts_incomplete()):
         source = source.keep()
@@ -122,12 +122,12 @@ def _begin(first: Pass, source: Source, size: int) -> tuple[Sums, Source | None]
     if source.in_memory or not size:
         return first.finish(source.fold(first.summarise)), None
     n = source.n_rows
-    # Some more candidates than are drawn; where nobody knows how many rows there are, all of them.
+    # A few more candidates than needed; all rows if their number is unknown.
     share = 1.0 if n is None else min(1.1 * size / max(n, 1), 1.0)
     both = source.fold(partial(Both.of, first.summarise, partial(Distinct.of, size, 0, share=share)))
     drawn = both.second
     if n is not None and share < 1.0 and not (len(drawn.rows) > size / 2 and drawn.weight.sum() < 2 * size):
-        drawn = source.fold(partial(Distinct.of, size, 0))  # many rows are alike, and candidates came in lumps
+        drawn = source.fold(partial(Distinct.of, size, 0))  # too few candidates: many rows are equal
     return first.finish(both.first), _source_of(drawn, source.n_jobs)
 
 
@@ -136,7 +136,7 @@ def _source_of(drawn: Distinct, n_jobs: int) -> Source | None:
 
 
 def summarise(source: Source) -> ColumnSummary:
-    """Summary of each column of rows that can be used: two of them differ, and all values are finite."""
+    """Summary of each column; raises ``DataError`` unless values are finite and at least two rows differ."""
     return _usable(source.fold(ColumnSummary.of))
 
 
@@ -148,14 +148,14 @@ def _usable(summary: ColumnSummary) -> ColumnSummary:
 
 def column_std(sums: Variances) -> Array:
     """Standard deviation of each column, 0 if the column is constant up to rounding: (d,)."""
-    deviation = np.sqrt(np.maximum(sums.variance, 0.0))  # rounding of float32 products may leave less than nothing
+    deviation = np.sqrt(np.maximum(sums.variance, 0.0))  # rounding of float32 products may give a negative variance
     return np.where(deviation > Units.rounding * np.abs(sums.mean), deviation, 0.0)
 
 
 def about_units(std: Array | None, names: Sequence[str], option: str, least_ratio: float = 10.0) -> list[str]:
-    """A sentence on columns whose standard deviations differ more than tenfold, and the option that standardises them.
+    """Note that the standard deviations of columns differ more than tenfold, naming the option that standardises.
 
-    There is none if they differ less, or are not known. Constant columns do not count.
+    Returns an empty list if they differ less, or are unknown. Constant columns are ignored.
     """
     if std is None or not (std > 0).any():
         return []
@@ -170,53 +170,55 @@ def about_units(std: Array | None, names: Sequence[str], option: str, least_rati
 
 
 def rows_in_memory(opened: Source, table: Description) -> Source | None:
-    """Rows in memory after a fit to rows that were not: all of them if they had to be held, or a sample."""
+    """Rows in memory after a fit to rows that were not: all rows if the fit had to load them, or a sample."""
     if opened.in_memory:
         return None
     return table.source if table.source.in_memory else table.sample
 
 
 def draw_rows(source: Source, rng: np.random.Generator, size: SampleSize) -> Callable[[Block], Distinct]:
-    """A sample of rows that depends neither on their order nor on how they are cut into blocks."""
+    """Function that samples rows of a block, independent of the order of rows and of the cuts between blocks."""
     return partial(Distinct.of, size.of(source.n_features), int(rng.integers(2**63)))
 
 
 def repeatable(source: Source) -> Source:
-    """Rows that can be read again: those of an iterator are held in memory."""
+    """Source that can be read repeatedly; rows of an iterator are loaded into memory."""
     return source if source.repeatable else source.keep()
 
 
 def warn_of_no_checkpoint(when: str) -> None:
-    """Warn that a fit that is stopped has to start again."""
-    warnings.warn(f"no checkpoint is written {when}; a fit that is stopped starts again.", UserWarning, stacklevel=2)
+    """Warn that no checkpoint is written, so that an interrupted fit starts from the beginning."""
+    warnings.warn(
+        f"no checkpoint is written {when}; an interrupted fit starts from the beginning.", UserWarning, stacklevel=2
+    )
 
 
 def require_counted(summary: ColumnSummary) -> None:
-    """Raise ``DataError`` where weights do not count rows: the criterion depends on the number of rows."""
+    """Raise ``DataError`` if the weights sum to less than 2: the criterion needs weights that are frequencies."""
     if summary.total_weight < 2:
         msg = (
-            f"sample_weight counts rows; these add up to {summary.total_weight:.3g}, and 2 or more are needed.\n"
-            "Hint: multiply the weights so that they add up to the number of rows."
+            f"sample_weight must sum to at least 2, because weights are frequencies; got {summary.total_weight:.3g}.\n"
+            "Hint: multiply the weights so that they sum to the number of rows."
         )
         raise DataError(msg)
 
 
 def can_learn(sums: Sums) -> bool:
-    """Whether there are two rows that differ."""
+    """Whether at least two rows differ."""
     return sums.count >= 2 and sums.total_variance > 0
 
 
 def require_variation(sums: Sums, *, complete: bool = True) -> None:
-    """Raise ``NothingToLearnError`` unless there are two rows that differ."""
+    """Raise ``NothingToLearnError`` unless at least two rows differ."""
     if can_learn(sums):
         return
     if sums.count < 2:
         which = f"n_samples={sums.count}" if complete else f"{sums.count}"
         rows = "2 rows are needed" if complete else "2 rows with observed cells are needed"
-        msg = f"at least {rows} to learn a distribution; got {which}."
+        msg = f"at least {rows} to fit a model; got {which}."
         raise NothingToLearnError(msg)
     what = "all rows are identical" if complete else "all observed values of each column are identical"
-    msg = f"{what}: there is no variation to explain.\nHint: check how the table was read."
+    msg = f"{what}: there is no variation to explain.\nHint: check that the data were read correctly."
     raise NothingToLearnError(msg)
 
 
@@ -229,12 +231,12 @@ def _require_finite(summary: ColumnSummary) -> None:
         cells = "1 cell" if n_infinite == 1 else f"{n_infinite} cells"
         msg = (
             f"observed values must be finite; X contains infinity ({cells}), first in column {first}.\n"
-            "Hint: NaN is a missing cell; infinity is not a value."
+            "Hint: use NaN for missing values."
         )
     else:
         msg = (
-            "the squares of the values must stay below 1e308; these are too large.\n"
-            "Hint: change the units of the data, e.g. divide by 1e100."
+            "the squares of the values must be below 1e308; these are too large.\n"
+            "Hint: change the units of the data, for example divide by 1e100."
         )
     raise DataError(msg)
 
@@ -242,35 +244,35 @@ def _require_finite(summary: ColumnSummary) -> None:
 def _not_finite_once() -> DataError:
     return DataError(
         "rows must be finite; X contains NaN or infinity.\n"
-        "Hint: infinity is not a value; NaN is a missing cell, and needs rows that can be read again."
+        "Hint: NaN means missing, which needs rows that can be read more than once; infinity is not allowed."
     )
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """A change of units: every column divided by its standard deviation."""
+    """Change of units in which every column is divided by its standard deviation."""
 
     scale: Array  # standard deviation of each column, 1 if it is constant: (d,)
     observed: Array  # total weight of the observed cells of each column: (d,)
 
-    # The mean of a long constant column is off by some hundred eps of its size: that is not variation.
+    # The computed mean of a long constant column has a relative error of some hundred eps, which is not variation.
     rounding: ClassVar[float] = 1e-13
 
     @classmethod
     def of(cls, summary: ColumnSummary) -> Units:
-        """Read the units off a summary of the columns."""
+        """Units from a summary of the columns."""
         deviation = column_std(summary)
         return cls(np.where(deviation > 0, deviation, 1.0), summary.observed)
 
     @property
     def log_volume(self) -> float:
-        """Log-likelihood of the scaled cells less that of the data."""
+        """Log-likelihood of the scaled cells minus that of the data."""
         return float(self.observed @ np.log(self.scale))
 
 
 def standardised(source: Source) -> tuple[Source, Units]:
-    """Source of the same rows with columns of unit variance, and the units; a constant column keeps its own."""
+    """Source of the same rows with columns of unit variance, and the units; constant columns are not scaled."""
     source = repeatable(source)
     units = Units.of(summarise(source))
     return source.scaled(1 / units.scale), units
@@ -279,10 +281,10 @@ def standardised(source: Source) -> tuple[Source, Units]:
 def in_unit_variance(
     fit: Callable[..., R], source: Source, n_components: Any, settings: Settings, rng: np.random.Generator
 ) -> R:
-    """Fit columns scaled to unit variance, and report the result in the units of the data; for every family.
+    """Fit columns scaled to unit variance with the function ``fit``, and convert the result to the units of the data.
 
-    Latent axes stay the principal axes of the scaled columns. A constant column keeps its unit. The log-likelihood is
-    that of the data: it differs from that of the scaled columns by the logarithm of the change of units.
+    Latent axes are the principal axes of the scaled columns. Constant columns are not scaled. The log-likelihood is
+    that of the data, which differs from that of the scaled columns by the log-determinant of the scaling.
     """
     scaled, units = standardised(source)
     result: R = fit(scaled, n_components, settings, rng)

@@ -1,4 +1,4 @@
-"""The front door of learning: rows in, a fitted model and how it was found out."""
+"""Maximum-likelihood fit of PPCA to rows of any kind."""
 
 from __future__ import annotations
 
@@ -31,11 +31,32 @@ def fit_ppca(
     *,
     standardize: bool = False,
 ) -> FitResult:
-    """Fit PPCA by maximum likelihood, to complete rows or to the observed cells of incomplete ones.
+    r"""Fit probabilistic PCA by maximum likelihood to complete rows, or to the observed cells of incomplete rows.
 
-    ``rows`` are whatever ``open_source`` takes. ``n_components`` is a number, a share of variance or a rule.
-    ``standardize`` fits columns scaled to unit variance: the model is in the units of the data, with the principal
-    axes of the scaled columns, and ``scale`` holds their standard deviations.
+    .. math:: x = W z + \mu + \varepsilon, \qquad z \sim N(0, I_q), \quad \varepsilon \sim N(0, \sigma^2 I_d)
+
+    Complete rows are fitted by the closed form of Tipping & Bishop (1999), unless ``settings.solver`` names an
+    iterative solver; rows with missing cells by expectation-maximisation.
+
+    Parameters
+    ----------
+    rows : array, sparse matrix, dataframe, file name, iterable of batches, Dask or Spark collection
+        The data, as accepted by ``open_source``. NaN is a missing cell.
+    n_components : int, float, str or None
+        Number of components, a share of variance between 0 and 1, or a rule: "parallel", "bic", "evidence", "cv",
+        "ard" or "gavish_donoho". None means "parallel".
+    settings : Settings
+        Solver, tolerance and other options.
+    rng : numpy.random.Generator or None
+        Random number generator; None creates one with a random seed.
+    standardize : bool
+        Fit the columns scaled to unit variance. The model is then in the units of the data, with the principal axes
+        of the scaled columns, and ``scale`` of the result holds the standard deviations.
+
+    Returns
+    -------
+    FitResult
+        The fitted model, its log-likelihood and how the fit ended.
 
     Examples
     --------
@@ -58,13 +79,13 @@ def fit_ppca(
 
 
 def begin(wanted: Components, settings: Settings, source: Source) -> Pass:
-    """The sums with which the solver of complete rows begins."""
+    """First pass over the rows for the solver of complete rows that the settings name."""
     iterative = settings.solver in get_args(Iterative)
     return condense(settings, source) if iterative else first_pass(wanted, settings, source)
 
 
 def plan(table: Description, settings: Settings) -> Solver:
-    """The function that fits a table like this one."""
+    """Solver for a described table."""
     if not table.complete:
         return fit_missing
     return fit_iteratively if settings.solver in get_args(Iterative) else fit_closed_form

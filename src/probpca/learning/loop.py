@@ -1,4 +1,4 @@
-"""The one loop: trace, stopping rule in nats, acceleration."""
+"""The loop of all iterative solvers: trace, stopping rule and acceleration."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ Watch: TypeAlias = Callable[["Progress"], None]
 @final
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
-    """When an iteration has converged, beside ``tol``."""
+    """Options of the stopping rule besides ``tol``."""
 
-    first_steps: int = 6  # steps in which a slow direction may hide behind faster ones
-    hidden: float = 0.95  # the slowest rate that is assumed to hide there
-    slowest: float = 0.99  # the largest rate of an earlier step that is remembered
+    first_steps: int = 6  # steps in which slow convergence may be hidden by faster directions
+    hidden: float = 0.95  # convergence rate that is assumed in these steps
+    slowest: float = 0.99  # largest rate of an earlier step that is taken into account
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Acceleration:
-    """When and how far steps are extrapolated."""
+    """Options of the extrapolation of steps."""
 
-    memory: int = 5  # steps that an extrapolation combines
-    farthest: float = 5.0  # largest change of the log noise variance that is accepted
-    slow: float = 0.4  # share of a gain that the next one keeps, from which on a method is worth accelerating
+    memory: int = 5  # number of steps that an extrapolation combines
+    farthest: float = 5.0  # largest accepted change of the log noise variance
+    slow: float = 0.4  # convergence rate, the ratio of successive gains, above which steps are extrapolated
 
 
 class Progress(NamedTuple):
@@ -44,13 +44,13 @@ class Progress(NamedTuple):
 
     iteration: int
     log_likelihood: float
-    remaining: float  # estimated gain still to come, in nats; infinite when it cannot be told
+    remaining: float  # estimated remaining gain, in nats; infinite if it cannot be estimated
     max_iter: int
-    tol: float  # a remaining gain that is small enough
+    tol: float  # remaining gain at which the iteration stops
 
 
 class Iterated(NamedTuple, Generic[S]):
-    """Where the loop ended."""
+    """Result of the loop: the last state, how it ended, and the objective before each step."""
 
     state: S
     status: Status
@@ -58,14 +58,14 @@ class Iterated(NamedTuple, Generic[S]):
 
 
 class Monitor:
-    r"""Keeps the trace and says when to stop.
+    r"""Record of the objective that decides when to stop.
 
-    With gains :math:`\delta_k` that shrink by :math:`c = \delta_k / \delta_{k-1}` a step, the gain
-    still to come is :math:`\delta_k c / (1 - c)` (Aitken). The last gain alone says little: a slow
-    method gains little in each step and much in all. Where gains are not steady, as those of a
-    quasi-Newton method, twice what the last ten steps gained stands for it. Stop when the estimate is
-    below ``tol`` twice in a row. In the first steps gains shrink fast while a slow direction is still
-    hidden among them: there, stop only if even a slow one would have less than ``tol`` to give.
+    If gains :math:`\delta_k` shrink by the factor :math:`c = \delta_k / \delta_{k-1}` per step, the remaining gain
+    is :math:`\delta_k c / (1 - c)` (Aitken). The last gain alone is not enough: a slow method gains little in each
+    step and much in total. If gains are irregular, as those of a quasi-Newton method, the estimate is twice the gain
+    of the last ten steps. The iteration stops when the estimate is below ``tol`` twice in a row. In the first steps
+    gains shrink fast while a slow direction is still hidden, and the iteration stops only if the estimate is below
+    ``tol`` for a slow rate too.
     """
 
     def __init__(
@@ -78,16 +78,16 @@ class Monitor:
         trace: tuple[float, ...] = (),
         rule: StoppingRule = StoppingRule(),
     ) -> None:
-        """Remember the rule, and the trace to go on from; a method that is not ``steady`` gains in fits and starts."""
+        """Set the stopping rule and the trace to continue; ``steady`` methods have gains that shrink regularly."""
         self.trace: list[float] = list(trace)
         self.tol, self.max_iter, self.watch, self.steady, self.rule = tol, max_iter, watch, steady, rule
         self._below = 0
-        self._slowest = 0.0  # of the rates seen so far: after extrapolation a slow direction may be hidden
-        self.plain_steps = 0  # how many of the last steps were not extrapolated
+        self._slowest = 0.0  # largest rate so far: after extrapolation a slow direction may be hidden
+        self.plain_steps = 0  # number of steps since the last extrapolation
         self.stopped = False
 
     def record(self, log_likelihood: float, *, plain: bool = True) -> bool:
-        """Append a value of the objective, reached by a ``plain`` step or not; is it time to stop?"""
+        """Append a value of the objective and return whether to stop; ``plain`` steps were not extrapolated."""
         self.trace.append(log_likelihood)
         self.plain_steps = self.plain_steps + 1 if plain else 0
         remaining = self.remaining()
@@ -100,12 +100,12 @@ class Monitor:
         return self.stopped
 
     def forget(self) -> None:
-        """Forget earlier gains before the method jumps: they do not predict the gains after it."""
+        """Discard earlier gains before a jump, because they do not predict the gains after it."""
         self._slowest, self._below = 0.0, 0
-        self.plain_steps = -2  # neither the value before the jump nor the gain of the jump make a rate
+        self.plain_steps = -2  # the rate can be estimated again two steps after the jump
 
     def remaining(self, least_rate: float = 0.0) -> float:
-        """Estimated gain still to come, in nats, if no share smaller than ``least_rate`` of a gain is kept."""
+        """Estimated remaining gain, in nats, for a convergence rate of at least ``least_rate``."""
         if not self.steady:
             return 2 * (self.trace[-1] - self.trace[-11]) if len(self.trace) > 10 else np.inf
         if len(self.trace) < 3 or self.plain_steps < 2:
@@ -117,7 +117,7 @@ class Monitor:
         return last * rate / (1 - rate) if rate < 1 else np.inf
 
     def _rate(self) -> float:
-        """Ratio of the last two gains of plain steps; infinite if gains grow."""
+        """Convergence rate, the ratio of the last two gains of plain steps; infinite if gains grow."""
         if len(self.trace) < 3 or self.plain_steps < 2:
             return 0.0
         earlier, before, now = self.trace[-3:]
@@ -125,7 +125,7 @@ class Monitor:
 
 
 def iterate(step: Callable[[S], tuple[S, float]], state: S, monitor: Monitor) -> Iterated[S]:
-    """Repeat ``step``, which returns the next state and the objective at the one it was given."""
+    """Repeat ``step``, which maps a state to the next one and the objective at the given one, until convergence."""
     while len(monitor.trace) < monitor.max_iter:
         following, objective = step(state)
         if monitor.record(objective):
@@ -138,7 +138,7 @@ def iterate(step: Callable[[S], tuple[S, float]], state: S, monitor: Monitor) ->
 @final
 @dataclass(frozen=True, slots=True)
 class Coordinates:
-    """Numbers near 1: W and mu in units of the data, log s2."""
+    """Parameters of PPCA as a vector of numbers near 1: W and mu in units of the data, and log s2."""
 
     mean: Array  # (d,)
     unit: float
@@ -146,26 +146,26 @@ class Coordinates:
 
     @classmethod
     def around(cls, model: LinearGaussian) -> Self:
-        """Units and origin from a model of the same data."""
+        """Coordinates with units and origin from a model of the same data."""
         variance = np.square(model.loadings).sum() / model.n_features + model.noise_variance.mean()
-        unit = float(np.sqrt(variance))  # of a feature on average
+        unit = float(np.sqrt(variance))  # average standard deviation of a feature
         return cls(model.mean, unit, model.n_components)
 
     def flatten(self, model: LinearGaussian) -> Array:
-        """Model to vector: (d q + d + 1,)."""
+        """Convert a model to a vector: (d q + d + 1,)."""
         log_noise = np.log(model.noise_variance / self.unit**2)
         shift = (model.mean - self.mean) / self.unit
         return np.concatenate([model.loadings.ravel() / self.unit, shift, [log_noise]])
 
     def restore(self, vector: Array) -> LinearGaussian:
-        """Vector to model."""
+        """Convert a vector to a model."""
         d = self.mean.size
         loadings = vector[: d * self.q].reshape(d, self.q) * self.unit
         shift = vector[d * self.q : -1] * self.unit
         return LinearGaussian(self.mean + shift, loadings, np.exp(vector[-1]) * self.unit**2)
 
     def flatten_gradient(self, mean: Array, loadings: Array, log_noise_variance: float) -> Array:
-        """Derivatives in the parameters to derivatives in the vector."""
+        """Convert derivatives with respect to the parameters to those with respect to the vector."""
         return np.concatenate([loadings.ravel() * self.unit, mean * self.unit, [log_noise_variance]])
 
 
@@ -175,7 +175,7 @@ def iterate_accelerated(
     monitor: Monitor,
     floor: float,
 ) -> Iterated[LinearGaussian]:
-    """Repeat ``step`` and extrapolate in W, mu and log s2, which stays above that of ``floor``."""
+    """Repeat ``step`` with extrapolation in W, mu and log s2; the noise variance stays above ``floor``."""
     coordinates = Coordinates.around(start)
     lowest = float(np.log(floor) - 2 * np.log(coordinates.unit))
 
@@ -194,17 +194,17 @@ def accelerate(
     place: Callable[[Array], S | None],
     how: Acceleration = Acceleration(),
 ) -> Iterated[S]:
-    r"""Repeat ``step``; while it is slow, extrapolate from the last steps (Anderson 1965).
+    r"""Repeat ``step``; while it converges slowly, extrapolate from the last steps (Anderson 1965).
 
-    With :math:`f_k = g(x_k) - x_k` what a step changes, the next point is the combination of the last
-    :math:`g(x_k)` whose combined :math:`f_k` is shortest. A point at which the log-likelihood is
-    lower than at the one before is given up for the plain step, so that the trace rises always.
-    Plain steps, and only they, say when to stop. ``flatten`` makes vectors, the logarithm of a noise variance
-    last, and ``place`` makes states of them, or None of a vector that is no state.
+    With :math:`f_k = g(x_k) - x_k` the change by a step g, the next point is the combination of the last
+    :math:`g(x_k)` whose combined :math:`f_k` is shortest. An extrapolated point with a lower log-likelihood is
+    replaced by the plain step, so that the trace never decreases. Only plain steps decide when to stop.
+    ``flatten`` converts a state to a vector with the log noise variance last; ``place`` converts a vector to a state,
+    or to None if it is not valid.
     """
     state, plain, fallback = start, True, start
     history = _History(flatten, how)
-    if len(monitor.trace) > monitor.max_iter:  # an earlier process has used them up
+    if len(monitor.trace) > monitor.max_iter:  # an earlier process has used all iterations
         monitor.record(step(state)[1])
     while len(monitor.trace) <= monitor.max_iter:
         following, value = step(state)
@@ -215,7 +215,7 @@ def accelerate(
         if monitor.record(value, plain=plain):
             return Iterated(state, Status.CONVERGED, tuple(monitor.trace))
         if len(monitor.trace) > monitor.max_iter:
-            break  # the state is the one whose value was recorded last
+            break  # keep the state whose value was recorded last
         history.append(state, following)
         jump = history.extrapolated() if _is_slow(monitor, how.slow) else None
         placed = None if jump is None else place(jump)
@@ -225,18 +225,18 @@ def accelerate(
 
 
 def _is_slow(monitor: Monitor, share: float) -> bool:
-    """Whether the gains shrink so slowly that extrapolation pays."""
+    """Whether the gains shrink so slowly that extrapolation is worthwhile."""
     if len(monitor.trace) < 3:
         return False
     earlier, middle, now = monitor.trace[-3:]
     before, last = middle - earlier, now - middle
-    if monitor.plain_steps == 0:  # extrapolating: go on for as long as it pays
+    if monitor.plain_steps == 0:  # the last step was extrapolated: continue while gains are large enough
         return bool(last > monitor.tol)
     return bool(last > share * before and monitor.remaining() > monitor.tol)
 
 
 class _History:
-    """The last few points and where a plain step took them; each is flattened once, when it is first needed."""
+    """The last few points and the results of a plain step from them; each is flattened once, when first needed."""
 
     def __init__(self, flatten: Callable[[Any], Array], how: Acceleration) -> None:
         self._flatten, self._farthest = flatten, how.farthest
@@ -251,7 +251,7 @@ class _History:
         self._vectors.clear()
 
     def extrapolated(self) -> Array | None:
-        """The next point; None as long as there is but one step to go by."""
+        """Extrapolated next point; None if only one step is known."""
         if len(self._vectors) + len(self._fresh) < 2:
             return None
         self._vectors.extend((self._flatten(point), self._flatten(image)) for point, image in self._fresh)
@@ -269,7 +269,7 @@ class _History:
 
 
 def _least_squares(gram: Array, right: Array, rounding: float = 1e-10) -> Array:
-    """Shortest solution of normal equations; eigenvalues up to ``rounding`` of the largest count as zero."""
+    """Minimum-norm solution of normal equations; eigenvalues below ``rounding`` times the largest count as zero."""
     values, vectors = np.linalg.eigh(gram)
     inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > rounding * values[-1])
     return np.asarray(vectors @ (inverse * (right @ vectors)))

@@ -1,4 +1,4 @@
-"""Something to look at while a long fit runs."""
+"""Progress bars for long fits."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from probpca.learning.loop import Progress
 
 QUIET_UNTIL: ContextVar[float] = ContextVar("QUIET_UNTIL", default=0.0)
-"""When bars may appear, by ``time.monotonic``: work that ends soon needs none."""
+"""Time, by ``time.monotonic``, before which no bar is shown, so that short fits show none."""
 WINDOW = 10
-"""Steps over which it is seen how fast the remaining gain shrinks."""
+"""Number of steps over which the decrease of the remaining gain is measured."""
 
 
 def _bar(**options: Any) -> tqdm[Any]:
@@ -24,7 +24,7 @@ def _bar(**options: Any) -> tqdm[Any]:
 
 
 def steps_left(before: Progress, now: Progress) -> float | None:
-    """Steps until the remaining gain is below ``tol``, if it goes on shrinking as it did; None if it did not shrink."""
+    """Estimated number of steps until the remaining gain is below ``tol``; None if the gain did not decrease."""
     if not (now.tol > 0 and 0 < now.remaining < before.remaining < math.inf):
         return None
     rate = math.log(before.remaining / now.remaining) / (now.iteration - before.iteration)
@@ -33,18 +33,18 @@ def steps_left(before: Progress, now: Progress) -> float | None:
 
 
 class ProgressBar:
-    """A line that counts iterations and shows what is maximised, the log-likelihood, and what is still to be gained.
+    """Progress bar that shows the iteration, the log-likelihood, its estimated remaining gain and the time left.
 
-    How long that will take is told from how fast it shrinks: most fits end long before the last step that they may
-    make. Use it as a context manager and hand it to a solver as ``watch``.
+    The time left is estimated from the decrease of the remaining gain, because most fits end long before
+    ``max_iter``. Use it as a context manager and pass it to a solver as ``watch``.
     """
 
     def __init__(self, *, enabled: bool, objective: str = "ll") -> None:
-        """Prepare a line, which appears with the first step; a disabled one never does."""
+        """Create a bar that appears with the first step, or never if not ``enabled``."""
         self._enabled, self._objective = enabled, objective
         self._bar: tqdm[Any] | None = None
         self._pass: tqdm[Any] | None = None
-        self._lately: deque[tuple[Progress, float]] = deque(maxlen=WINDOW)  # and when that was
+        self._lately: deque[tuple[Progress, float]] = deque(maxlen=WINDOW)  # with the time of each
 
     def __enter__(self) -> Self:
         """Return the bar itself."""
@@ -57,7 +57,7 @@ class ProgressBar:
                 bar.close()
 
     def parts(self, done: int, total: int) -> None:
-        """Show how far a pass over rows in a file has come."""
+        """Show the progress of a pass over the rows of a file."""
         if not self._enabled:
             return
         if self._pass is None:
@@ -68,7 +68,7 @@ class ProgressBar:
             self._pass = None
 
     def draws(self, done: int, total: int) -> None:
-        """Show how many of so many independent fits are done."""
+        """Show how many of several independent fits are done."""
         if not self._enabled:
             return
         if self._bar is None:
@@ -76,19 +76,19 @@ class ProgressBar:
         self._bar.update(done - self._bar.n)
 
     def __call__(self, progress: Progress) -> None:
-        """Show one step."""
+        """Show the state after one iteration."""
         if not self._enabled:
             return
         if self._bar is None:
             told = f"step {{n_fmt}} of at most {progress.max_iter} [{{elapsed}}, {{rate_fmt}}{{postfix}}]"
             self._bar = _bar(bar_format=told, unit="step")
-        gain = f", to gain {progress.remaining:.2g}" if math.isfinite(progress.remaining) else ""
+        gain = f", remaining gain {progress.remaining:.2g}" if math.isfinite(progress.remaining) else ""
         said = f"{self._objective} {progress.log_likelihood:.6g}{gain}"
         self._bar.set_postfix_str(said + self._time_left(self._bar, progress), refresh=False)
         self._bar.update(progress.iteration - self._bar.n)
 
     def _time_left(self, bar: tqdm[Any], now: Progress) -> str:
-        """Text about the time left; empty at the first step of a fit, where nothing is known yet."""
+        """Text about the estimated time left; empty at the first step of a fit."""
         if self._lately and now.iteration <= self._lately[-1][0].iteration:
             self._lately.clear()  # another fit begins
         self._lately.append((now, time.monotonic()))
@@ -102,19 +102,19 @@ class ProgressBar:
 
 
 class StageBar:
-    """A line that says what is being done, and counts what has been."""
+    """Progress bar that names the current stage and counts the stages."""
 
     def __init__(self, *, enabled: bool) -> None:
-        """Prepare a line, which appears with the first stage; a disabled one never does."""
+        """Create a bar that appears with the first stage, or never if not ``enabled``."""
         self._enabled = enabled
         self._bar: tqdm[Any] | None = None
 
     def __enter__(self) -> Self:
-        """Return the line itself."""
+        """Return the stage bar itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close the line."""
+        """Close the stage bar."""
         if self._bar is not None:
             self._bar.close()
 

@@ -39,8 +39,8 @@ class Status(Enum):
         "for complete rows use solver='closed_form'."
     )
     SERIES_MAX_ITER = (
-        "max_iter was reached first; the fit is kept as it is. Raise max_iter or loosen tol; a state that moves "
-        "without surprises has a process noise that shrinks for ever: fix it, or take fewer components."
+        "max_iter was reached first; the fit is kept as it is. Raise max_iter or loosen tol; if the process noise of a "
+        "state keeps shrinking towards zero, fix it, or use fewer components."
     )
     BOUND_CONVERGED = "The estimated remaining gain of the lower bound fell below tol."
     BOUND_MAX_ITER = "max_iter was reached first; the fit is kept as it is. Raise max_iter or loosen tol."
@@ -53,6 +53,19 @@ class Status(Enum):
         "The columns are exact combinations of these components: no noise is left, and its variance was set to 1e-12 "
         "of the mean variance."
     )
+
+    @classmethod
+    def _missing_(cls, value: object) -> Status | None:
+        """Find a member by its name too: ``Status("EXACT")``."""
+        return cls.__members__.get(value) if isinstance(value, str) else None
+
+    def __reduce__(self) -> tuple[type[Status], tuple[str]]:
+        """Store the name: pickles stay readable when a sentence changes, and skops reads this form alone."""
+        return Status, (self.name,)
+
+    def __reduce_ex__(self, protocol: object) -> tuple[type[Status], tuple[str]]:
+        """Store the name, whatever the protocol of pickle."""
+        return self.__reduce__()
 
     @property
     def converged(self) -> bool:

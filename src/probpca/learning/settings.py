@@ -1,4 +1,4 @@
-"""How to fit: which solver, how far, and the numbers that tune each algorithm."""
+"""Options of fitting: solver, stopping rule, and tuning parameters of each algorithm."""
 
 from __future__ import annotations
 
@@ -21,106 +21,106 @@ SOLVERS = ("auto", "closed_form", *get_args(Regime), *get_args(Iterative))
 @final
 @dataclass(frozen=True, slots=True)
 class SearchLimits:
-    """How far a rule searches."""
+    """Limits of the search for the number of components."""
 
-    complete: int = 50  # largest number of components, for complete rows
-    missing: int = 20  # where cells are missing, and every number takes a fit
-    patience: int = 2  # a search of fits ends after this many numbers in a row that are worse than the best
+    complete: int = 50  # largest number of components for complete rows
+    missing: int = 20  # largest number of components if cells are missing, where each number needs a fit
+    patience: int = 2  # the search ends after this many successive numbers that are worse than the best
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class FoldSettings:
-    """How cross-validation holds out cells, and how far it searches."""
+    """Options of cross-validation with held-out cells."""
 
-    count: int = 5  # folds
-    # Held-out cells may be predicted worse by a few numbers of components in a row, and then much better.
-    least: int = 10  # numbers of components that are tried in any case
-    patience: int = 5  # the search ends after this many in a row that are no better than fewer
-    # Smallest noise variance, as a share of that of the data: a fit that explains all of its cells would call the
-    # others impossible.
+    count: int = 5  # number of folds
+    # The prediction of held-out cells may get worse for a few numbers of components, and then much better.
+    least: int = 10  # numbers of components that are always tried
+    patience: int = 5  # the search ends after this many successive numbers without improvement
+    # Smallest noise variance relative to the variance of the data: without it, a fit that explains all training
+    # cells would give held-out cells a density of zero.
     least_noise: float = 1e-6
-    tolerance: float = 0.02  # log-likelihood that a fit may leave to be gained, in nats a row
-    negligible: float = 0.002  # difference of scores that makes no number of components better, in nats a row
+    tolerance: float = 0.02  # remaining gain in log-likelihood at which a fit stops, in nats per row
+    negligible: float = 0.002  # scores that differ by less count as equal, in nats per row
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class ParallelSettings:
-    """How parallel analysis draws the eigenvalues of independent columns, and compares them with those of a table."""
+    """Options of parallel analysis, which compares eigenvalues with those of simulated independent columns."""
 
-    draws: tuple[int, int] = (100, 1000)  # least and largest number of tables that are drawn
-    drawn_columns: int = 10_000  # columns of all drawn tables together, within these bounds
-    quantile: float = 0.95  # of the drawn eigenvalues, which those of the table must exceed
-    seed: int = 0  # the draws are the same in every call: they depend on the size of the table alone
-    first: int = 8  # eigenvalues that are compared at first; twice as many whenever all of them are above
-    exact: int = 200  # columns up to which correlation matrices are drawn; beyond, white Wishart matrices
-    corner: float = 8.0  # size of the corner of a tridiagonal matrix that has its leading eigenvalues
-    rounding: float = 1e-9  # relative excess that does not count
-    most_pairs: int = 2000  # columns up to which missing cells are allowed for pair by pair
-    general_factor: float = 0.4  # share of the first eigenvalue from which on one component may hide others
+    draws: tuple[int, int] = (100, 1000)  # smallest and largest number of simulated tables
+    drawn_columns: int = 10_000  # total number of simulated columns, within these bounds
+    quantile: float = 0.95  # quantile of the simulated eigenvalues that those of the table must exceed
+    seed: int = 0  # seed of the simulation, fixed so that results depend on the size of the table alone
+    first: int = 8  # eigenvalues compared at first; their number doubles while all of them exceed the quantile
+    exact: int = 200  # up to this many columns, correlation matrices are simulated; beyond, white Wishart matrices
+    corner: float = 8.0  # relative size of the corner of a tridiagonal matrix that has its leading eigenvalues
+    rounding: float = 1e-9  # relative excess that counts as rounding error
+    most_pairs: int = 2000  # up to this many columns, missing cells are taken into account pair by pair
+    general_factor: float = 0.4  # share of the first eigenvalue above which one component may hide others
 
     def draws_of(self, d: int) -> int:
-        """Number of tables to draw: small ones cost little, and many draws make their quantile smooth."""
+        """Number of tables with d columns to simulate; more for small tables, which are cheap."""
         return min(max(self.drawn_columns // d, self.draws[0]), self.draws[1])
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class SampleSize:
-    """How much of rows that are not in memory is drawn: a fit of the sample starts the fit of all rows."""
+    """Size of the sample of rows that are not in memory; a fit to the sample starts the fit to all rows."""
 
-    cells: int = 2**20
-    rows: int = 1000
-    calibration: int = 2000  # rows, drawn where no fit needs a sample, that p-values are calibrated with; 0: none
+    cells: int = 2**20  # number of cells of the sample
+    rows: int = 1000  # smallest number of rows of the sample
+    calibration: int = 2000  # rows sampled to calibrate p-values if the fit needs no sample; 0 for none
 
     def of(self, n_features: int) -> int:
-        """Number of rows to draw."""
+        """Number of rows to sample from a table with ``n_features`` columns."""
         return max(self.cells // n_features, self.rows)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class CalibrationRows:
-    """How many of the rows of a fit p-values are calibrated with: enough for quantiles, without much time."""
+    """Number of training rows used to calibrate p-values: enough for quantiles, in little time."""
 
-    most: int = 2000
+    most: int = 2000  # largest number of rows
     cells: int = 2**17  # largest number of cells, unless ``fewest`` rows have more
-    fewest: int = 300
-    small: int = 2**15  # cells up to which BLAS uses one thread by itself
-    large: int = 2**20  # cells from which on threads share the rows
+    fewest: int = 300  # smallest number of rows
+    small: int = 2**15  # up to this many cells, BLAS uses a single thread anyway
+    large: int = 2**20  # above this many cells, the rows are divided among threads
 
     def of(self, n_rows: int, n_features: int) -> int:
-        """Number of rows to use of a table of this size."""
+        """Number of rows to use of a table with ``n_rows`` rows and ``n_features`` columns."""
         return min(n_rows, max(min(self.most, self.cells // n_features), self.fewest))
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class DenseSettings:
-    """When direct eigensolvers pay."""
+    """Sizes of matrices up to which direct eigensolvers are used."""
 
-    tiny: int = 64  # matrices up to this size are decomposed completely: that costs less than to choose some pairs
-    small: int = 400  # matrices below this size are decomposed directly, not by iteration
-    block: int = 16  # most vectors of an iteration on a dense matrix
-    svd_side: int = 3000  # shorter side of a table up to which its singular values are a reasonable last resort
-    svd_cells: float = 2e8  # and its number of cells
+    tiny: int = 64  # up to this size, all eigenpairs are computed, which is faster than computing some
+    small: int = 400  # below this size, matrices are decomposed directly, not by iteration
+    block: int = 16  # largest number of vectors of an iteration on a dense matrix
+    svd_side: int = 3000  # largest shorter side of a table whose singular values are computed as a last resort
+    svd_cells: float = 2e8  # largest number of cells of such a table
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class KrylovSettings:
-    """How products with the rows are made."""
+    """Options of the block Krylov eigensolver, which multiplies the rows with blocks of vectors."""
 
-    large: int = 2**18  # tables with more stored cells than this are multiplied in float32 first
-    oversampling: int = 4  # vectors of a block beyond the wanted components
-    sampled: int = 8  # rows or columns per vector of the start: their own leading directions save a product
-    # Sparse products with several vectors cost as much as one after the other: narrow blocks need fewer.
+    large: int = 2**18  # tables with more stored cells than this are first multiplied in float32
+    oversampling: int = 4  # vectors of a block beyond the requested components
+    sampled: int = 8  # rows or columns sampled per starting vector, whose leading directions save a product
+    # A sparse product with several vectors costs as much as several products, so narrow blocks are better.
     sparse_block: int = 4
-    # Products of float32 rows are not copied: with this few vectors reading the rows is what takes the time.
+    # float32 rows need no copy: with this few vectors, most of the time is spent reading the rows.
     single_block: int = 8
-    # Columns per row from which on vectors with an entry per row are the ones to iterate with. Panels of columns have
-    # to be gathered, which costs little beside the cast of float64 rows to float32 and much beside rows that need none.
+    # Ratio of columns to rows above which the iteration uses vectors with one entry per row. Their products need
+    # panels of columns, whose copy is cheap compared with converting float64 rows to float32, but not otherwise.
     wide: int = 2
     wide_single: int = 16
 
@@ -128,28 +128,28 @@ class KrylovSettings:
 @final
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """How much of a stream is kept, and how much is needed."""
+    """Limits of learning from streams of batches."""
 
-    scatter: int = 2000  # features up to which a scatter matrix is kept; beyond, a sketch of it
-    spare_rows: int = 2  # rows needed beyond one for each component: for the mean, and for the noise
+    scatter: int = 2000  # up to this many features, the scatter matrix is kept; beyond, a sketch of it
+    spare_rows: int = 2  # rows needed in addition to one per component: for the mean and for the noise
 
     def sketch_rows(self, q: int) -> int:
-        """Rows of a sketch that is to give q components."""
+        """Number of rows of a sketch for q components."""
         return 4 * q + 56
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class OnlineSettings:
-    """How online EM cuts a stream and weighs its parts."""
+    """Options of online EM."""
 
-    # How much is gathered, and fitted as a table, before the first step.
+    # Number of cells, and bounds of the number of rows, that are fitted as a table before the first step.
     first_cells: int = 2**20
     first_rows: tuple[int, int] = (200, 2000)
-    # Rows of one step: a share of those that have come, so that steps get rarer as they matter less.
+    # Rows of one step: the share 1 / ``chunks`` of those seen so far, so that steps become rarer as they matter less.
     chunk_rows: tuple[int, int] = (256, 8192)
     chunks: int = 16
-    # A step that takes in ``unit`` rows, the t-th such, weighs t^-power.
+    # The t-th step of ``unit`` rows has weight t^-power.
     unit: float = 100.0
     power: float = 0.6
 
@@ -157,16 +157,63 @@ class OnlineSettings:
 @final
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to fit: which solver, how far, who watches, and the numbers that tune the algorithms."""
+    """Options of a fit: solver, stopping rule, and tuning parameters of the algorithms.
+
+    Attributes
+    ----------
+    solver : str
+        One of ``SOLVERS``. "auto" computes the closed form for complete rows and accelerated EM if cells are missing;
+        "closed_form" allows the closed form only, by the fastest eigensolver; "covariance", "gram", "krylov" and "svd"
+        name its eigensolver; "em", "px_em", "gradient" and "incremental" are iterative; "em_zero_noise" and
+        "incremental_zero_noise" compute classical PCA as the limit of EM without noise.
+    tol : float
+        An iterative solver stops when the estimated remaining gain in total log-likelihood is below this, in nats.
+    max_iter : int
+        Largest number of iterations.
+    watch : callable or None
+        Function that is called with a ``Progress`` after each iteration, for example to show a progress bar.
+    n_init : int
+        Number of starts of an iterative fit, the best of which is kept.
+    checkpoint : Path or None
+        File that a long fit saves its state to after each iteration, and continues from after an interruption.
+    bias_correction : bool
+        Correct the variances for the bias that arises if columns are about as many as rows.
+    incremental_rows : int
+        Number of complete rows in each part whose sums incremental EM updates at a time.
+    search : SearchLimits
+        Limits of the search for the number of components.
+    parallel : ParallelSettings
+        Options of parallel analysis.
+    folds : FoldSettings
+        Options of cross-validation.
+    sample : SampleSize
+        Size of the samples of rows that are not in memory.
+    dense : DenseSettings
+        Sizes of matrices up to which direct eigensolvers are used.
+    krylov : KrylovSettings
+        Options of the block Krylov eigensolver.
+    stream : StreamLimits
+        Limits of learning from streams of batches.
+    online : OnlineSettings
+        Options of online EM.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from probpca.learning import Settings, fit_ppca
+    >>> result = fit_ppca(load_iris().data, 2, Settings(solver="em", tol=1e-6))
+    >>> round(result.log_likelihood, 2), result.status.name
+    (-404.96, 'CONVERGED')
+    """
 
     solver: str = "auto"
-    tol: float = 1e-3  # stop when the log-likelihood is estimated to rise by less than this, in nats
+    tol: float = 1e-3
     max_iter: int = 1000
     watch: Watch | None = None
     n_init: int = 1
-    checkpoint: Path | None = None  # file in which a long fit leaves what it has
-    bias_correction: bool = False  # correct variances for the bias that many columns bring
-    incremental_rows: int = 1024  # complete rows whose sums incremental EM replaces at a time
+    checkpoint: Path | None = None
+    bias_correction: bool = False
+    incremental_rows: int = 1024
     search: SearchLimits = SearchLimits()
     parallel: ParallelSettings = ParallelSettings()
     folds: FoldSettings = FoldSettings()
@@ -177,7 +224,7 @@ class Settings:
     online: OnlineSettings = OnlineSettings()
 
     def __post_init__(self) -> None:
-        """Refuse a solver that does not exist."""
+        """Raise ``DataError`` for an unknown solver."""
         if self.solver not in SOLVERS:
             msg = f"solver must be one of {', '.join(SOLVERS)}; got {self.solver!r}."
             raise DataError(msg)

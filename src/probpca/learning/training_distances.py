@@ -1,4 +1,4 @@
-"""Distances of the rows of a fit from its model: p-values are calibrated with them."""
+"""Distances of training rows from the fitted model, for the calibration of p-values."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from probpca.models import LinearGaussian
     from probpca.typing import Array
 
-NO_ROWS = Calibration(obstacle="no rows of the fit were kept for calibration")
+NO_ROWS = Calibration(obstacle="no training rows were kept for calibration")
 STREAM = Calibration(obstacle="partial_fit keeps no rows for calibration")
 ONE_FORM = FormSettings(small_cells=2**16)
-"""Rows are read once, so that choosing a form of storage for each of them does not pay."""
+"""Rows are read only once here, so that choosing a storage form for each of them is not worthwhile."""
 
 
 class InnerProducts(NamedTuple):
-    """All that the distances of complete rows depend on; they follow from it when they are wanted."""
+    """Inner products that determine the distances of complete rows, which are computed when needed."""
 
-    products: Array  # W' Psi^{-1} (x - mu), up to the unit of the noise: (n, q)
-    squares: Array  # (x - mu)' Psi^{-1} (x - mu), likewise: (n,)
+    products: Array  # W' Psi^{-1} (x - mu); without Psi^{-1} if there is one noise variance: (n, q)
+    squares: Array  # (x - mu)' Psi^{-1} (x - mu); without Psi^{-1} if there is one noise variance: (n,)
 
     @classmethod
     def of(cls, model: LinearGaussian, block: Block) -> InnerProducts:
-        """One pass over the rows."""
+        """Compute the inner products of a block in one pass."""
         with workspace() as work:
             found = [
                 model.covariance.inner_products(block.centred(rows, model.mean, work=work)) for rows in block.pieces()
@@ -45,7 +45,7 @@ class InnerProducts(NamedTuple):
         return cls(*(found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))))
 
     def distances(self, model: LinearGaussian) -> Distances:
-        """Distances of the rows."""
+        """Distances of the rows from the model."""
         d, q, ones = model.n_features, model.n_components, np.ones(self.squares.size)
         return Distances(*model.covariance.split_distance_of(*self), d * ones, min(q, d) * ones)
 
@@ -53,21 +53,21 @@ class InnerProducts(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingDistances:
-    """Distances of some rows of a fit; the two numbers that follow from them are computed when they are wanted."""
+    """Distances of training rows from the fitted model; the calibration is computed when needed."""
 
     model: LinearGaussian
     parts: tuple[InnerProducts | Distances, ...]  # of successive blocks
-    n_rows: float  # of the fit in which a feature was observed, on average, as weights count them
-    weight: Array | None  # of these rows; None: 1
+    n_rows: float  # average total weight of the training rows in which a feature was observed
+    weight: Array | None  # weights of these rows; None if all are 1
 
     @property
     def found(self) -> Distances:
-        """Distances of the rows as they are."""
+        """Distances of the training rows, without leave-one-out correction."""
         parts = [part if isinstance(part, Distances) else part.distances(self.model) for part in self.parts]
         return parts[0] if len(parts) == 1 else Distances(*map(np.concatenate, zip(*parts, strict=True)))
 
     def calibrate(self) -> Calibration:
-        """Match the reference distribution of p-values."""
+        """Match the reference distribution of p-values to the distances."""
         with np.errstate(all="ignore"):
             return matched(self.found, self.n_rows, self.weight)
 
@@ -80,17 +80,18 @@ def training_distances(
     complete: bool = False,
     settings: CalibrationRows = CalibrationRows(),
 ) -> TrainingDistances | Calibration:
-    """Distances from a model of rows that it was fitted to, all or some, which must be in memory.
+    """Distances of all training rows, or a sample of them, from the model that was fitted to them.
 
-    ``n_rows`` counts the rows of the fit in which a feature was observed, on average; ``complete`` says that no cell
-    was missing, if that is known. Where there are no rows, or none that can be judged, the calibration that says so.
+    ``rows`` must be in memory. ``n_rows`` is the average number of training rows in which a feature was observed, and
+    ``complete`` tells that no cell is missing, if that is known. Without usable rows the result is an uncalibrated
+    ``Calibration`` with the reason.
     """
     if rows is None or not rows.n_rows:
         return NO_ROWS
     blocks = [_as_asked(block) for block in rows.spread(settings.of(rows.n_rows, rows.n_features))]
     judge = partial(_judged, model, complete)
     cells = sum(block.n_rows for block in blocks) * rows.n_features
-    # BLAS threads that were woken would spin into whatever comes next.
+    # BLAS threads that are woken keep spinning and slow down whatever comes next.
     with one_blas_thread() if cells > settings.small else nullcontext(), np.errstate(all="ignore"):
         if cells > settings.large:
             parts = tuple(part for block in blocks for part in Source.of_block(block, rows.n_jobs).answers(judge))
@@ -105,7 +106,7 @@ def _judged(model: LinearGaussian, complete: bool, block: Block) -> InnerProduct
 
 
 def _as_asked(block: Block) -> Block:
-    """Rows as ``outliers`` takes them: cells of weight 0 are missing, all others have weight 1."""
+    """Block as ``outliers`` uses it: cells of weight 0 are missing, all others have weight 1."""
     if block.precision is None:
         return block
     if block.is_sparse:

@@ -1,1 +1,1 @@
-"""Numbers only: matrices with structure, spectra and rotations. No statistical words."""
+"""Linear algebra without statistics: structured matrices, eigenvalue solvers and rotations."""

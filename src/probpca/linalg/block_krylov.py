@@ -1,4 +1,4 @@
-"""The largest eigenpairs of a symmetric operator that is only known by its products."""
+"""Largest eigenpairs of a symmetric operator, from products with blocks of vectors alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Ritz(NamedTuple):
     vectors: Floats  # orthonormal columns, in the precision of the start: (d, k)
     residuals: Array  # |S v - theta v|: (k,)
     n_products: int  # how often the operator was applied to a block
-    finished: bool  # did the caller's test say so, or the space run out?
+    finished: bool  # whether the caller's test was met, or the basis became invariant
 
 
 def block_krylov(  # noqa: PLR0913
@@ -39,11 +39,12 @@ def block_krylov(  # noqa: PLR0913
 
     The basis after s products spans :math:`[Q, S Q, \dots, S^{s-1} Q]`; Rayleigh-Ritz on it needs
     O(log(1/eps) / sqrt(gap)) products where subspace iteration needs O(log(1/eps) / gap)
-    (Musco & Musco 2015), and comes with the residual norms of every pair for free.
-    ``finished(values, residuals)`` sees the top k + 1 pairs after each product and decides;
-    ``scale``, a number of the size of the largest eigenvalue, keeps squares within range. Beyond ``max_basis``
-    vectors the iteration restarts from its best ones. All vectors
-    are in the precision of ``start``. Costs one product and O(d m b) a step, m the width of the basis.
+    (Musco & Musco 2015), and gives the residual norm of every pair at no extra cost.
+
+    After each product ``finished(values, residuals)`` receives the top k + 1 pairs and returns whether to stop.
+    ``scale``, a number of the size of the largest eigenvalue, avoids overflow. Beyond ``max_basis`` vectors the
+    iteration restarts from the best ones. All vectors have the precision of ``start``. Each step costs one product
+    and O(d m b), with m the width of the basis and b that of a block.
     """
     space = _Space(np.linalg.qr(start)[0])
     n_products = 0
@@ -62,16 +63,16 @@ def block_krylov(  # noqa: PLR0913
 
 @final
 class _Space:
-    """A Krylov basis Q_1 .. Q_s, the operator projected on it, and the block whose product comes next."""
+    """A Krylov basis Q_1 .. Q_s, the operator projected on it, and the block to multiply next."""
 
     def __init__(self, start: Floats) -> None:
         d, b = start.shape
-        self._store: Any = np.empty((12 * b, d), start.dtype)  # one vector a row; memory not touched costs nothing
+        self._store: Any = np.empty((12 * b, d), start.dtype)  # one vector per row; untouched memory costs nothing
         self._used = 0  # vectors whose product is known
-        self._next = 0  # vectors in all
+        self._next = 0  # all vectors
         self._append(start)
         self.projected: Array = np.empty((0, 0))  # basis' S basis
-        self.coupling: Array = np.empty((0, 0))  # what leads out of the basis, per column of the last block
+        self.coupling: Array = np.empty((0, 0))  # coefficients of the last block's product outside the basis
 
     @property
     def basis(self) -> Floats:
@@ -82,7 +83,7 @@ class _Space:
         return self._store[self._used : self._next].T
 
     def extend(self, image: Floats, at_least: int) -> bool:
-        """Take in the product of the newest block; is nothing new left, in a basis wide enough?"""
+        """Extend the basis by the product of the newest block; return whether it now spans an invariant subspace."""
         image = image.astype(self._store.dtype, copy=False)
         self._used = self._next
         coefficients = self.basis.T @ image
@@ -94,18 +95,18 @@ class _Space:
         return following.shape[1] == 0
 
     def ritz(self) -> tuple[Array, Array, Array]:
-        """Ritz values, their vectors in the basis, and the norms of their residuals."""
+        """Ritz values, their coefficients in the basis, and the norms of their residuals."""
         values, rotation = _ranked(self.projected)
         tail = rotation[-self.coupling.shape[1] :]  # share of each Ritz vector in the last block
         return values, rotation, np.linalg.norm(self.coupling @ tail, axis=0)
 
     @property
     def width(self) -> int:
-        """Number of vectors, those of the newest block included."""
+        """Number of basis vectors, including those of the newest block."""
         return self._next
 
     def restart(self, values: Array, rotation: Array, k: int) -> None:
-        """Keep the best vectors only, and the newest block."""
+        """Replace the basis by its best Ritz vectors and the newest block."""
         following = self.newest.copy()
         keep = min(values.size, k + following.shape[1])
         self._store[:keep] = (self.basis @ rotation[:, :keep].astype(self._store.dtype)).T
@@ -114,7 +115,7 @@ class _Space:
         self._append(following)
 
     def _elsewhere(self, width: int) -> Floats:
-        """Random directions, to go on with when the basis holds an invariant subspace that is too small."""
+        """Random directions to continue with when the basis spans an invariant subspace that is too small."""
         d = self._store.shape[1]
         random = np.random.default_rng(self._used).standard_normal((d, min(width, d - self._used)))
         random = random.astype(self._store.dtype)
@@ -132,8 +133,8 @@ class _Space:
     def _directions(self, rest: Floats) -> tuple[Floats, Array]:
         """Orthonormal directions Q of ``rest`` outside the basis, and ``coupling`` with rest = Q coupling.
 
-        Directions at the level of rounding are noise and are dropped, so that the iteration ends
-        when the basis holds an invariant subspace instead of wandering off.
+        Directions at the level of rounding error are dropped, so that the iteration ends when the basis spans an
+        invariant subspace.
         """
         basis = self.basis
         eps = float(np.finfo(rest.dtype).eps)
@@ -165,7 +166,7 @@ def _ranked(symmetric: Array) -> tuple[Array, Array]:
 
 
 def _normalised(block: Floats, floor: float) -> tuple[Floats, Array]:
-    """Orthonormal columns Q, longest direction first, and R with block = Q R, by products alone."""
+    """Orthonormal columns Q, longest direction first, and R with block = Q R, from the eigenpairs of block'block."""
     squares, rotation = _ranked((block.T @ block).astype(np.float64))
     eps = float(np.finfo(block.dtype).eps)
     kept = squares > max(floor**2, 50 * eps * squares.max(initial=0.0))

@@ -1,4 +1,4 @@
-"""A diagonal plus a low-rank matrix, C = diag(v) + F F', handled without ever forming it."""
+"""A diagonal plus a low-rank matrix, C = diag(v) + F F', used without ever forming it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Whitened(NamedTuple):
 
 
 class SplitDistance(NamedTuple):
-    """The squared Mahalanobis distance in two parts, each a sum of squares."""
+    """Squared Mahalanobis distances split into two parts, each a sum of squares."""
 
     inside: Array  # within the span of the factor: (n,)
-    outside: Array  # orthogonal to it in whitened coordinates: (n,)
+    outside: Array  # orthogonal to the span, in whitened coordinates: (n,)
 
 
 @final
@@ -34,9 +34,8 @@ class SplitDistance(NamedTuple):
 class DiagPlusLowRank:
     r"""The covariance :math:`C = \mathrm{diag}(v) + F F^\top`, with O(d q) memory.
 
-    Every query goes through the singular values of the whitened factor, so that quadratic
-    forms are sums of squares. The textbook inversion lemma subtracts two nearly equal numbers
-    and has no correct digit left when the diagonal is tiny.
+    Every method uses the singular values of the whitened factor, so that quadratic forms are sums of squares. The
+    textbook inversion lemma subtracts two nearly equal numbers and loses all its digits when the diagonal is tiny.
     """
 
     diagonal: Array  # v: () or (d,)
@@ -49,7 +48,7 @@ class DiagPlusLowRank:
 
     @cached_property
     def whitened(self) -> Whitened:
-        """The decomposition that all queries share; O(d q^2), computed once."""
+        """Decomposition of the whitened factor that all methods share, computed once in O(d q^2)."""
         scale = np.sqrt(self.diagonal)
         axes, singular, rotation = np.linalg.svd(_divide_rows(self.factor, scale), full_matrices=False)
         return Whitened(scale, axes, singular, rotation.T)
@@ -70,31 +69,31 @@ class DiagPlusLowRank:
         return float(np.broadcast_to(self.diagonal, (self.size,)).sum() + np.sum(self.factor**2))
 
     def diag(self) -> Array:
-        """The diagonal of C: (d,)."""
+        """Diagonal of C: (d,)."""
         return self.diagonal + np.einsum("ij,ij->i", self.factor, self.factor)
 
     def coordinates(self, rows: Array) -> tuple[Array, Array]:
-        """Whiten ``rows`` (n, d); return coordinates in the span (n, r) and what is left (n, d)."""
+        """Whiten ``rows`` (n, d); return their coordinates in the span (n, r) and their parts outside it (n, d)."""
         scale, axes, _, _ = self.whitened
         white = rows * (1.0 / scale)  # (n, d)
         inside = white @ axes  # (n, r)
         _subtract_product(white, inside, axes)
         if axes.shape[1] == self.size:
-            white[:] = 0.0  # the span is the whole space: what was computed is rounding
+            white[:] = 0.0  # the span is the whole space, and the remainder only rounding error
         return inside, white
 
     def split_distance(self, rows: Array) -> SplitDistance:
-        """The two parts of x' C^{-1} x for each row."""
+        """Squared distance x' C^{-1} x of each row, split into its two parts."""
         return self.split_distance_at(*self.coordinates(rows))
 
     def split_distance_at(self, inside: Array, outside: Array) -> SplitDistance:
-        """The two parts of x' C^{-1} x, from the coordinates of the rows."""
+        """Squared distance x' C^{-1} x of each row, split into its two parts, from the result of ``coordinates``."""
         return SplitDistance(np.square(inside) @ (1.0 / self.eigenvalues), np.einsum("ij,ij->i", outside, outside))
 
     def inner_products(self, rows: Array) -> tuple[Array, Array]:
-        """F' diag(v)^{-1} x of each row, (n, q), and x' diag(v)^{-1} x, (n,): all that its distance depends on.
+        """F' diag(v)^{-1} x (n, q) and x' diag(v)^{-1} x (n,) of each row, which determine its distance.
 
-        If the diagonal is one number, without its inverse: there are as few operations as possible.
+        If the diagonal is a single number, F'x and x'x are returned instead, which saves operations.
         """
         factor = self.factor
         if self.diagonal.ndim:
@@ -103,10 +102,10 @@ class DiagPlusLowRank:
         return rows @ factor, np.einsum("ij,ij->i", rows, rows)
 
     def split_distance_of(self, products: Array, squares: Array) -> SplitDistance:
-        """The two parts of x' C^{-1} x from ``inner_products``, without the rows.
+        """Squared distance x' C^{-1} x, split into its two parts, from the result of ``inner_products``.
 
-        The part outside is a difference, off by some eps times ``squares``: good enough to compare rows with each
-        other if the diagonal is not below 1e-12 of the variances, and not for anything else.
+        The part outside the span is a difference with an error of a few eps times ``squares``: accurate enough to
+        compare rows with each other if the diagonal is not below 1e-12 of the variances, and for nothing else.
         """
         _, _, singular, rotation = self.whitened
         if not self.diagonal.ndim:
@@ -116,20 +115,20 @@ class DiagPlusLowRank:
         return SplitDistance(inside @ (1.0 / self.eigenvalues[known]), np.maximum(squares - inside.sum(axis=1), 0.0))
 
     def squared_mahalanobis(self, rows: Array) -> Array:
-        """X' C^{-1} x for each row: (n,)."""
+        """Squared distance x' C^{-1} x of each row: (n,)."""
         parts = self.split_distance(rows)
         return parts.inside + parts.outside
 
     def solve(self, rows: Array) -> Array:
-        """C^{-1} x for each row: (n, d)."""
+        """Product C^{-1} x for each row: (n, d)."""
         return self.solve_at(*self.coordinates(rows))
 
     def solve_at(self, inside: Array, outside: Array) -> Array:
-        """C^{-1} x of each row, from the coordinates of the rows."""
+        """Product C^{-1} x for each row, (n, d), from the result of ``coordinates``."""
         return (outside + (inside / self.eigenvalues) @ self.whitened.axes.T) / self.whitened.scale
 
     def inverse_diag(self) -> Array:
-        r"""The diagonal of C^{-1}: (d,), as two sums of squares.
+        r"""Diagonal of C^{-1}: (d,), as two sums of squares.
 
         :math:`v_j [C^{-1}]_{jj} = |e_j - U U^\top e_j|^2 + \sum_k u_{jk}^2 / (1 + s_k^2)`.
         """
@@ -141,18 +140,18 @@ class DiagPlusLowRank:
         """Squared distance of each unit vector from the span of U: (d,)."""
         axes = self.whitened.axes
         distance = 1.0 - np.einsum("ij,ij->i", axes, axes)
-        # The difference has lost its digits for unit vectors that lie almost in the span. They are
-        # about r at most, so that the squares of what is left of them can be summed.
+        # The difference has no digits left for unit vectors that lie almost in the span. There are at most
+        # about r of them, so that their residuals can be computed and squared one by one.
         near = np.flatnonzero(distance < 1e-4)
         distance[near] = np.square(self.coordinates(_unit_rows(near, self.size) * self.whitened.scale)[1]).sum(axis=1)
         return distance
 
     def dense(self) -> Array:
-        """C itself, (d, d): for small d, and for people who ask for it."""
+        """Dense matrix C: (d, d)."""
         return self.factor @ self.factor.T + np.diag(np.broadcast_to(self.diagonal, (self.size,)))
 
     def dense_inverse(self) -> Array:
-        """C^{-1} itself, (d, d)."""
+        """Dense inverse C^{-1}: (d, d)."""
         return self.solve(np.eye(self.size))
 
 
@@ -161,7 +160,7 @@ def _divide_rows(matrix: Array, scale: Array) -> Array:
 
 
 def _subtract_product(white: Array, inside: Array, axes: Array) -> None:
-    """Subtract inside axes' from rows, in place: without a temporary as large as they are."""
+    """Subtract ``inside @ axes.T`` from ``white`` in place, without a temporary array of its size."""
     if white.size and white.flags.c_contiguous:
         dgemm(-1.0, axes.T, inside.T, 1.0, white.T, trans_a=True, overwrite_c=True)
     else:

@@ -1,10 +1,10 @@
-"""Many small symmetric matrices at once, each packed into a column.
+"""Batches of small symmetric matrices, each packed into a column.
 
-A symmetric matrix of size q is stored as its q (q + 1) / 2 entries on and below the diagonal, and b
-of them as an array (entries, b): the batch comes last, so that each step of a factorisation is one
-operation along it, and so that the array can be the result, or the operand, of a matrix product.
+A symmetric matrix of size q is stored as its q (q + 1) / 2 entries on and below the diagonal, and a batch of b
+matrices as an array (entries, b). The batch axis comes last, so that each step of a factorisation is one operation
+along it, and so that the array can be the result, or an operand, of a matrix product.
 
-Two orders are in use. *By rows*, (0,0), (1,0), (1,1), (2,0), ..., is the order of sums and of results. *By columns*,
+Two orders are in use. *By rows*, (0,0), (1,0), (1,1), (2,0), ..., is the order of sums and results. *By columns*,
 (0,0), (1,0), ..., (q-1,0), (1,1), ..., is the order in which a factorisation reads a matrix.
 """
 
@@ -27,57 +27,57 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
-    """Sizes of batches, and what counts as rounding."""
+    """Batch sizes and tolerances of the factorisations."""
 
-    chunk_cells: int = 2**19  # entries of the factors of one chunk, which stay in a cache
-    small_cells: int = 2**12  # entries so few that fewer calls matter more than memory
-    few_rows: int = 8  # matrices, for each of their rows, that LAPACK factors sooner than steps along the batch
-    pivot: float = 1e-14  # share of a diagonal entry below which what is left of it is rounding
-    well_conditioned: float = 1e8  # size of entries, in units of what is added to the diagonal, without such pivots
+    chunk_cells: int = 2**19  # entries of the factors of one chunk, so that they stay in cache
+    small_cells: int = 2**12  # below this number of entries, fewer calls matter more than memory
+    few_rows: int = 8  # up to this many matrices per row of one, a loop over LAPACK is faster than batched steps
+    pivot: float = 1e-14  # relative size below which a pivot is only rounding error
+    well_conditioned: float = 1e8  # largest entry, relative to ``add``, for which no pivot can be rounding error
 
 
 BATCH = BatchSettings()
 
 
 def packed_size(q: Any) -> Any:
-    """Number of entries on and below the diagonal."""
+    """Number of entries on and below the diagonal of a matrix of size q, q (q + 1) / 2."""
     return q * (q + 1) // 2
 
 
 @cache
 def row_order(q: int) -> tuple[Index, Index]:
-    """Rows and columns of the packed entries, by rows."""
+    """Row and column indices of the entries packed by rows."""
     return np.tril_indices(q)
 
 
 @cache
 def by_columns(q: int) -> Index:
-    """Positions, in the order by rows, of the entries in the order by columns."""
+    """Index that reorders entries packed by rows into the order by columns."""
     columns, rows = np.triu_indices(q)
     return np.asarray(packed_size(rows) + columns)
 
 
 @cache
 def by_rows(q: int) -> Index:
-    """Positions, in the order by columns, of the entries in the order by rows."""
+    """Index that reorders entries packed by columns into the order by rows."""
     return np.argsort(by_columns(q))
 
 
 @cache
 def _whole(q: int) -> Index:
-    """Positions of the entries of a whole matrix: (q, q)."""
+    """Index that unpacks entries packed by rows into a full matrix: (q, q)."""
     i, j = np.indices((q, q))
     return np.asarray(packed_size(np.maximum(i, j)) + np.minimum(i, j))
 
 
 def pack(matrices: Array) -> Array:
-    """Pack (..., q, q), by rows: (entries, ...)."""
+    """Pack symmetric matrices (..., q, q) by rows into (entries, ...)."""
     rows, columns = row_order(matrices.shape[-1])
     return np.moveaxis(matrices[..., rows, columns], -1, 0)
 
 
 def unpack(packed: Array) -> Array:
-    """The matrices themselves: (..., q, q)."""
+    """Unpack entries packed by rows, (entries, ...), into full matrices (..., q, q)."""
     q = _size(packed)
     if packed.ndim == 1:
         return packed[_whole(q)]
@@ -90,12 +90,12 @@ def unpack(packed: Array) -> Array:
 
 
 def identity(q: int) -> Array:
-    """The identity: (q (q + 1) / 2, 1)."""
+    """Packed identity matrix of size q: (q (q + 1) / 2, 1)."""
     return pack(np.eye(q))[:, None]
 
 
 def multiply(packed: Array, vectors: Array) -> Array:
-    """A v for each matrix and its vector, (entries, 1 or b) and (q, b): (q, b)."""
+    """Product A v of each matrix (entries, 1 or b), packed by rows, with its vector (q, b): (q, b)."""
     q = vectors.shape[0]
     if packed.shape[1] == 1:
         return unpack(packed[:, 0]) @ vectors
@@ -110,24 +110,24 @@ def multiply(packed: Array, vectors: Array) -> Array:
 
 
 def traces(left: Array, right: Array) -> Array:
-    """The trace of A B for each pair of matrices, both packed by rows: (b,)."""
+    """Trace of A B for each pair of matrices, both packed by rows: (b,)."""
     return np.einsum("pb,pb->b", left, doubled_sides(right))
 
 
 def doubled_sides(packed: Array) -> Array:
-    """Entries such that their products with packed ones sum to a trace: those beside the diagonal count twice."""
+    """Double the off-diagonal entries, so that the inner product with another packed matrix is the trace of A B."""
     rows, columns = row_order(_size(packed))
     return packed * np.where(rows == columns, 1.0, 2.0)[:, None]
 
 
 def outer_products(vectors: Array) -> Array:
-    """Entries of v v' for each vector, packed by rows: (q (q + 1) / 2, b)."""
+    """Outer product v v' of each vector (q, b), packed by rows: (q (q + 1) / 2, b)."""
     rows, columns = row_order(len(vectors))
     return vectors[rows] * vectors[columns]
 
 
 def turn(packed: Array, basis: Array) -> Array:
-    """B'M B of every matrix, packed by rows as it is: one product of the entries."""
+    """Change of basis B'M B of every matrix packed by rows, as one matrix product of the entries."""
     if packed.shape[1] == 1:
         return pack(basis.T @ unpack(packed[:, 0]) @ basis)[:, None]
     i, j = row_order(len(basis))
@@ -136,7 +136,7 @@ def turn(packed: Array, basis: Array) -> Array:
 
 
 def scaled_outer_products(left: Array, right: Array) -> Array:
-    """Entries of l r' for each pair of proportional vectors, packed by columns: (q (q + 1) / 2, b)."""
+    """Outer product l r' of each pair of proportional vectors, packed by columns: (q (q + 1) / 2, b)."""
     q, b = left.shape
     out, start = np.empty((packed_size(q), b)), 0
     for j in range(q):
@@ -148,20 +148,20 @@ def scaled_outer_products(left: Array, right: Array) -> Array:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Factored:
-    """M = L L' of every matrix, and what follows from it."""
+    """Cholesky factors M = L L' of a batch of matrices, with solutions and log-determinants."""
 
-    root: Array  # L^{-1}, and below it the solution x = M^{-1} h if there is a right-hand side: (q or q + 1, q, b)
-    half: Array  # L^{-1} h, whose squares sum to h' M^{-1} h; means nothing without an h: (q, b)
+    root: Array  # L^{-1}, followed by the row x = M^{-1} h if a right-hand side h was given: (q or q + 1, q, b)
+    half: Array  # L^{-1} h, whose squares sum to h' M^{-1} h; undefined without h: (q, b)
     logdet: Array  # log |M|: (b,)
 
     @property
     def solution(self) -> Array:
-        """M^{-1} h: (q, b)."""
+        """Solution M^{-1} h: (q, b)."""
         return self.root[-1]
 
 
 def solve(packed: Array, right: Array) -> Array:
-    """M^{-1} h for each positive matrix, packed by rows, and its right-hand side: (q, b)."""
+    """Solution M^{-1} h for each positive definite matrix, packed by rows, and its right-hand side: (q, b)."""
     q, b = right.shape
     if b <= BATCH.few_rows and (few := _solve_few(packed, right)) is not None:
         return few
@@ -171,14 +171,14 @@ def solve(packed: Array, right: Array) -> Array:
             L, inverse_pivots = _cholesky(_reordered(packed[:, chunk], work), right[:, chunk], 0.0, work)
             x = out[:, chunk]
             x[:] = L[q]
-            for j in reversed(range(q)):  # L' x = L^{-1} h, from below
+            for j in reversed(range(q)):  # back substitution, L' x = L^{-1} h
                 x[j] -= np.einsum("cb,cb->b", L[j + 1 : q, j], x[j + 1 :])
                 x[j] *= inverse_pivots[j]
     return out
 
 
 def _solve_few(packed: Array, right: Array) -> Array | None:
-    """Solve for few matrices, one after the other, by LAPACK; None if a pivot is nothing but rounding."""
+    """Solve for a few matrices one by one with LAPACK; None if a pivot is only rounding error."""
     M, out = unpack(packed), np.empty(right.shape)
     for j, matrix in enumerate(M):
         L, out[:, j], failed = dposv(matrix, right[:, j], lower=1)
@@ -188,7 +188,7 @@ def _solve_few(packed: Array, right: Array) -> Array | None:
 
 
 def inverse(packed: Array) -> Array:
-    """M^{-1} for each positive matrix, packed by rows as it is."""
+    """Inverse of each positive definite matrix; argument and result are packed by rows."""
     out = np.empty(packed.shape)
     with workspace() as work:
         for chunk in chunks(packed.shape[1], _size(packed)):
@@ -197,7 +197,7 @@ def inverse(packed: Array) -> Array:
 
 
 def log_determinants(packed: Array) -> Array:
-    """The log-determinant of each positive matrix, packed by rows: (b,)."""
+    """Log-determinant of each positive definite matrix, packed by rows: (b,)."""
     out = np.empty(packed.shape[1])
     with workspace() as work:
         for chunk in chunks(packed.shape[1], _size(packed)):
@@ -207,12 +207,12 @@ def log_determinants(packed: Array) -> Array:
 
 
 def _size(packed: Array) -> int:
-    """Size q of matrices with q (q + 1) / 2 entries."""
+    """Size q of packed matrices with q (q + 1) / 2 entries."""
     return isqrt(2 * len(packed))
 
 
 def _reordered(packed: Array, work: Workspace) -> Array:
-    """Entries by columns of matrices packed by rows."""
+    """Convert matrices packed by rows to the order by columns."""
     if packed.size <= BATCH.small_cells:
         return packed[by_columns(_size(packed))]
     out = work.array("by columns", packed.shape)
@@ -222,13 +222,16 @@ def _reordered(packed: Array, work: Workspace) -> Array:
 
 
 def chunks(b: int, q: int) -> list[slice]:
-    """Parts of a batch whose factors stay in a cache."""
+    """Slices of a batch of b matrices of size q whose factors stay in cache."""
     step = max(BATCH.chunk_cells // (q * (q + 1)), 16)
     return [slice(start, min(start + step, b)) for start in range(0, b, step)]
 
 
 def factor(matrices: Array, right: Array | None = None, add: float = 0.0, work: Workspace | None = None) -> Factored:
-    """Cholesky factors of M + ``add`` I, packed by columns and overwritten; in a workspace if one is given."""
+    """Cholesky factors of M + ``add`` I; ``matrices``, packed by columns, are overwritten.
+
+    With a workspace, the factors are stored in it and are valid until it is used again.
+    """
     q, b = _size(matrices), matrices.shape[1]
     if q == 2 and right is not None and matrices.size <= BATCH.small_cells:
         return _factor_pairs(matrices, right, add)
@@ -241,7 +244,7 @@ def factor(matrices: Array, right: Array | None = None, add: float = 0.0, work: 
 
 
 def _factor_pairs(matrices: Array, right: Array, add: float) -> Factored:
-    """Factors of some matrices of two rows, written out: two components are what people look at first."""
+    """Cholesky factors of 2 x 2 matrices, written out: two components are a frequent case."""
     (a, b, c), (h, k) = matrices, right
     a += add
     c += add
@@ -259,7 +262,7 @@ def _factor_pairs(matrices: Array, right: Array, add: float) -> Factored:
 
 
 def _factor_few(matrices: Array, right: Array | None, add: float) -> Factored:
-    """Factors of few positive matrices M + ``add`` I, by LAPACK: fewer calls than steps along the batch."""
+    """Cholesky factors of a few positive definite matrices M + ``add`` I, by LAPACK."""
     q, b = _size(matrices), matrices.shape[1]
     M = matrices[by_rows(q)[_whole(q)]]  # (q, q, b)
     M[np.arange(q), np.arange(q)] += add
@@ -275,10 +278,10 @@ def _factor_few(matrices: Array, right: Array | None, add: float) -> Factored:
 
 
 def _cholesky(matrices: Array, right: Array | None, add: float, work: Workspace) -> tuple[Array, Array]:
-    """L and, below it, L^{-1} h if there is an h; and the inverse of its diagonal, which it lacks: (q, b).
+    """Return L without its diagonal, followed by the row L^{-1} h if h is given, and the inverse diagonal (q, b).
 
-    Left-looking, so that a column is written once. A pivot that is nothing but rounding is replaced
-    by the smallest that is not: the answer is then that of a matrix as near as makes no difference.
+    Left-looking, so that each column is written once. A pivot that is only rounding error is raised to the
+    smallest meaningful value, which solves for a matrix that is equal up to rounding.
     """
     q, b = _size(matrices), matrices.shape[1]
     r = q if right is None else q + 1
@@ -304,7 +307,10 @@ def _cholesky(matrices: Array, right: Array | None, add: float, work: Workspace)
 
 
 def inverse_root(L: Array, inverse_pivots: Array, work: Workspace | None = None) -> Array:
-    """L^{-1}; if L has one row u more than columns, the solution of L' x = u stands below it."""
+    """Inverse of lower triangular matrices L given the inverse of their diagonals, (q, q, b).
+
+    If L has an additional last row u, the solution x of L' x = u is appended as a last row.
+    """
     q = len(inverse_pivots)
     G = np.empty(L.shape) if work is None else work.array("inverse root", L.shape)
     negative = -inverse_pivots
@@ -320,7 +326,7 @@ def inverse_root(L: Array, inverse_pivots: Array, work: Workspace | None = None)
 
 
 def inner_products(root: Array, out: Array) -> Array:
-    """G'G of every matrix G (r, q, b) whose first q rows are lower triangular, packed by rows."""
+    """Write G'G, packed by rows, of every matrix G (r, q, b) whose first q rows are lower triangular to ``out``."""
     start = 0
     for a in range(root.shape[1]):
         np.einsum("cb,cjb->jb", root[a:, a], root[a:, : a + 1], out=out[start : start + a + 1])
@@ -329,7 +335,7 @@ def inner_products(root: Array, out: Array) -> Array:
 
 
 def turn_bordered(packed: Array, rotation: Array) -> Array:
-    """B'M B of every matrix (q + 1, q + 1), with B = diag(R, 1): the border is rotated along, its corner stays."""
+    """Change of basis B'M B of every matrix (q + 1, q + 1), with B = diag(R, 1) and R a rotation (q, q)."""
     basis = np.eye(len(rotation) + 1)
     basis[:-1, :-1] = rotation
     return turn(packed, basis)

@@ -1,4 +1,4 @@
-"""Orthonormal bases, signs and roots of symmetric matrices."""
+"""Orthonormal bases, signs and square roots of matrices."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def fix_signs(axes: Array, tie: float = 1e-6) -> Array:
-    """Flip columns so that the entry largest in magnitude is positive.
+    """Flip the signs of columns so that the entry of largest magnitude is positive.
 
-    The first such entry decides when several are equally large, up to a share ``tie`` of their size: the two entries
-    of an axis of two standardised columns are equal but for rounding, which must not decide.
+    Among entries equally large up to a relative difference of ``tie``, the first one counts: the two entries of an
+    axis of two standardised columns differ only by rounding, which must not determine the sign.
     """
     size = np.abs(axes)
     largest = (size >= (1 - tie) * size.max(axis=0)).argmax(axis=0)
@@ -24,18 +24,18 @@ def fix_signs(axes: Array, tie: float = 1e-6) -> Array:
 
 
 def orthonormal(matrix: Array) -> Array:
-    """An orthonormal basis of the column span, by Householder QR."""
+    """Orthonormal basis of the column span, by Householder QR."""
     return np.linalg.qr(matrix)[0]
 
 
 def symmetric_root(covariance: Array) -> Array:
-    """A root L of a covariance L L' that may be singular: (q, q)."""
+    """Square root L with L L' = ``covariance``, which may be singular: (q, q)."""
     values, axes = np.linalg.eigh(covariance)
     return np.asarray(axes * np.sqrt(np.maximum(values, 0.0)))
 
 
 def triangular(matrix: Array, right: Array) -> tuple[Array, Array]:
-    """The R of [S, e; I, 0] = Q R: G with G'G = I + S'S: (n, k, k), and G'^{-1} S'e: (n, k, 1)."""
+    """Upper triangular G with G'G = I + S'S, (n, k, k), and G'^{-1} S'e, (n, k, 1), by QR of [S, e; I, 0]."""
     n, q, k = matrix.shape
     stacked = np.zeros((n, q + k, k + 1))
     stacked[:, :q, :k], stacked[:, :q, k], stacked[:, q:, :k] = matrix, right, np.eye(k)
@@ -44,16 +44,16 @@ def triangular(matrix: Array, right: Array) -> tuple[Array, Array]:
 
 
 def divided(left: Array, G: Array) -> Array:
-    """L G^{-1} of each pair."""
+    """Quotient L G^{-1} of each pair of matrices: (n, q, k)."""
     return np.swapaxes(np.linalg.solve(np.swapaxes(G, 1, 2), np.swapaxes(left, 1, 2)), 1, 2)
 
 
 def applied(matrices: Array, vectors: Floats) -> Array:
-    """M v of each pair: (n, q)."""
+    """Product M v of each matrix (n, q, k) with its vector (n, k): (n, q)."""
     return np.asarray((matrices @ vectors[:, :, None])[:, :, 0], dtype=np.float64)
 
 
 def cholesky_or_none(matrix: Array) -> Array | None:
-    """Lower Cholesky factor of a symmetric matrix; None if the matrix is not positive definite."""
+    """Lower Cholesky factor of a symmetric matrix, or None if the matrix is not positive definite."""
     root, failed = dpotrf(matrix, lower=1, clean=1)
     return None if failed else np.asarray(root, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Positive block-tridiagonal matrices: small blocks on the diagonal and beside it."""
+"""Positive definite block-tridiagonal matrices with small blocks."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 
 class InverseBlocks(NamedTuple):
-    """The blocks of the inverse on the diagonal and beside it, the batch last."""
+    """Diagonal and first off-diagonal blocks of the inverse of a block-tridiagonal matrix."""
 
-    diagonal: Array  # (q, q, n)
-    beside: Array  # block (t, t + 1); zero where t and t + 1 do not touch: (q, q, n)
+    diagonal: Array  # blocks (t, t): (q, q, n)
+    beside: Array  # blocks (t, t + 1); zero where t and t + 1 are not linked: (q, q, n)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class BlockTridiagonal:
-    """M = L L' with n blocks of size q on its diagonal and n - 1 below it, factored in O(n q^3)."""
+    """Cholesky factor of a block-tridiagonal M = L L' with n diagonal blocks of size q, computed in O(n q^3)."""
 
-    band: Array  # L, column by column, each from the diagonal down: (n, q, 2 q)
+    band: Array  # L in banded storage, each column from the diagonal down: (n, q, 2 q)
 
     @classmethod
     def factor(cls, diagonal: Array, below: Array, touching: npt.NDArray[np.bool_]) -> BlockTridiagonal | None:
-        """From diagonal blocks, packed by rows: (entries, n), and the one block below each that touches the next.
+        """Factor the matrix with diagonal blocks (entries, n), packed by rows, and one common block below each.
 
-        None if the matrix is not positive.
+        The block below is zero where ``touching`` is false. Returns None if the matrix is not positive definite.
         """
         n, q = diagonal.shape[1], len(below)
         band = np.zeros((n, q, 2 * q))
@@ -51,7 +51,7 @@ class BlockTridiagonal:
 
     @property
     def pivots(self) -> Array:
-        """The diagonal of L: (n, q)."""
+        """Diagonal of L: (n, q)."""
         return self.band[:, :, 0]
 
     @property
@@ -65,7 +65,10 @@ class BlockTridiagonal:
         return self.band.reshape(n * q, width).T
 
     def solve(self, right: Array, many: int = 32) -> Array:
-        """M^{-1} h, of one h or of several at a time: (n, q) or (k, n, q); ``many`` are worth a loop over blocks."""
+        """Solution M^{-1} h for one right-hand side (n, q) or several (k, n, q).
+
+        From ``many`` right-hand sides on, a loop over blocks is faster than LAPACK's banded solver and is used.
+        """
         k = len(right) if right.ndim == 3 else 1
         if k >= many:
             return self._solve_many(right)
@@ -73,7 +76,7 @@ class BlockTridiagonal:
         return found.T.reshape(right.shape)
 
     def _solve_many(self, right: Array) -> Array:
-        """Substitution block by block, all right-hand sides side by side."""
+        """Solve by block substitution for all right-hand sides at once."""
         n = len(self.band)
         root, below = (np.ascontiguousarray(np.moveaxis(blocks, -1, 0)) for blocks in self._blocks)  # (n, q, q)
         turned = np.swapaxes(root, 1, 2)
@@ -87,14 +90,14 @@ class BlockTridiagonal:
         return np.ascontiguousarray(x.transpose(2, 0, 1))
 
     def backward(self, right: Array) -> Array:
-        """L'^{-1} h, of several h at a time: (k, n, q)."""
+        """Solution L'^{-1} h for several right-hand sides: (k, n, q)."""
         k = len(right)
         found, _ = dtbtrs(self._columns, right.reshape(k, -1).T, uplo="L", trans="T")
         return np.ascontiguousarray(found.T).reshape(right.shape)
 
     @cached_property
     def diagonal_roots(self) -> Array:
-        """The diagonal blocks of L: (q, q, n)."""
+        """Diagonal blocks of L: (q, q, n)."""
         n, q, _ = self.band.shape
         out = np.zeros((q, q, n))
         for j in range(q):
@@ -103,7 +106,7 @@ class BlockTridiagonal:
 
     @cached_property
     def _blocks(self) -> tuple[Array, Array]:
-        """L_tt^{-1} and L_{t+1,t}: (q, q, n) each."""
+        """Blocks L_tt^{-1} and L_{t+1,t}: (q, q, n) each."""
         n, q, _ = self.band.shape
         below = np.empty((q, q, n))
         for j in range(q):
@@ -111,18 +114,18 @@ class BlockTridiagonal:
         return inverse_root(self.diagonal_roots, 1.0 / self.pivots.T), below
 
     def last_roots(self, ends: Index) -> Array:
-        """Roots of the diagonal blocks of the inverse at blocks that touch none after them: (k, q, q)."""
+        """Square roots of the diagonal blocks of the inverse at blocks with no link to the next: (k, q, q)."""
         roots = np.moveaxis(self.diagonal_roots[:, :, ends], -1, 0)
         return np.swapaxes(np.linalg.inv(roots), 1, 2)
 
     def inverse_blocks(self) -> InverseBlocks:
-        r"""The blocks of the inverse that touch the diagonal.
+        r"""Diagonal and first off-diagonal blocks of the inverse.
 
         .. math::
             \Sigma_t = (L_{tt} L_{tt}^\top)^{-1} + G_t \Sigma_{t+1} G_t^\top, \qquad
             G_t = -L_{tt}^{-\top} L_{t+1,t}^\top, \qquad \Sigma_{t,t+1} = G_t \Sigma_{t+1}
 
-        A sum of squares throughout: the blocks stay symmetric and positive.
+        Every term is a square, so that the blocks stay symmetric and positive definite.
         """
         root, below = self._blocks
         gain = -np.einsum("cin,jcn->ijn", root, below)
@@ -130,7 +133,7 @@ class BlockTridiagonal:
 
 
 def solve_bidiagonal(gain: Array, right: Array) -> Array:
-    """Solve x_t = G_t x_{t-1} + r_t from the first t on; of the gains (n, q, q) the first does not count: (n, q)."""
+    """Solve x_t = G_t x_{t-1} + r_t with x_1 = r_1, for gains (n, q, q): (n, q)."""
     n, q = right.shape
     band = np.zeros((n, q, 2 * q))
     for j in range(q):
@@ -140,7 +143,7 @@ def solve_bidiagonal(gain: Array, right: Array) -> Array:
 
 
 def accumulated(gain: Array, own: Array) -> InverseBlocks:
-    """The blocks that satisfy Sigma_t = S_t + G_t Sigma_{t+1} G_t', and G_t Sigma_{t+1}."""
+    """Blocks Sigma_t = S_t + G_t Sigma_{t+1} G_t' and the off-diagonal blocks G_t Sigma_{t+1}."""
     diagonal = accumulate(gain, own)
     following = np.zeros_like(diagonal)
     following[:, :, :-1] = diagonal[:, :, 1:]
@@ -148,21 +151,20 @@ def accumulated(gain: Array, own: Array) -> InverseBlocks:
 
 
 def times(a: Array, b: Array) -> Array:
-    """A B of every pair, the batch last."""
+    """Product A B of every pair of matrices, with the batch on the last axis."""
     return np.einsum("icn,cjn->ijn", a, b)
 
 
 def _turned(a: Array, b: Array) -> Array:
-    """A B A' of every pair, for symmetric B."""
+    """Product A B A' of every pair of matrices, for symmetric B."""
     return np.einsum("icn,jcn->ijn", times(a, b), a)
 
 
 def accumulate(gain: Array, own: Array, lane_steps: tuple[int, int] = (8, 64)) -> Array:
     r"""Solve :math:`\Sigma_t = S_t + G_t \Sigma_{t+1} G_t'` from the last t to the first.
 
-    Time is cut into lanes that are walked through side by side, from the end of each to its start. What
-    enters a lane from the next one is found by walking through that one first, for as many steps as it takes
-    until nothing of its far end is left.
+    Time is cut into lanes that are processed in parallel, each from its end to its start. The value that enters a
+    lane from the next one is computed first, from as many steps of that next lane as still influence it.
     """
     q, _, n = gain.shape
     lanes = max(n // int(np.clip(np.sqrt(n), *lane_steps)), 1)
@@ -170,7 +172,7 @@ def accumulate(gain: Array, own: Array, lane_steps: tuple[int, int] = (8, 64)) -
     shape = (q, q, lanes, steps)
     G, S = np.zeros((q, q, lanes * steps)), np.zeros((q, q, lanes * steps))
     G[:, :, :n], S[:, :, :n] = gain, own
-    # The step comes first, so that one step of all lanes is one piece of memory: (steps, q, q, lanes)
+    # The step axis comes first, so that one step of all lanes is contiguous: (steps, q, q, lanes)
     G, S = (np.ascontiguousarray(x.reshape(shape).transpose(3, 0, 1, 2)) for x in (G, S))
     state = _entering(G, S) if lanes > 1 else np.zeros((q, q, lanes))
     for t in range(steps - 1, -1, -1):
@@ -180,17 +182,17 @@ def accumulate(gain: Array, own: Array, lane_steps: tuple[int, int] = (8, 64)) -
 
 
 def _entering(G: Array, S: Array) -> Array:
-    """The Sigma at the start of the lane after each one: (q, q, lanes)."""
+    """Sigma at the start of the lane that follows each lane: (q, q, lanes)."""
     steps, q, _, lanes = G.shape
     gain = np.broadcast_to(np.eye(q)[:, :, None], (q, q, lanes)).copy()
-    total = np.zeros((q, q, lanes))  # of the first steps of each lane
-    forgotten = 1e-10  # the square of such a gain is nothing beside what it would be added to
+    total = np.zeros((q, q, lanes))  # accumulated over the first steps of each lane
+    forgotten = 1e-10  # the square of so small a gain is below rounding error
     for t in range(steps):
         total += _turned(gain, S[t])
         gain = times(gain, G[t])
         if t % 8 == 7 and np.abs(gain).max() < forgotten:
             break
-    else:  # a lane remembers what enters it: lane after lane
+    else:  # the influence lasts longer than a lane: combine the lanes one after the other
         for k in range(lanes - 2, -1, -1):
             total[:, :, k] += gain[:, :, k] @ total[:, :, k + 1] @ gain[:, :, k].T
     following = np.zeros_like(total)

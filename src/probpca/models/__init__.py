@@ -1,4 +1,4 @@
-"""Frozen parameter objects, validated once."""
+"""Models as immutable objects that hold validated parameters, and functions to save and load them."""
 
 from probpca.models.belief import ParameterBelief
 from probpca.models.gaussian import Gaussian, LinearGaussian, standard_normal

@@ -13,6 +13,19 @@ from probpca.errors import DataError, ShapeError, require_finite, require_positi
 from probpca.linalg.low_rank import DiagPlusLowRank
 from probpca.linalg.packed import scaled_outer_products
 from probpca.linalg.rotations import fix_signs
+from probpca.result_tables import (
+    FIRST_COLUMNS,
+    FIRST_ROWS,
+    NO_NAMES,
+    Column,
+    Names,
+    ResultTable,
+    Section,
+    numbers,
+    rest,
+    several,
+    words,
+)
 
 if TYPE_CHECKING:
     from probpca.typing import Array, Index
@@ -21,18 +34,39 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Gaussian:
-    """N(mean, covariance); with a leading axis, one Gaussian a row.
+    r"""A Gaussian distribution :math:`N(m, P)`, or one for each row.
+
+    ``print`` and a notebook show means and standard deviations; ``to_frame()`` has them for every row.
 
     Examples
     --------
     >>> import numpy as np
     >>> from probpca.models import Gaussian
-    >>> Gaussian(np.zeros(2), np.diag([1.0, 4.0])).std
+    >>> belief = Gaussian(np.zeros(2), np.diag([1.0, 4.0]))
+    >>> belief.std
     array([1., 2.])
+    >>> belief
+    Gaussian of 2 variables: mean and standard deviation (sd)
+    variable  mean  sd
+    x0           0   1
+    x1           0   2
+
+    The posterior of the components of some rows:
+
+    >>> from sklearn.datasets import load_iris
+    >>> from probpca import PPCA
+    >>> X = load_iris(as_frame=True).data
+    >>> PPCA(n_components=2).fit(X).posterior(X).table(most=2)
+    Gaussian of 2 variables, 150 rows: mean and standard deviation (sd)
+    row  PC1 mean  PC1 sd  PC2 mean  PC2 sd
+    0      -1.302  0.1099    0.5781  0.4585
+    1      -1.316  0.1099   -0.3204  0.4585
+    ... and 148 more rows
     """
 
     mean: Array  # (k,) or (n, k)
     covariance: Array  # (k, k) or (n, k, k); rows may share one matrix as a broadcast view
+    names: Names | None = None  # of the rows and variables
 
     def __post_init__(self) -> None:
         """Check shapes and values once; formulas trust them afterwards."""
@@ -54,6 +88,53 @@ class Gaussian:
     def std(self) -> Array:
         """Standard deviation of each coordinate, shaped like ``mean``."""
         return np.sqrt(np.diagonal(self.covariance, axis1=-2, axis2=-1))
+
+    def to_dict(self) -> dict[str, Array]:
+        """Mean and standard deviation of each variable, under its name and its name with ``_std``."""
+        names = (self.names or NO_NAMES).column_names(self.mean.shape[-1])
+        mean, std = np.atleast_2d(self.mean), np.atleast_2d(self.std)
+        parts = ({name: mean[:, j], f"{name}_std": std[:, j]} for j, name in enumerate(names))
+        return {name: values for part in parts for name, values in part.items()}
+
+    def to_frame(self, *, backend: str | None = None) -> Any:
+        """Return a dataframe with the mean and standard deviation of each variable, a line for every row.
+
+        It is of the library of the input, with its index if that is pandas; of pandas where the input was an array.
+        ``backend`` names another library: "pandas", "polars" or "pyarrow".
+        """
+        return (self.names or NO_NAMES).frame(self.to_dict(), backend)
+
+    def table(self, most: int = FIRST_ROWS) -> ResultTable:
+        """Means and standard deviations of the first ``most`` rows, or of the variables of a single Gaussian."""
+        names, k = self.names or NO_NAMES, self.mean.shape[-1]
+        variables, shown = names.column_names(k), min(k, FIRST_COLUMNS)
+        what = f"Gaussian of {several(k, 'variable')}"
+        if self.mean.ndim == 1:
+            columns: tuple[Column, ...] = (
+                words("variable", variables[:most]),
+                numbers("mean", self.mean[:most]),
+                numbers("sd", self.std[:most]),
+            )
+            left, hidden = rest(k - most, "more variable"), 0
+        else:
+            rows, mean, std = range(min(most, len(self.mean))), self.mean[:most], self.std[:most]
+            parts = [
+                (numbers(f"{variables[j]} mean", mean[:, j]), numbers(f"{variables[j]} sd", std[:, j]))
+                for j in range(shown)
+            ]
+            columns = (words("row", names.row_names(rows)), *(column for part in parts for column in part))
+            what += f", {several(len(self.mean), 'row')}"
+            left, hidden = rest(len(self.mean) - most, "more row"), 2 * (k - shown)
+        return ResultTable((Section(f"{what}: mean and standard deviation (sd)", columns, left, hidden),))
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def __repr__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
 
 
 def standard_normal(k: int) -> Gaussian:

@@ -1,4 +1,4 @@
-"""One file, arrays and a little JSON inside; reading it never runs code."""
+"""Model files: npz archives of arrays with a JSON header. Reading one never unpickles or runs code."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SCHEMA_VERSION = 2
-"""Version of the files. Since 2 they hold the scales of standardised columns, which version 1 lacks."""
+"""Version of the file format. Version 2 added the scales of standardised columns."""
 MODEL_FIELDS = ("mean", "loadings", "noise_variance")
 DYNAMICS_FIELDS = ("transition", "process_noise", "input_loadings")
 
 
 def write_record(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-    """Write arrays and a JSON header to ``path``, all or nothing."""
+    """Write arrays and a JSON header to ``path``; an interrupted write leaves no partial file."""
     path = Path(path)
     text = json.dumps({"format": "probpca", "schema": SCHEMA_VERSION, **header})
     with appearing(path) as part, part.open("xb") as file:
@@ -32,15 +32,15 @@ def write_record(path: str | Path, header: Mapping[str, Any], arrays: Mapping[st
 
 
 def read_record(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read what ``write_record`` wrote; anything else is a ``FileFormatError`` that says why."""
+    """Read the header and the arrays of a file from ``write_record``; raise ``FileFormatError`` for other files."""
     try:
         # Opened here because numpy leaves the file open when it finds a broken archive.
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
     except (FileNotFoundError, PermissionError):
         raise
-    except Exception as error:  # damaged bytes fail in any way: in zip, in zlib, in numpy's headers
-        msg = f"{path} cannot be read as a probpca file ({error}).\nHint: it may be cut short; write it again."
+    except Exception as error:  # damaged files fail in many ways: in zip, in zlib, in numpy's headers
+        msg = f"{path} cannot be read as a probpca file ({error}).\nHint: it may be incomplete; write it again."
         raise FileFormatError(msg) from error
     try:
         header = json.loads(str(arrays.pop("header")))
@@ -48,7 +48,10 @@ def read_record(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     except (KeyError, TypeError, ValueError):
         known = False
     if not known:
-        msg = f"{path} was not written by probpca: it has no probpca header."
+        msg = (
+            f"{path} was not written by probpca: it has no probpca header.\n"
+            "Hint: write models with save_model or an estimator's to_file method."
+        )
         raise FileFormatError(msg)
     if header["schema"] > SCHEMA_VERSION:
         msg = (
@@ -57,7 +60,7 @@ def read_record(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise FileFormatError(msg)
     if header["schema"] < SCHEMA_VERSION:
         msg = (
-            f"{path} must have schema {SCHEMA_VERSION}; got {header['schema']}, of an earlier version of probpca.\n"
+            f"{path} must have schema {SCHEMA_VERSION}; got {header['schema']}, from an earlier version of probpca.\n"
             "Hint: fit again and write a new file; if it is a checkpoint, delete it first."
         )
         raise FileFormatError(msg)
@@ -65,7 +68,7 @@ def read_record(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def model_from_arrays(path: str | Path, arrays: Mapping[str, Any]) -> LinearGaussian:
-    """Build the model from stored arrays, or say which of them is wrong."""
+    """Build a ``LinearGaussian`` from stored arrays; raise ``FileFormatError`` if they are not valid."""
     try:
         return LinearGaussian(*(arrays[name] for name in MODEL_FIELDS))
     except (KeyError, ProbpcaError, TypeError, ValueError) as error:
@@ -74,7 +77,7 @@ def model_from_arrays(path: str | Path, arrays: Mapping[str, Any]) -> LinearGaus
 
 
 def belief_from_arrays(path: str | Path, arrays: Mapping[str, Any]) -> ParameterBelief:
-    """Build what is believed about a model from stored arrays, or say what is wrong with them."""
+    """Build a ``ParameterBelief`` from stored arrays; raise ``FileFormatError`` if they are not valid."""
     centre = model_from_arrays(path, arrays)
     try:
         return ParameterBelief(centre, arrays["covariance"], arrays["precision"])
@@ -84,24 +87,24 @@ def belief_from_arrays(path: str | Path, arrays: Mapping[str, Any]) -> Parameter
 
 
 def belief_arrays(belief: ParameterBelief) -> dict[str, Any]:
-    """The arrays that make up a belief, by name."""
+    """Arrays of a ``ParameterBelief``, by name."""
     return {**model_arrays(belief.centre), "covariance": belief.covariance, "precision": belief.precision}
 
 
 def model_arrays(model: LinearGaussian) -> dict[str, Any]:
-    """The arrays that make up a model, by name."""
+    """Arrays of a ``LinearGaussian``, by name."""
     return {name: getattr(model, name) for name in MODEL_FIELDS}
 
 
 def state_space_arrays(model: StateSpace) -> dict[str, Any]:
-    """The arrays that make up a state-space model, by name; without inputs there are no ``input_loadings``."""
+    """Arrays of a ``StateSpace``, by name; ``input_loadings`` only if the model has inputs."""
     dynamics = {name: getattr(model, name) for name in DYNAMICS_FIELDS if getattr(model, name) is not None}
     start = {"initial_mean": model.initial.mean, "initial_covariance": model.initial.covariance}
     return {**model_arrays(model.emission), **dynamics, **start}
 
 
 def state_space_from_arrays(path: str | Path, arrays: Mapping[str, Any]) -> StateSpace:
-    """Build a state-space model from stored arrays, or say which of them is wrong."""
+    """Build a ``StateSpace`` from stored arrays; raise ``FileFormatError`` if they are not valid."""
     emission = model_from_arrays(path, arrays)
     try:
         initial = Gaussian(arrays["initial_mean"], arrays["initial_covariance"])
@@ -113,16 +116,45 @@ def state_space_from_arrays(path: str | Path, arrays: Mapping[str, Any]) -> Stat
 
 
 def save_model(model: LinearGaussian | StateSpace, path: str | Path) -> None:
-    """Write a model to one file (npz with a schema version)."""
+    """Write a model to a file, to be read by ``load_model``.
+
+    The file is an npz archive of the parameters with a format version. An existing file is replaced.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from probpca.models import LinearGaussian, load_model, save_model
+    >>> model = LinearGaussian(np.zeros(3), np.ones((3, 1)), 0.5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "model.npz"
+    ...     save_model(model, path)
+    ...     load_model(path).noise_variance
+    array(0.5)
+    """
     arrays = model_arrays(model) if isinstance(model, LinearGaussian) else state_space_arrays(model)
     write_record(path, {"kind": type(model).__name__}, arrays)
 
 
 def load_model(path: str | Path) -> LinearGaussian | StateSpace:
-    """Read a model from a file that ``save_model`` or the ``to_file`` method of an estimator wrote.
+    """Read a model from a file written by ``save_model`` or by the ``to_file`` method of an estimator.
 
-    The file of an estimator gives its ``model_``: of ``BayesianPCA`` the predictive distribution of a new row. Any
-    other file raises ``FileFormatError``.
+    For the file of an estimator the result is its ``model_``; for ``BayesianPCA`` that is the predictive distribution
+    of a new row. Any other file raises ``FileFormatError``. Reading never unpickles.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_iris
+    >>> from probpca import PPCA
+    >>> from probpca.models import load_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     PPCA(n_components=2).fit(load_iris().data).to_file(Path(folder) / "iris.npz")
+    ...     model = load_model(Path(folder) / "iris.npz")
+    >>> model.n_features, model.n_components
+    (4, 2)
     """
     header, arrays = read_record(path)
     match header.get("kind"):

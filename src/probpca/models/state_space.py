@@ -1,4 +1,4 @@
-"""A linear-Gaussian state that moves in time and is seen through a ``LinearGaussian``."""
+"""Linear-Gaussian state-space models: a latent state with linear dynamics, observed with noise."""
 
 from __future__ import annotations
 
@@ -23,15 +23,28 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, eq=False)
 class StateSpace:
-    r"""A linear dynamical system.
+    r"""Linear-Gaussian state-space model (linear dynamical system) with state x, observations y and inputs u.
 
     .. math::
         x_1 \sim N(p_1, P_1), \qquad x_{t+1} = A x_t + B u_t + w_t, \quad w_t \sim N(0, Q), \qquad
         y_t = C x_t + c + v_t, \quad v_t \sim N(0, R)
 
-    with R diagonal: one variance for all features or one for each. The emission (C, c, R) is a
-    :class:`LinearGaussian`; with A = 0 and Q = P_1 = I the system has no memory and *is* that model.
-    Roweis & Ghahramani (1999).
+    R is diagonal, with one variance for all features or one for each. The observation equation (C, c, R) is a
+    :class:`LinearGaussian`. With A = 0 and Q = P_1 = I the rows are independent and the system is that model: PPCA
+    or factor analysis. Roweis & Ghahramani (1999).
+
+    Attributes
+    ----------
+    initial : Gaussian
+        Distribution of the first state, with mean p_1 (q,) and covariance P_1 (q, q).
+    transition : ndarray of shape (q, q)
+        Transition matrix A.
+    process_noise : ndarray of shape (q, q)
+        Covariance Q of the process noise.
+    emission : LinearGaussian
+        Observation equation: loadings C (d, q), mean c (d,) and noise variance R.
+    input_loadings : ndarray of shape (q, u) or None
+        Effect B of the inputs on the next state; None if there are no inputs.
 
     Examples
     --------
@@ -43,14 +56,14 @@ class StateSpace:
     (array([9.49]), array([[1.]]))
     """
 
-    initial: Gaussian  # of x_1: p1 (q,), P1 (q, q)
-    transition: Array  # A: (q, q)
-    process_noise: Array  # Q: (q, q)
-    emission: LinearGaussian  # C: (d, q), c: (d,), R
-    input_loadings: Array | None = None  # B: (q, u); None: there are no inputs
+    initial: Gaussian
+    transition: Array
+    process_noise: Array
+    emission: LinearGaussian
+    input_loadings: Array | None = None
 
     def __post_init__(self) -> None:
-        """Check shapes and values once; formulas trust them afterwards."""
+        """Convert the arrays to read-only float64 and check their shapes and values."""
         q = self.emission.n_components
         for name in ("transition", "process_noise", "input_loadings"):
             value = getattr(self, name)
@@ -64,14 +77,14 @@ class StateSpace:
         require_shape("initial mean", self.initial.mean, (q,))
         B = self.input_loadings
         if B is not None and (B.ndim != 2 or len(B) != q or B.shape[1] < 1):
-            msg = f"input_loadings must be a matrix ({q}, u), u >= 1; got shape {B.shape}."
+            msg = f"input_loadings must be a matrix ({q}, u) with u >= 1; got shape {B.shape}."
             raise ShapeError(msg)
         _require_covariance("process_noise", self.process_noise)
         _require_covariance("initial covariance", self.initial.covariance)
 
     @property
     def n_features(self) -> int:
-        """Number of observed dimensions d."""
+        """Number of observed features d."""
         return self.emission.n_features
 
     @property
@@ -86,56 +99,63 @@ class StateSpace:
 
     @classmethod
     def memoryless(cls, model: LinearGaussian) -> StateSpace:
-        """PPCA or factor analysis as a dynamical system: A = 0, Q = P1 = I."""
+        """State-space form of PPCA or factor analysis, with independent rows: A = 0 and Q = P_1 = I."""
         q = model.n_components
         return cls(standard_normal(q), np.zeros((q, q)), np.eye(q), model)
 
     @cached_property
     def eigenvalues(self) -> npt.NDArray[np.complex128]:
-        """Eigenvalues of A, the slowest first."""
+        """Eigenvalues of the transition matrix A, by decreasing modulus: (q,)."""
         values = np.linalg.eigvals(self.transition).astype(np.complex128)
         return values[np.lexsort((-values.imag, -values.real, -np.abs(values).round(12)))]
 
     @property
     def spectral_radius(self) -> float:
-        """The largest modulus of an eigenvalue of A."""
+        """Largest modulus of the eigenvalues of the transition matrix A."""
         return float(np.abs(self.eigenvalues).max())
 
     @property
     def is_stationary(self) -> bool:
-        """Does the state forget where it came from?"""
+        """Whether the process is stationary in the long run: all eigenvalues of A have modulus below 1."""
         return self.spectral_radius < 1
 
     @property
     def time_constants(self) -> Array:
-        """Steps in which each mode decays to 1/e of its size, -1 / log of its modulus; infinite if it does not."""
+        """Steps in which each mode decays to 1/e, ``-1 / log(abs(eigenvalue))``; infinite without decay: (q,)."""
         modulus = np.abs(self.eigenvalues)
         with np.errstate(divide="ignore"):
             rate = -np.log(modulus)
         return np.divide(1.0, rate, out=np.full(rate.shape, np.inf), where=rate > 0)
 
     def stationary(self) -> Gaussian:
-        """The distribution of the state after a long time without inputs: N(0, P), P = A P A' + Q."""
+        """Stationary distribution N(0, P) of the state without inputs, with P = A P A' + Q.
+
+        Raises ``DataError`` if the process is not stationary.
+        """
         if not self.is_stationary:
-            msg = f"no stationary distribution exists: an eigenvalue of A has modulus {self.spectral_radius:.6g}."
+            msg = (
+                "no stationary distribution exists: the eigenvalues of the transition matrix A must have modulus "
+                f"below 1; the largest is {self.spectral_radius:.6g}."
+            )
             raise DataError(msg)
         P = solve_discrete_lyapunov(self.transition, self.process_noise)
         return Gaussian(np.zeros(self.n_components), (P + P.T) / 2)
 
     def steady_state(self) -> Array:
-        """Covariance of x_t given all complete rows before it, after a long time: (q, q).
+        """Limit of the covariance of the state given all earlier rows, for a long series of complete rows: (q, q).
 
-        Solves P = A P A' - A P H' (I + H P H')^{-1} H P A' + Q with H'H = C' R^{-1} C (a Riccati equation
-        of size q, whatever d is).
+        Solves the Riccati equation P = A P A' - A P H' (I + H P H')^{-1} H P A' + Q with H'H = C' R^{-1} C, whose
+        size q does not depend on d.
         """
         H = np.asarray(np.linalg.qr(_in_noise_units(self.emission), mode="r"))
         P = solve_discrete_are(self.transition.T, H.T, self.process_noise, np.eye(len(H)))
         return np.asarray((P + P.T) / 2)
 
     def change_basis(self, basis: Array) -> StateSpace:
-        """Tell the same system with the state T x. No observable changes.
+        """Equivalent system whose state is T x, with T the invertible matrix ``basis`` (q, q).
 
-        A becomes T A T^{-1}, C becomes C T^{-1}, Q becomes T Q T', B becomes T B.
+        A becomes T A T^{-1}, C becomes C T^{-1}, Q becomes T Q T' and B becomes T B. The distribution of the
+        observations does not change.
         """
         T = np.asarray(basis, dtype=np.float64)
         require_shape("basis", T, self.transition.shape)
@@ -151,51 +171,54 @@ class StateSpace:
         )
 
     def whiten(self) -> StateSpace:
-        r"""Copy of the system in coordinates of the state in which Q = I.
+        r"""Equivalent system in coordinates of the state in which Q = I.
 
-        With :math:`Q = E \Lambda E^\top` the state is :math:`\Lambda^{-1/2} E^\top x`, so that C becomes
-        :math:`C E \Lambda^{1/2}`.
+        With :math:`Q = E \Lambda E^\top` the new state is :math:`\Lambda^{-1/2} E^\top x`, so that C becomes
+        :math:`C E \Lambda^{1/2}`. Raises ``DataError`` if Q is singular.
         """
         values, axes = np.linalg.eigh(self.process_noise)
         if values[0] <= 1e-10 * values[-1]:
-            msg = "process_noise is singular: the state cannot be scaled so that it becomes the identity."
+            msg = "process_noise is singular: no change of basis makes it the identity."
             raise DataError(msg)
         whitened = self.change_basis((axes / np.sqrt(values)).T)
         return replace(whitened, process_noise=np.eye(self.n_components))
 
     def canonical(self) -> StateSpace:
-        """Q = I, and C' R^{-1} C diagonal, descending; signs fixed by the largest loadings."""
+        """Equivalent system in canonical form: Q = I and C' R^{-1} C diagonal with decreasing entries.
+
+        Signs are chosen so that the largest loading of each component is positive.
+        """
         system = self.whiten()
         unseen = self.n_features < self.n_components
         axes, _, rotation = np.linalg.svd(_in_noise_units(system.emission), full_matrices=unseen)
-        signs = np.ones(self.n_components)  # of directions that no feature sees: as they come
+        signs = np.ones(self.n_components)  # directions that no feature depends on keep their signs
         signs[: len(axes.T)] = np.sign(np.einsum("jk,jk->k", fix_signs(axes), axes))
         turned = system.change_basis(rotation * signs[:, None])
         return replace(turned, process_noise=np.eye(self.n_components))
 
     def marginal(self) -> LinearGaussian:
-        """The distribution of one row of a stationary series, its past unknown."""
+        """Marginal distribution of a single row of a stationary series, as a ``LinearGaussian``."""
         root = symmetric_root(self.stationary().covariance)
         return replace(self.emission, loadings=self.emission.loadings @ root)
 
     def pushes(self, inputs: Array | None, n: int) -> Array:
-        """Shift B u of the next state by the inputs of each of n steps: (n, q)."""
+        """Shift B u_t of the next state by the inputs of each of ``n`` steps; zero without inputs: (n, q)."""
         if inputs is None or self.input_loadings is None:
             return np.zeros((n, self.n_components))
         return inputs @ self.input_loadings.T
 
 
 def _in_noise_units(emission: LinearGaussian) -> Array:
-    """R^{-1/2} C: (d, q)."""
+    """Loadings in units of the noise standard deviations, R^{-1/2} C: (d, q)."""
     noise = emission.noise_variance
     return emission.loadings / np.sqrt(noise if noise.ndim == 0 else noise[:, None])
 
 
 def _require_covariance(name: str, value: Array) -> None:
-    """Symmetric, and no variance below zero but for rounding; singular is allowed."""
+    """Raise ``DataError`` unless a matrix is symmetric and positive semidefinite up to rounding."""
     size = float(np.abs(value).max(initial=0.0))
     if np.abs(value - value.T).max(initial=0.0) > 1e-8 * size:
-        msg = f"{name} must be symmetric."
+        msg = f"{name} must be symmetric; got a matrix that differs from its transpose."
         raise DataError(msg)
     least = float(np.linalg.eigvalsh(value)[0])
     if least < -1e-10 * size:

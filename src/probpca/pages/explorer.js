@@ -1,5 +1,5 @@
 "use strict";
-// The page: one point among the components, perhaps one chosen row, and what they stand for.
+// The page: one point among the components, one chosen row, and their reconstructions.
 
 const MOST_SLIDERS = 12;
 const N_DRAWS = 8;
@@ -7,13 +7,14 @@ const data = readData();
 const model = openModel(data);
 const plane = document.getElementById("plane");
 const handle = makeHandle();
-const state = { z: new Float64Array(model.q), row: -1, a: 0, b: Math.min(1, model.q - 1), own: data.sameUnits, round: 0, draws: [] };
+const groups = openGroups(data);
+const state = { z: new Float64Array(model.q), row: data.first, group: groups.length ? 0 : -1, a: 0, b: Math.min(1, model.q - 1), own: data.sameUnits, round: 0, draws: [] };
 const pixels = data.imageShape ? reachOfPixels(data, model) : null;
 let reach = reachOfValues(data, model, state.own);
 let scales = planeScales(model, state.a, state.b);
 
 function sayComponent(k) {
-  return `component ${k + 1} (${say(100 * data.ratio[k], 3)} %)`;
+  return `${data.componentNames[k]} (${say(100 * data.ratio[k], 3)} %)`;
 }
 
 /** Drawings are as wide as the room they have, so that their letters keep their size. */
@@ -23,9 +24,15 @@ function drawPlane() {
   scales = planeScales(model, state.a, state.b);
   const words = { across: sayComponent(state.a), up: model.q === 1 ? "" : sayComponent(state.b) };
   const chosen = svg("g", { id: "chosen", "aria-hidden": "true" });
-  plane.replaceChildren(planeAxes(scales, words), planeRows(model, scales, state.a, state.b), chosen, handle);
+  plane.replaceChildren(planeAxes(scales, words), planeRows(model, scales, state.a, state.b, lookOfRow), chosen, handle);
   markRow();
   show();
+}
+
+/** Colour, shape and group of a row. */
+function lookOfRow(i) {
+  if (state.group < 0) return { colour: "var(--row)", shape: CIRCLE, group: "" };
+  return { ...groups[state.group].lookOf(i), group: groups[state.group].sayOf(i) };
 }
 
 function placeOf(z) {
@@ -38,30 +45,28 @@ function markRow() {
     const [x, y] = placeOf(z);
     return svg("path", { class: "draw", d: `M${x} ${y - 5}l5 5l-5 5l-5 -5z` });
   });
-  if (state.row >= 0) {
-    const [cx, cy] = placeOf(model.latentOf(state.row));
-    marks.push(svg("circle", { class: "ring", cx, cy, r: 13 }));
-  }
+  const [cx, cy] = placeOf(model.latentOf(state.row));
+  marks.push(svg("circle", { class: "ring", cx, cy, r: 13 }));
   document.getElementById("chosen").replaceChildren(...marks);
 }
 
 /** Everything that follows the point. */
 function show() {
   const x = decode(model.loadings, state.z);
-  const row = state.row < 0 ? null : model.valuesOf(state.row);
+  const row = model.valuesOf(state.row);
   handle.setAttribute("transform", `translate(${placeOf(state.z).join(" ")})`);
   handle.setAttribute("aria-valuenow", state.z[state.a].toFixed(2));
   handle.setAttribute("aria-valuetext", sayPoint());
   showSliders();
   if (pixels) showPictures(x, row);
   else drawProfile(document.getElementById("profile"), data, model, state.own, reach, { x, row, neighbours: state.draws });
-  document.getElementById("profile").setAttribute("aria-label", `Features of the row that the point stands for. ${sayPoint()}`);
+  document.getElementById("profile").setAttribute("aria-label", `Reconstruction at the point. ${sayPoint()}`);
   if (document.getElementById("numbers").open) listNumbers();
 }
 
 function sayPoint() {
-  const parts = [`component ${state.a + 1}: ${say(state.z[state.a], 3)}`];
-  if (model.q > 1) parts.push(`component ${state.b + 1}: ${say(state.z[state.b], 3)}`);
+  const parts = [`${data.componentNames[state.a]}: ${say(state.z[state.a], 3)}`];
+  if (model.q > 1) parts.push(`${data.componentNames[state.b]}: ${say(state.z[state.b], 3)}`);
   return parts.join(", ");
 }
 
@@ -69,12 +74,11 @@ function showPictures(x, row) {
   const unit = inUnits(data, true);
   const own = (values) => Array.from(values, (value, j) => unit(j, value));
   paint(document.getElementById("picture"), data.imageShape, own(x), pixels);
-  document.getElementById("picture").setAttribute("aria-label", `The row that the point stands for, as an image. ${sayPoint()}`);
-  const blank = Array(model.d).fill(NaN);
-  paint(document.getElementById("row-picture"), data.imageShape, row ? own(row) : blank, pixels);
-  const name = row ? model.names[state.row] : "no row is chosen";
-  document.getElementById("row-picture").setAttribute("aria-label", row ? `The chosen row, ${name}, as an image` : name);
-  write("row-caption", row ? `the chosen row: ${name}` : name);
+  document.getElementById("picture").setAttribute("aria-label", `Reconstruction at the point, as an image. ${sayPoint()}`);
+  paint(document.getElementById("row-picture"), data.imageShape, own(row), pixels);
+  const name = model.names[state.row];
+  document.getElementById("row-picture").setAttribute("aria-label", `The chosen row, ${name}, as an image`);
+  write("row-caption", `the chosen row: ${name}`);
 }
 
 function showNeighbourPictures() {
@@ -87,16 +91,16 @@ function showNeighbourPictures() {
   document.getElementById("neighbour-pictures").replaceChildren(...made);
 }
 
-/** All values in the units of the data, for eyes and for programs that read aloud. */
+/** All values in the units of the data, for eyes and for screen readers. */
 function listNumbers() {
   const unit = inUnits(data, true);
   const x = decode(model.loadings, state.z);
-  const row = state.row < 0 ? null : model.valuesOf(state.row);
-  const head = ["column", "W z + \u03bc", "lower end", "upper end", ...(row ? ["chosen row", ...state.draws.map((_, k) => `neighbour ${k + 1}`)] : [])];
+  const row = model.valuesOf(state.row);
+  const head = ["column", "reconstruction", "95 % from", "to", "chosen row", ...state.draws.map((_, k) => `neighbour ${k + 1}`)];
   document.getElementById("number-head").replaceChildren(...head.map((text) => element("th", text, { scope: "col" })));
   const lines = data.features.map((name, j) => {
     const half = data.width * data.noise[j];
-    const values = [x[j], x[j] - half, x[j] + half, ...(row ? [row[j], ...state.draws.map((draw) => draw.x[j])] : [])];
+    const values = [x[j], x[j] - half, x[j] + half, row[j], ...state.draws.map((draw) => draw.x[j])];
     const line = document.createElement("tr");
     line.append(element("th", name, { scope: "row", title: name }), ...values.map((value) => element("td", say(unit(j, value), 5) || "missing")));
     return line;
@@ -121,7 +125,6 @@ function choose(row) {
   state.z = Float64Array.from(model.latentOf(row));
   state.round = 0;
   sayChosen(model.names[row]);
-  document.getElementById("again").disabled = false;
   drawNeighbours();
 }
 
@@ -129,7 +132,7 @@ function choose(row) {
 function drawNeighbours() {
   const normal = normals(1 + data.rows[state.row] * 1009 + state.round * 7919);
   state.draws = Array.from({ length: N_DRAWS }, () => drawNeighbour(data, model, state.row, normal));
-  write("neighbours-note", `${N_DRAWS} rows that could as well have been in the place of ${model.names[state.row]}, as far as the model knows.`);
+  write("neighbours-note", `${N_DRAWS} rows drawn at random that are as plausible as ${model.names[state.row]}, given its observed cells.`);
   if (pixels) showNeighbourPictures();
   markRow();
   show();
@@ -139,7 +142,7 @@ function makeSliders() {
   const made = Array.from({ length: Math.min(model.q, MOST_SLIDERS) }, (_, k) => {
     const [low, high] = reachOf(model, k);
     const label = element("label", "");
-    const words = element("span", `component ${k + 1}: `);
+    const words = element("span", `${data.componentNames[k]}: `);
     words.append(element("output", ""));
     const input = element("input", "", { type: "range", min: low, max: high, step: "any", "data-component": k });
     input.addEventListener("input", () => {
@@ -181,6 +184,11 @@ function listen() {
       drawPlane();
     });
   }
+  document.getElementById("colour").addEventListener("change", (event) => {
+    state.group = Number(event.target.value);
+    sayColours();
+    drawPlane();
+  });
   document.getElementById("units").addEventListener("change", (event) => {
     state.own = event.target.value === "own";
     reach = reachOfValues(data, model, state.own);
@@ -188,24 +196,32 @@ function listen() {
   });
 }
 
+function sayColours() {
+  document.getElementById("legend").replaceChildren(...(state.group < 0 ? [] : legendOf(groups[state.group])));
+}
+
 function dress() {
   const components = Array.from({ length: model.q }, (_, k) => sayComponent(k));
   fillSelect("across", components, state.a);
   fillSelect("up", components, state.b);
   document.getElementById("up").disabled = model.q === 1;
+  fillSelect("colour", groups.map(({ name }) => clip(name, 40)), Math.max(state.group, 0));
+  document.getElementById("colour-control").hidden = groups.length === 0;
+  sayColours();
   document.getElementById("units").value = state.own ? "own" : "sd";
   const image = Boolean(pixels);
   document.getElementById("pictures").hidden = !image;
   for (const id of ["profile", "units-control", "row-key"]) document.getElementById(id).style.display = image ? "none" : "";
   const halves = data.noise.map((noise, j) => data.width * noise * data.scale[j]);
   const [least, most] = [Math.min, Math.max].map((end) => say(halves.reduce((one, other) => end(one, other)), 2));
-  const same = `95 % of rows are within \u00b1 ${least} of this in each column.`;
-  write("band-note", `Given the point, ${least === most ? same : `the noise adds \u00b1 ${least} to \u00b1 ${most} (95 %), column by column.`}`);
+  const noise = least === most ? `\u00b1 ${least} in each column` : `\u00b1 ${least} to \u00b1 ${most}, depending on the column`;
+  write("band-note", `What the model predicts for a row at the point. 95 % of the rows there lie within ${noise}.`);
 }
 
 dress();
 makeSliders();
 fillChooser(model.names);
 drawPlane();
+choose(data.first);
 listen();
 document.body.dataset.ready = "true";

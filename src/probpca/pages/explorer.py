@@ -1,4 +1,4 @@
-"""The explorer: a page in which the reader drags a point through the latent space and sees the row it stands for."""
+"""The explorer: a page in which the reader drags a point among the components and sees its reconstruction."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from scipy.special import ndtri
 
 from probpca.displays.inputs import taken
 from probpca.errors import ShapeError
+from probpca.learning.uncertainty.estimate import largest_first
 from probpca.pages.page import (
     PageLimits,
+    RowNames,
     ask_table,
     bundle,
-    counted,
     model_data,
     packed,
     page_place,
+    random_rows,
     row_data,
     write_page,
 )
@@ -35,21 +37,23 @@ def explorer(  # noqa: PLR0913
     path: Any = "explorer.html",
     *,
     labels: Any = None,
+    groups: Any = None,
     feature_names: Any = None,
     row_numbers: Any = None,
     image_shape: Any = None,
     title: str | None = None,
     limits: PageLimits | None = None,
 ) -> Path:
-    r"""Write a page to explore the latent space of a fitted estimator; return its path.
+    r"""Write a page to explore the components of a fitted estimator; return its path.
 
-    The reader drags a point through the plane of two components, and the page shows the row that it stands for,
+    The reader drags a point in the plane of two components, and the page shows its reconstruction,
     :math:`W z + \mu`, with the noise around it. A click on one of the rows ``X`` shows plausible neighbours of it:
-    latent variables drawn from its posterior, then rows drawn from :math:`p(x \mid z)`.
+    component scores drawn from its posterior, then rows drawn from :math:`p(x \mid z)`.
 
-    ``X``, names and ``row_numbers`` are as in ``report``. ``image_shape``, such as (8, 8), draws rows as images;
-    ``"square"`` is the square with as many pixels as there are columns. Of more rows, or of more numbers, than
-    ``limits`` allow (5,000 and 600,000) the page shows a random share, and says so. An existing file is replaced.
+    ``X``, ``labels``, ``groups``, ``feature_names`` and ``row_numbers`` are as in ``report``. ``image_shape``, such as
+    (8, 8), draws rows as images; ``"square"`` is the square with as many pixels as there are columns. The page shows
+    all rows up to 20,000, or a random share of more. If there are more than 200,000 cells it shows the columns that
+    the components explain best, or fewer images (``limits``), and says so. An existing file is replaced.
 
     Examples
     --------
@@ -61,35 +65,43 @@ def explorer(  # noqa: PLR0913
     >>> ppca = PPCA(n_components=10).fit(digits.data)
     >>> with TemporaryDirectory() as folder:
     ...     place = Path(folder) / "explorer.html"
-    ...     page = explorer(ppca, digits.data, place, labels=digits.target, image_shape=(8, 8))
+    ...     page = explorer(ppca, digits.data, place, groups={"digit": digits.target}, image_shape=(8, 8))
     ...     page.name, page.stat().st_size < 2_000_000
     ('explorer.html', True)
     """
     place = page_place(path)
-    table = ask_table("explorer", estimator, X, labels, feature_names, row_numbers)
+    table = ask_table("explorer", estimator, X, RowNames(labels, groups, feature_names, row_numbers))
     shape = _image_shape(image_shape, table.model.n_features)
     n = len(table.names)
-    shown = _choose_rows(table, limits or PageLimits())
+    shown, columns = _choose_cells(table, limits or PageLimits(), whole=shape is not None)
     belief = estimator.posterior(X if shown.size == n else taken(X, shown))
-    kind = type(estimator).__name__
-    words = f"{kind}: {table.size}"
-    if shown.size < n:
-        words += f". {shown.size:,} of the rows, drawn at random, are shown"
-    heading = f"Explorer: {kind} of {counted(n, 'row')}" if title is None else str(title)
+    heading = f"{type(estimator).__name__} explorer" if title is None else str(title)
     data = {
-        **model_data(table),
+        **_some_columns(model_data(table), table, columns),
         **row_data(table, shown),
         "ratio": estimator.explained_variance_ratio_.tolist(),
-        "values": packed(table.scaled(table.cells[shown])),
+        "values": packed(table.scaled(table.cells[shown])[:, columns]),
         "latent": packed(belief.mean),
         **_roots(belief.covariance, np.isnan(table.cells[shown])),
+        "first": int(belief.mean[:, 0].argmax()),
         "width": float(ndtri(0.975)),  # of 95 % intervals
         "imageShape": shape,
     }
-    parts = {"title": heading, "lead": words, "counting": table.counting}
+    parts = {"title": heading, "lead": _lead(table, shown, columns), "counting": table.counting}
     own = (f"explorer{part}.js" for part in ("_model", "_plane", "_row", "_image", ""))
-    script = bundle("reading.js", "words.js", "chooser.js", *own)
+    script = bundle("reading.js", "words.js", "chooser.js", "groups.js", *own)
     return write_page(place, "explorer", [script], data, {name: escape(said) for name, said in parts.items()})
+
+
+def _lead(table: Table, shown: Index, columns: Index) -> str:
+    """How large the table is, and how much of it the page shows."""
+    n, d = table.cells.shape
+    words = [f"Component explorer: {table.size}."]
+    if shown.size < n:
+        words.append(f"{shown.size:,} of the rows, drawn at random, are shown.")
+    if columns.size < d:
+        words.append(f"The {columns.size:,} columns that the components explain best are shown.")
+    return " ".join(words)
 
 
 def _image_shape(asked: Any, d: int) -> tuple[int, int] | None:
@@ -108,13 +120,21 @@ def _image_shape(asked: Any, d: int) -> tuple[int, int] | None:
     return int(sides[0]), int(sides[1])
 
 
-def _choose_rows(table: Table, limits: PageLimits) -> Index:
-    """Sorted positions of all rows, or of a random share that is as large as the limits allow."""
+def _choose_cells(table: Table, limits: PageLimits, *, whole: bool) -> tuple[Index, Index]:
+    """Sorted positions of the rows and of the columns on the page; ``whole`` rows keep all their columns."""
     n, d = table.cells.shape
-    q = table.model.n_components
-    numbers = d + q + (q * (q + 1) // 2 if np.isnan(table.cells).any() else 0)
-    most = limits.rows(numbers)
-    return np.arange(n) if n <= most else np.sort(np.random.default_rng(0).choice(n, most, replace=False))
+    if whole:
+        return random_rows(n, min(limits.rows(n), max(limits.most_cells // d, 1))), np.arange(d)
+    shown = random_rows(n, limits.rows(n))
+    explained = np.square(table.model.loadings / table.scale[:, None]).sum(axis=1)  # share of each column: (d,)
+    return shown, np.sort(largest_first(explained, limits.columns(shown.size, d)))
+
+
+def _some_columns(data: dict[str, Any], table: Table, columns: Index) -> dict[str, Any]:
+    """The data of a model, for some of the columns."""
+    lists = {name: [data[name][j] for j in columns] for name in ("features", "mean", "scale", "noise")}
+    loadings = table.model.loadings[columns] / table.scale[columns, None]
+    return {**data, **lists, "loadings": packed(loadings)}
 
 
 def _roots(covariance: Array, missing: Any) -> dict[str, Any]:

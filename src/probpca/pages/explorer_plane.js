@@ -1,5 +1,5 @@
 "use strict";
-// The plane of two components: axes, rows, and the point that is dragged.
+// The plane of two components: axes, rows in the colours of their group, and the point that is dragged.
 
 const PLANE = { width: 560, height: 480, left: 44, right: 12, top: 10, bottom: 40 };
 const NARROWEST = 260;
@@ -55,7 +55,7 @@ function fittingNumbers(reach, room) {
   return found;
 }
 
-/** What a component ranges over: its rows with a margin, and at least the prior. */
+/** The range of a component: its rows with a margin, and at least three standard deviations. */
 function reachOf(model, k) {
   let [low, high] = [-3.2, 3.2];
   for (let i = 0; i < model.n; i += 1) {
@@ -96,19 +96,23 @@ function planeAxes(scales, words) {
   return made;
 }
 
-function planeRows(model, scales, a, b) {
+function planeRows(model, scales, a, b, lookOfRow) {
   const made = svg("g", { "aria-hidden": "true" });
+  const size = model.n > 5000 ? 2.2 : 4;
   for (let i = 0; i < model.n; i += 1) {
     const z = model.latentOf(i);
-    const point = svg("circle", { class: "point", cx: scales.x(z[a]), cy: scales.y(model.q === 1 ? 0 : z[b]), r: 3.5, "data-row": i });
-    point.append(svg("title", {}, model.names[i]));
+    const { colour, shape, group } = lookOfRow(i);
+    const [x, y] = [scales.x(z[a]), scales.y(model.q === 1 ? 0 : z[b])];
+    const point = svg("path", { class: "point", d: shape, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${size})`, "data-row": i });
+    point.style.fill = colour;
+    point.append(svg("title", {}, group ? `${model.names[i]}: ${group}` : model.names[i]));
     made.append(point);
   }
   return made;
 }
 
 function makeHandle() {
-  const handle = svg("g", { id: "handle", tabindex: 0, role: "slider", "aria-label": "The point among the components; arrow keys move it" });
+  const handle = svg("g", { id: "handle", tabindex: 0, role: "slider", "aria-label": "The point in the plane of two components; arrow keys move it" });
   handle.append(svg("circle", { r: 9 }));
   return handle;
 }

@@ -30,7 +30,7 @@ function reachOfValues(data, model, own) {
   return [low - margin, high + margin];
 }
 
-/** ``shown``: x, the row that the point stands for; row, values or null; neighbours, a list of rows. */
+/** ``shown``: x, the reconstruction at the point; row, values of the chosen row; neighbours, a list of rows. */
 function drawProfile(place, data, model, own, reach, shown) {
   const draw = model.d <= MOST_BARS ? drawBars : drawCurve;
   place.replaceChildren(...draw(place, data, model, inUnits(data, own), reach, shown));
@@ -58,7 +58,7 @@ function bar(data, unit, x, shown, j) {
     const at = x(unit(j, neighbour.x[j]));
     made.push(svg("line", { class: "neighbour", x1: at, x2: at, y1: middle - 8, y2: middle + 8 }));
   }
-  if (shown.row && Number.isFinite(shown.row[j])) made.push(svg("circle", { class: "cell", cx: x(unit(j, shown.row[j])), cy: middle, r: 5 }));
+  if (Number.isFinite(shown.row[j])) made.push(svg("circle", { class: "cell", cx: x(unit(j, shown.row[j])), cy: middle, r: 5 }));
   return made;
 }
 
@@ -87,7 +87,7 @@ function drawCurve(place, data, model, unit, reach, shown) {
   for (const neighbour of shown.neighbours) made.push(svg("polyline", { class: "neighbour", points: at(neighbour.x).join(" ") }));
   const small = model.d > 120;
   made.push(svg("polyline", { class: small ? "curve thin" : "curve", points: at(shown.x).join(" ") }));
-  (shown.row || []).forEach((value, j) => {
+  shown.row.forEach((value, j) => {
     if (Number.isFinite(value)) made.push(svg("circle", { class: "cell", cx: x(j), cy: y(unit(j, value)), r: small ? 1.6 : 3.2 }));
   });
   return made;

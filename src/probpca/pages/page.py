@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probpca.atomic_write import appearing, require_writable
-from probpca.displays.inputs import cells_of, labels_of, names_of, not_fitted, numbers_of, require_columns, text_of
+from probpca.displays.inputs import (
+    Categories,
+    Group,
+    cells_of,
+    groups_of,
+    labels_of,
+    names_of,
+    not_fitted,
+    numbers_of,
+    require_columns,
+    text_of,
+)
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.models import LinearGaussian
 from probpca.sources.open import is_table
@@ -25,6 +36,15 @@ if TYPE_CHECKING:
     from probpca.typing import Array, Index
 
 
+class RowNames(NamedTuple):
+    """What a caller says about the rows and columns of a page; None for what the table itself says."""
+
+    labels: Any = None  # names of the rows
+    groups: Any = None  # columns that colour the rows
+    feature_names: Any = None
+    row_numbers: Any = None
+
+
 class Table(NamedTuple):
     """A table in memory and the model that was fitted to it."""
 
@@ -33,12 +53,14 @@ class Table(NamedTuple):
     numbers: Index  # of the rows, as readers count them: (n,)
     names: list[str | None]  # of the rows, where they have one: n
     features: list[str]  # d names
+    components: list[str]  # q names
+    groups: list[Group]  # columns that colour the rows
 
     @property
     def size(self) -> str:
-        """Numbers of components, rows and columns, in words."""
+        """Numbers of rows, columns and components, in words."""
         n, d = self.cells.shape
-        counts = ((self.model.n_components, "component"), (n, "row"), (d, "column"))
+        counts = ((n, "row"), (d, "column"), (self.model.n_components, "component"))
         return ", ".join(counted(count, noun) for count, noun in counts)
 
     @property
@@ -54,7 +76,7 @@ class Table(NamedTuple):
     @property
     def counting(self) -> str:
         """A hint for the field in which a reader chooses a row."""
-        return f"{'a name, or a number' if self.named else 'a number'}; the first is row {self.numbers[0]:,}"
+        return f"{'name or number' if self.named else 'number'}; the first is row {self.numbers[0]:,}"
 
     def called(self, i: int) -> str:
         """Name of a row, or its number if it has none."""
@@ -70,7 +92,7 @@ def counted(number: float, noun: str) -> str:
     return f"{number:,.12g} {noun}" + ("" if number == 1 else "s")
 
 
-def ask_table(page: str, estimator: Any, X: Any, labels: Any, feature_names: Any, row_numbers: Any) -> Table:
+def ask_table(page: str, estimator: Any, X: Any, names: RowNames) -> Table:
     """The table of a page; raise unless the model is fitted, the rows are in memory, and all names are given."""
     model = _model_of(page, estimator)
     if not is_table(X):
@@ -82,22 +104,36 @@ def ask_table(page: str, estimator: Any, X: Any, labels: Any, feature_names: Any
     if n == 0:
         msg = f"{page} needs at least one row; got a table without rows."
         raise ShapeError(msg)
-    given = None if feature_names is None else map(text_of, feature_names)
+    given = None if names.feature_names is None else map(text_of, names.feature_names)
     features = [name if name.strip() else f"(column {j})" for j, name in enumerate(names_of(estimator, given))]
-    return Table(model, cells, numbers_of(X, row_numbers, n), labels_of(X, labels, n), features)
+    components = [str(name) for name in estimator.get_feature_names_out()]
+    rows = numbers_of(X, names.row_numbers, n), labels_of(X, names.labels, n)
+    return Table(model, cells, *rows, features, components, groups_of(names.groups, n))
 
 
 @dataclass(frozen=True)
 class PageLimits:
-    """How much of a large table one page shows; a random or chosen share of the rows if it has more."""
+    """How much of a large table one page holds: a file with more is slow to open."""
 
-    most_rows: int = 5_000
-    fewest_rows: int = 50  # however wide the table is
-    most_numbers: int = 600_000  # of all rows together: more make a file that is slow to open
+    most_rows: int = 20_000  # a random share of them if the table has more
+    most_columns: int = 300  # of one row
+    fewest_columns: int = 10  # of one row, however many rows there are
+    most_cells: int = 200_000  # of all rows together
 
-    def rows(self, numbers_per_row: int) -> int:
-        """The largest number of rows to show."""
-        return min(self.most_rows, max(self.fewest_rows, self.most_numbers // numbers_per_row))
+    def rows(self, n: int) -> int:
+        """Number of rows on the page."""
+        return min(n, self.most_rows)
+
+    def columns(self, n: int, d: int) -> int:
+        """Number of columns on the page for each of n rows with d columns."""
+        if n * d <= self.most_cells and d <= self.most_columns:
+            return d
+        return min(d, self.most_columns, max(self.fewest_columns, self.most_cells // n))
+
+
+def random_rows(n: int, count: int) -> Index:
+    """Sorted positions of all n rows, or of ``count`` of them, always the same: (count,)."""
+    return np.arange(n) if count >= n else np.sort(np.random.default_rng(0).choice(n, count, replace=False))
 
 
 def model_data(table: Table) -> dict[str, Any]:
@@ -105,6 +141,7 @@ def model_data(table: Table) -> dict[str, Any]:
     noise = np.sqrt(np.broadcast_to(table.model.noise_variance, table.scale.shape))
     return {
         "features": table.features,
+        "componentNames": table.components,
         "mean": rounded(table.model.mean, 12),
         "scale": rounded(table.scale, 12),
         "loadings": packed(table.model.loadings / table.scale[:, None]),
@@ -115,8 +152,19 @@ def model_data(table: Table) -> dict[str, Any]:
 
 
 def row_data(table: Table, chosen: Index) -> dict[str, Any]:
-    """Numbers and names of the rows of a page; None for rows without a name."""
-    return {"rows": table.numbers[chosen].tolist(), "names": [table.names[i] for i in chosen]}
+    """Numbers, names and groups of the rows of a page; None for rows without a name."""
+    return {
+        "rows": table.numbers[chosen].tolist(),
+        "names": [table.names[i] for i in chosen],
+        "groups": [_group_data(group, chosen) for group in table.groups],
+    }
+
+
+def _group_data(group: Group, chosen: Index) -> dict[str, Any]:
+    if not isinstance(group.by, Categories):
+        return {"name": group.name, "numbers": packed(group.by[chosen])}
+    names, codes, n_proper = group.by
+    return {"name": group.name, "categories": names, "proper": n_proper, "codes": packed_positions(codes[chosen])}
 
 
 def _model_of(page: str, estimator: Any) -> LinearGaussian:
@@ -139,6 +187,11 @@ def packed(values: Array) -> str:
         single = np.ascontiguousarray(values, dtype=np.float32)
     rounded = single.view(np.uint32).ravel() + np.uint32(0x80)
     return b64encode(rounded.astype(">u4").view(np.uint8).reshape(-1, 4)[:, :3].tobytes()).decode()
+
+
+def packed_positions(positions: Index) -> str:
+    """Whole numbers below 2**24, three bytes each, in base 64."""
+    return b64encode(positions.astype(">u4").view(np.uint8).reshape(-1, 4)[:, 1:].tobytes()).decode()
 
 
 def packed_bits(mask: Any) -> str:

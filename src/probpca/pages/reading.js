@@ -40,3 +40,9 @@ function decode(loadings, z) {
   }
   return x;
 }
+
+/** Three bytes a whole number. */
+function unpackPositions(text) {
+  const bytes = bytesOf(text);
+  return Uint32Array.from({ length: bytes.length / 3 }, (_, k) => (bytes[3 * k] << 16) | (bytes[3 * k + 1] << 8) | bytes[3 * k + 2]);
+}

@@ -1,14 +1,27 @@
 "use strict";
-// The page: one chosen row, and everything that shows it.
+// The page: the components, one chosen row, and everything that shows it.
 
 const MOST_CAUSES = 12;
-const MOST_CELLS = 300;
+const CLIPPED = 40;
+const BIPLOT_HEIGHT = 400;
+const BIPLOT_AXIS = 62; // width of the labels of its vertical axis
 const data = readData();
 const known = openRows(data);
-const CLIPPED = 40;
+const groups = openGroups(data);
 const views = {};
 const draws = {};
-const state = { row: data.first, a: 0, b: Math.min(1, known.q - 1), own: data.sameUnits };
+const state = { row: data.first, a: 0, b: Math.min(1, known.q - 1), own: data.sameUnits, components: [0, Math.min(1, known.q - 1)], inOrder: false, group: groups.length ? 0 : -1, arrows: true };
+
+/** Colour, shape and words of a row by the chosen group, or by whether it is unusual. */
+function lookOfRow(i) {
+  const unusual = known.p[i] < data.odd;
+  if (state.group >= 0) {
+    const group = groups[state.group];
+    return { ...group.lookOf(i), group: group.sayOf(i), edge: unusual ? "var(--chosen)" : "none", unusual };
+  }
+  const look = unusual ? { colour: "var(--odd)", shape: SHAPES[2] } : { colour: "var(--row)", shape: CIRCLE };
+  return { ...look, group: unusual ? "unusual" : "usual", edge: "none", unusual };
+}
 
 function pointsOf() {
   return known.names.map((name, i) => ({
@@ -16,36 +29,43 @@ function pointsOf() {
     name,
     a: known.latentOf(i)[state.a],
     b: known.q === 1 ? data.rows[i] : known.latentOf(i)[state.b],
-    inside: data.inside[i],
-    outside: data.outside[i],
-    kind: data.p[i] < data.odd ? "unusual" : "usual",
-    said: sayProbability(data.p[i], data.log10p[i]),
+    inside: known.inside[i],
+    outside: known.outside[i],
+    said: sayProbability(known.p[i], known.log10p[i]),
+    ...lookOfRow(i),
   }));
 }
 
 /** What a chart shows now, by the names that its layers use. */
 function datasetsOf(id) {
-  const cells = cellsOf(data, known, state.row, state.own);
-  const points = id === "latent" || id === "distances" ? pointsOf() : [];
   switch (id) {
-    case "latent":
+    case "biplot": {
+      const points = pointsOf();
       return { points, chosen: [{ ...points[state.row] }], ellipse: ellipseOf(data, known, state.row, state.a, state.b) };
-    case "distances":
+    }
+    case "distances": {
+      const points = pointsOf();
       return { points, chosen: [{ ...points[state.row] }] };
+    }
+    case "loadings-1":
+    case "loadings-2":
+      return { loadings: loadingsOf(data, state.components[Number(id.at(-1)) - 1], state.inOrder) };
+    case "scores":
+      return { scores: scoresOf(data, known, state.row) };
     case "cells":
-      return { cells: shownCells(cells) };
+      return { cells: drawnCells(cellsOf(data, known, state.row, state.own)) };
     case "causes":
-      return { causes: causesOf(cells) };
+      return { causes: causesOf(cellsOf(data, known, state.row, state.own)) };
     default:
       return {};
   }
 }
 
-async function draw(id, change = () => {}) {
-  const spec = JSON.parse(JSON.stringify(data.charts[id]));
+async function draw(id, change = () => {}, names = data.features) {
+  const spec = JSON.parse(JSON.stringify(data.charts[id.replace(/-[12]$/, "")]));
   spec.datasets = { ...spec.datasets, ...datasetsOf(id) };
   const place = document.getElementById(id);
-  fitNames(spec, data.features, place.clientWidth);
+  fitNames(spec, names, place.clientWidth);
   change(spec);
   const options = { actions: false, renderer: "svg", ast: true, mode: "vega-lite", patch: tellNames };
   const drawn = (draws[id] = (draws[id] || 0) + 1);
@@ -66,11 +86,18 @@ function title(spec, channel, words) {
 }
 
 function sayComponent(k) {
-  return `component ${k + 1} (${say(100 * data.ratio[k], 3)} %)`;
+  return `${data.componentNames[k]} (${say(100 * data.ratio[k], 3)} %)`;
 }
 
-function drawLatent() {
-  return draw("latent", (spec) => {
+function drawBiplot() {
+  const place = document.getElementById("biplot");
+  return draw("biplot", (spec) => {
+    const size = { width: Math.max(place.clientWidth - BIPLOT_AXIS, 200), height: BIPLOT_HEIGHT };
+    const found = biplotOf(data, known, spec.datasets.points, state.a, state.b, size);
+    spec.datasets.arrows = state.arrows ? found.arrows : [];
+    for (const channel of ["x", "y"]) {
+      for (const encoded of encodedIn(spec, channel)) encoded.scale = { ...encoded.scale, domain: found.reach[channel] };
+    }
     title(spec, "x", sayComponent(state.a));
     title(spec, "y", known.q === 1 ? "number of the row" : sayComponent(state.b));
   });
@@ -78,45 +105,89 @@ function drawLatent() {
 
 function drawDistances() {
   return draw("distances", (spec) => {
-    for (const [channel, values] of [["x", data.inside], ["y", data.outside]]) {
+    for (const [channel, values] of [["x", known.inside], ["y", known.outside]]) {
       const ticks = distanceTicks(values);
       for (const encoded of encodedIn(spec, channel)) if (encoded.axis && ticks) encoded.axis.values = ticks;
     }
   });
 }
 
+/** Loadings of the component on one side, 1 or 2, and what it is in words. */
+function drawLoadings(side) {
+  const k = state.components[side - 1];
+  write(`meaning-${side}`, `${sayComponent(k)}: ${data.meanings[k]}.`);
+  return draw(`loadings-${side}`, (spec) => title(spec, "x", `loading on ${data.componentNames[k]}`));
+}
+
+function sayHiddenLoadings() {
+  const shown = data.loadingsOf[0].columns.length;
+  if (shown < known.d) write("loadings-note", `The ${shown} largest loadings of each component are shown; ${(known.d - shown).toLocaleString("en-US")} smaller ones are left out.`);
+}
+
 function drawCells() {
   const channel = data.charts.cells.layer[0].encoding.y2 ? "y" : "x";
-  return draw("cells", (spec) => title(spec, channel, state.own ? "value" : "standard deviations from the mean"));
+  const change = (spec) => title(spec, channel, state.own ? "value" : "standard deviations from the mean");
+  return draw("cells", change, namesOfCells());
+}
+
+/** Names of the columns that the page holds of the chosen row. */
+function namesOfCells() {
+  return Array.from(known.columnsOf(state.row), (j) => data.features[j]);
 }
 
 function showRow() {
   for (const [id, view] of Object.entries(views)) {
+    if (id.startsWith("loadings") || id === "scree") continue;
     for (const [name, rows] of Object.entries(datasetsOf(id))) {
       if (name !== "points") view.data(name, rows);
     }
+    if (id === "cells" && known.c < known.d) renameCells(view);
     view.runAsync();
   }
   sayRow(cellsOf(data, known, state.row, state.own));
 }
 
-/** Cells that are drawn: all of them, or those with the largest shares; an interval without ends is not drawn. */
-function shownCells(cells) {
-  const hidden = Math.max(cells.length - MOST_CELLS, 0);
-  const open = cells.filter((cell) => cell.isOpen).map((cell) => clip(cell.name, CLIPPED));
-  const notes = [];
-  if (hidden) notes.push(`${MOST_CELLS} of ${cells.length} cells are drawn: those with the largest shares in D\u00b2.`);
-  if (open.length) notes.push(`Nothing was ever observed of ${open.slice(0, 5).join(", ")}${open.length > 5 ? " and others" : ""}: the value may be anything.`);
-  write("cells-note", notes.join(" "));
-  const largest = hidden ? [...cells].sort((one, other) => Math.abs(other.share) - Math.abs(one.share)).slice(0, MOST_CELLS) : cells;
-  const drawn = [...largest].sort((one, other) => one.j - other.j);
-  return drawn.map((cell) => (cell.isOpen ? { ...cell, low: null, high: null } : cell));
+/** Each row has columns of its own, where the page holds only some. */
+function renameCells(view) {
+  const names = namesOfCells();
+  const room = view.signal("roomForNames");
+  view.signal("names", names.map((name) => clipTo(name, room))).signal("wholeNames", names);
 }
 
-/** Cells with the largest shares; a row of which nothing was observed has words in their place. */
+function recolour() {
+  for (const id of ["biplot", "distances"]) {
+    if (views[id]) views[id].data("points", pointsOf()).runAsync();
+  }
+  sayColours();
+}
+
+function sayColours() {
+  const unusual = `unusual, p < ${data.odd}`;
+  for (const legend of document.querySelectorAll(".legend")) {
+    const entries =
+      state.group >= 0
+        ? [...legendOf(groups[state.group]), ...(known.p.some((p) => p < data.odd) ? [element("span", `outlined: ${unusual}`)] : [])]
+        : [keyEntry({ colour: "var(--row)", shape: CIRCLE }, "usual", ""), keyEntry({ colour: "var(--odd)", shape: SHAPES[2] }, unusual, "")];
+    legend.replaceChildren(...entries);
+  }
+}
+
+/** Cells of the chosen row that the page holds, with a note on those that it leaves out. */
+function drawnCells(cells) {
+  const open = cells.filter((cell) => cell.isOpen).map((cell) => clip(cell.name, CLIPPED));
+  const notes = [];
+  if (known.c < known.d) {
+    notes.push(`The ${known.c} columns with the largest contributions${known.missingCounts[state.row] ? ", or with the least certain imputed values," : ""} are shown; the page leaves out the other ${(known.d - known.c).toLocaleString("en-US")}.`);
+  }
+  if (open.length) notes.push(`No cell of ${open.slice(0, 5).join(", ")}${open.length > 5 ? " and other columns" : ""} was ever observed, so the value is unknown.`);
+  write("cells-note", notes.join(" "));
+  return cells.map((cell) => (cell.isOpen ? { ...cell, low: null, high: null } : cell));
+}
+
+/** Cells with the largest contributions; a row without observed cells has words in their place. */
 function causesOf(cells) {
   const seen = cells.filter((cell) => cell.kind === "observed");
-  if (seen.length === 0) return [{ k: 0, j: -1, name: "", share: 0, end: 0, kind: "more", z: "nothing was observed" }];
+  if (seen.length === 0) return [{ k: 0, j: -1, name: "", share: 0, end: 0, kind: "more", z: "no cell was observed" }];
   seen.sort((one, other) => Math.abs(other.share) - Math.abs(one.share));
   return seen.slice(0, MOST_CAUSES).map((cell, k) => ({
     k,
@@ -136,8 +207,8 @@ function sayRow(cells) {
   write("chosen-name", data.names[i] === null ? number.replace("r", "R") : `${data.names[i]}, ${number}`);
   write("verdict", verdict(cells, (name) => clip(name, CLIPPED)));
   document.getElementById("verdict").title = cells.some((cell) => cell.name.length > CLIPPED) ? verdict(cells, (name) => name) : "";
-  sayPlace();
-  sayNumbers(cells);
+  sayScores();
+  sayNumbers();
   if (document.getElementById("all-cells").open) listCells();
   for (const line of document.querySelectorAll("#unusual tbody tr")) {
     line.setAttribute("aria-current", Number(line.querySelector("button").dataset.row) === i);
@@ -146,41 +217,40 @@ function sayRow(cells) {
 
 function verdict(cells, sayColumn) {
   const i = state.row;
-  const seen = cells.filter((cell) => cell.kind === "observed");
-  const filled = cells.length - seen.length;
-  const holes = filled ? ` ${filled} of its ${cells.length} cells are missing and were filled in.` : "";
-  if (seen.length === 0) return "Nothing was observed of this row: the model can only say what it says of any row.";
-  const p = sayProbability(data.p[i], data.log10p[i]);
-  const far = `chance alone puts a row at least this far off with probability ${p}.`;
-  if (data.p[i] >= data.odd) return `Not unusual: ${far}${holes}`;
+  const missing = known.missingCounts[i];
+  if (missing === known.d) return "This row has no observed cell: all its values are imputed, and they are the same as for any such row.";
+  const p = sayProbability(known.p[i], known.log10p[i]);
+  const imputed = missing ? ` ${missing.toLocaleString("en-US")} of its ${counted(known.d, "cell")} ${missing === 1 ? "is" : "are"} missing and ${missing === 1 ? "was" : "were"} imputed.` : "";
+  if (known.p[i] >= data.odd) return `Not unusual: a row is at least this far from the model with probability ${p}.${imputed}`;
   const worst = causesOf(cells).slice(0, 3).map((cause) => `${sayColumn(cause.name)} (${cause.z})`).join(", ");
-  return `Unusual: ${far} ${whereOff(i)} The largest shares: ${worst}.${holes}`;
+  return `Unusual: by chance alone, a row is at least this far from the model with probability ${p}. ${whereFar(i)} Largest contributions: ${worst}.${imputed}`;
 }
 
-function whereOff(i) {
-  const within = data.insideP[i] < data.odd;
-  const off = data.outsideP[i] < data.odd;
-  if (within && off) return "It is extreme among the components, and off them too.";
-  if (within) return "It is extreme among the components, but its cells go together as those of other rows do.";
-  if (off) return "It is not extreme among the components, but its cells do not go together as those of other rows do.";
-  return "Neither part of its distance is extreme alone.";
+function whereFar(i) {
+  const within = known.insideP[i] < data.odd;
+  const off = known.outsideP[i] < data.odd;
+  if (within && off) return "Its component scores are extreme, and its values break the pattern of the other rows.";
+  if (within) return "Its component scores are extreme, but its values follow the pattern of the other rows.";
+  if (off) return "Its component scores are not extreme, but its values break the pattern of the other rows.";
+  return "It is somewhat extreme in both ways: in its component scores and in its pattern.";
 }
 
-function sayPlace() {
+function sayScores() {
   const z = known.latentOf(state.row);
   const P = known.covarianceOf(state.row);
-  const said = Array.from({ length: known.planes }, (_, k) => `${k + 1}: ${say(z[k], 3)} \u00b1 ${say(Math.sqrt(P(k, k)), 2)}`);
-  write("place", `Components, with standard deviation: ${said.join("; ")}`);
+  const said = Array.from({ length: known.planes }, (_, k) => `${data.componentNames[k]}: ${say(z[k], 3)} \u00b1 ${say(Math.sqrt(P(k, k)), 2)}`);
+  const more = known.q > known.planes ? ` The first ${known.planes} of ${known.q} components are shown.` : "";
+  write("place", `Scores and standard errors: ${said.join("; ")}.${more}`);
 }
 
-function sayNumbers(cells) {
+function sayNumbers() {
   const i = state.row;
-  const seen = cells.filter((cell) => cell.kind === "observed").length;
+  const seen = known.d - known.missingCounts[i];
   const lines = [
-    ["distance D\u00b2", say(data.distance[i]), `${sayP(data.p[i], data.log10p[i])}, of ${counted(seen, "cell")}`],
-    ["if exactly Gaussian", "", sayP(data.modelP[i], data.log10modelP[i])],
-    ["within, T\u00b2", say(data.inside[i]), sayP(data.insideP[i])],
-    ["off, residual", say(data.outside[i]), sayP(data.outsideP[i])],
+    ["distance D\u00b2", say(known.distance[i]), `${sayP(known.p[i], known.log10p[i])}, ${counted(seen, "observed cell")}`],
+    ["if the model is exact", "", sayP(known.modelP[i], known.log10modelP[i])],
+    ["along the components, T\u00b2", say(known.inside[i]), sayP(known.insideP[i])],
+    ["from the components, residual", say(known.outside[i]), sayP(known.outsideP[i])],
   ];
   const made = lines.flatMap(([name, value, p]) => [element("dt", name), element("dd", value), element("dd", p)]);
   document.getElementById("numbers").replaceChildren(...made);
@@ -188,7 +258,7 @@ function sayNumbers(cells) {
 
 function listCells() {
   const lines = cellsOf(data, known, state.row, true).map((cell) => {
-    const isMissing = cell.kind === "filled in";
+    const isMissing = cell.kind === "imputed";
     const ends = isMissing ? [say(cell.low), say(cell.high)] : ["", ""];
     const causes = isMissing ? ["", ""] : [saySigned(cell.share, 3), saySigned(cell.score, 3)];
     const line = document.createElement("tr");
@@ -204,6 +274,11 @@ function choose(row) {
   showRow();
 }
 
+/** Call a function with the new value of a control. */
+function onChange(id, react) {
+  document.getElementById(id).addEventListener("change", (event) => react(event.target));
+}
+
 function listen() {
   listenToChooser(known.names, data.rows, () => state.row, choose);
   document.getElementById("all-cells").addEventListener("toggle", listCells);
@@ -211,27 +286,36 @@ function listen() {
     const button = event.target.closest("button");
     if (button) choose(Number(button.dataset.row));
   });
-  for (const [id, field] of [["across", "a"], ["up", "b"]]) {
-    document.getElementById(id).addEventListener("change", async (event) => {
-      state[field] = Number(event.target.value);
-      await drawLatent();
-    });
+  onChange("across", ({ value }) => { state.a = Number(value); drawBiplot(); });
+  onChange("up", ({ value }) => { state.b = Number(value); drawBiplot(); });
+  onChange("arrows-shown", ({ checked }) => { state.arrows = checked; drawBiplot(); });
+  onChange("colour", ({ value }) => { state.group = Number(value) < groups.length ? Number(value) : -1; recolour(); });
+  for (const side of [1, 2]) {
+    onChange(`component-${side}`, ({ value }) => { state.components[side - 1] = Number(value); drawLoadings(side); });
   }
-  document.getElementById("units").addEventListener("change", async (event) => {
-    state.own = event.target.value === "own";
-    await drawCells();
-  });
+  onChange("in-order", ({ checked }) => { state.inOrder = checked; [1, 2].slice(0, known.q).forEach(drawLoadings); });
+  onChange("units", ({ value }) => { state.own = value === "own"; drawCells(); });
 }
 
-async function start() {
-  const components = Array.from({ length: known.planes }, (_, k) => sayComponent(k));
-  fillSelect("across", components, state.a);
-  fillSelect("up", components, state.b);
+function fillControls() {
+  const components = data.componentNames.map((_, k) => sayComponent(k));
+  fillSelect("across", components.slice(0, known.planes), state.a);
+  fillSelect("up", components.slice(0, known.planes), state.b);
+  for (const side of [1, 2]) fillSelect(`component-${side}`, components, state.components[side - 1]);
+  if (known.q === 1) document.getElementById("loadings-2").closest(".card").hidden = true;
+  fillSelect("colour", [...groups.map(({ name }) => clip(name, CLIPPED)), "unusual rows"], Math.max(state.group, 0));
   document.getElementById("up").disabled = known.q === 1;
   if (data.charts.cells.layer[0].encoding.y2) write("fit-key", "\u2014");
   document.getElementById("units").value = state.own ? "own" : "sd";
   fillChooser(known.names);
-  await Promise.all([draw("scree"), drawLatent(), drawDistances(), drawCells(), draw("causes")]);
+}
+
+async function start() {
+  fillControls();
+  sayColours();
+  sayHiddenLoadings();
+  const loadings = [1, 2].slice(0, known.q).map(drawLoadings);
+  await Promise.all([draw("scree"), drawBiplot(), ...loadings, draw("scores"), drawDistances(), drawCells(), draw("causes")]);
   listen();
   sayRow(cellsOf(data, known, state.row, state.own));
   document.body.dataset.ready = "true";

@@ -19,6 +19,7 @@ function fitNames(spec, features, width) {
   spec.params = [
     { name: "names", value: features.map((name) => clipTo(name, room)) },
     { name: "wholeNames", value: features },
+    { name: "roomForNames", value: room },
   ];
 }
 

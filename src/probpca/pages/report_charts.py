@@ -7,7 +7,7 @@ names of columns could have a meaning in Vega, so only the scripts of the page k
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,10 +22,16 @@ class ChartStyle:
     most_lines: int = 40  # features with a line each; more stand side by side
     crowd: int = 120  # features side by side from which on they are drawn smaller
     many_rows: int = 1_000  # rows from which on usual ones are drawn paler
+    crowded_rows: int = 5_000  # rows from which on they are drawn smaller
     line: int = 18  # height of a line
-    height: int = 340  # of the other charts
+    wide_line: int = 28  # height of a line where there are few
+    most_causes: int = 12  # columns with a bar for their contribution
+    height: int = 340  # of most charts
+    plane: int = 400  # height of the biplot
     widest_name: int = 170  # of a feature beside a chart; longer names are cut
-    most_ticks: int = 12  # numbered components
+    scree: int = 170  # height of the chart of the variances
+    most_bars: int = 30  # components in the chart of their variances
+    most_named_bars: int = 15  # components up to which bars have a number
 
 
 STYLE = ChartStyle()
@@ -53,101 +59,196 @@ def drawing_script() -> str:
     return script.replace("\r\n", "\n").replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
-def charts(variance: Array, ratio: Array, noise: Any, d: int, n_rows: int) -> dict[str, Any]:
-    """All charts by name, for ``n_rows`` rows of ``d`` columns."""
+class ChartSizes(NamedTuple):
+    """Numbers that the charts depend on."""
+
+    n_rows: int
+    n_columns: int  # of each row
+    n_loadings: int  # of each component
+    n_scores: int  # components with an interval
+
+
+def charts(shares: Array, n_kept: int, sizes: ChartSizes) -> dict[str, Any]:
+    """All charts by name; ``shares`` are those of all components, and the first ``n_kept`` are in the model."""
     alt = altair()
+    across = sizes.n_columns > STYLE.most_lines
     drawn = {
-        "scree": _scree(alt, variance, ratio, np.atleast_1d(noise)),
-        "latent": _latent(alt, n_rows),
-        "distances": _distances(alt, n_rows),
-        "cells": _cells_down(alt, d) if d <= STYLE.most_lines else _cells_across(alt, d),
-        "causes": _causes(alt),
+        "scree": _scree(alt, shares, n_kept),
+        "biplot": _biplot(alt, sizes.n_rows),
+        "loadings": _loadings(alt, sizes.n_loadings),
+        "scores": _scores(alt, sizes.n_scores),
+        "distances": _distances(alt, sizes.n_rows),
+        "cells": _cells_across(alt, sizes.n_columns) if across else _cells_down(alt, sizes.n_columns),
+        "causes": _causes(alt, sizes.n_columns),
     }
     return {name: _dressed(chart).to_dict() for name, chart in drawn.items()}
 
 
-def _scree(alt: Any, variance: Array, ratio: Array, noise: Array) -> Any:
-    together = np.cumsum(ratio)
+# Components
+
+
+def _scree(alt: Any, shares: Array, q: int) -> Any:
+    """Share of the variance of each component as a bar, and a line after the last that is kept."""
+    together = np.cumsum(shares)
     rows = [
-        {"k": k + 1, "variance": float(v), "share": float(ratio[k]), "together": float(together[k])}
-        for k, v in enumerate(variance)
+        {
+            "k": k + 1,
+            "share": float(shares[k]),
+            "together": float(together[k]),
+            "kind": "yes" if k < q else "no",
+            "said": f"{100 * shares[k]:.0f} %" if k < q else "",
+        }
+        for k in range(bars_of(shares.size, q))
     ]
-    scale = alt.Scale(type="log", nice=False, padding=12)
-    ticks = alt.Axis(format="~g", tickCount=5, grid=False, domain=True)
-    whole = list(range(1, len(rows) + 1, 1 + len(rows) // STYLE.most_ticks))
-    x = alt.X(
-        "k:Q",
-        title="component",
-        axis=alt.Axis(values=whole, format="d", grid=False),
-        scale=alt.Scale(padding=14, nice=False),
+    labels = _ticks(len(rows))
+    axis = alt.Axis(labelAngle=0, labelExpr=f"indexof({labels}, datum.value) < 0 ? '' : datum.label", ticks=False)
+    x = alt.X("k:O", title="component", axis=axis, scale=alt.Scale(paddingInner=0.2, paddingOuter=0.2))
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        x=x,
+        y=alt.Y(
+            "share:Q",
+            title="variance explained",
+            axis=alt.Axis(labelExpr="format(100 * datum.value, '~g') + ' %'", tickCount=4),
+        ),
+        tooltip=[
+            alt.Tooltip("k:O", title="component"),
+            alt.Tooltip("share:Q", title="variance explained", format=".1%"),
+            alt.Tooltip("together:Q", title="with those before it", format=".1%"),
+            alt.Tooltip("kind:N", title="in the model"),
+        ],
     )
-    y = alt.Y("variance:Q", title="variance along it", scale=scale, axis=ticks)
-    tooltip = [
-        alt.Tooltip("k:Q", title="component"),
-        alt.Tooltip("variance:Q", title="variance", format=".4~g"),
-        alt.Tooltip("share:Q", title="share", format=".1%"),
-        alt.Tooltip("together:Q", title="up to here", format=".1%"),
-    ]
-    base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, y=y, tooltip=tooltip)
-    line = base.mark_line(
-        color="var(--row)", strokeWidth=1.5, point={"filled": True, "size": 60, "color": "var(--row)"}
+    colours = alt.Scale(domain=["yes", "no"], range=["var(--row)", "var(--faint)"])
+    layers = [base.mark_bar().encode(color=alt.Color("kind:N", legend=None, scale=colours))]
+    if len(rows) <= STYLE.most_named_bars:
+        layers.append(base.mark_text(dy=-7, color="var(--muted)").encode(text="said:N"))
+    if q < len(rows):
+        layers += _chosen_number(alt, q)
+    return alt.layer(*layers).properties(height=STYLE.scree, description=_scree_text(rows, q))
+
+
+def _chosen_number(alt: Any, q: int) -> list[Any]:
+    here = alt.Chart(alt.InlineData(values=[{"k": q, "said": f"{q} kept"}]))
+    x = alt.X("k:O", bandPosition=1)
+    line = here.mark_rule(color="var(--odd)", strokeDash=[5, 4], strokeWidth=1.5).encode(x=x)
+    word = here.mark_text(align="left", dx=6, dy=8, color="var(--odd)", fontWeight=600)
+    return [line, word.encode(x=x, y=alt.value(0), text="said:N")]
+
+
+def _ticks(count: int, most: int = 15) -> list[int]:
+    """Whole numbers from 1 on, at most ``most``."""
+    return list(range(1, count + 1, -(-count // most)))
+
+
+def bars_of(count: int, q: int) -> int:
+    """Number of components that have a bar, of ``count`` components of which q are kept."""
+    return min(count, max(STYLE.most_bars, q + 3))
+
+
+def _scree_text(rows: list[dict[str, Any]], q: int) -> str:
+    said = "; ".join(f"component {row['k']}: {100 * row['share']:.1f} %" for row in rows[:8])
+    return f"Share of the variance that each component explains: {said}. The model keeps {q}."
+
+
+def _loadings(alt: Any, count: int) -> Any:
+    """Loadings of one component as bars, with their intervals."""
+    kinds = {"domain": ["more", "less"], "range": ["var(--row)", "var(--low)"]}
+    axis = alt.Axis(labelExpr="names[datum.value]", labelLimit=STYLE.widest_name, ticks=False, domain=False)
+    base = alt.Chart(alt.NamedData("loadings")).encode(
+        y=alt.Y("j:O", title=None, sort=alt.EncodingSortField("k", op="min"), axis=axis),
+        tooltip=[
+            alt.Tooltip("name:N", title="column"),
+            alt.Tooltip("said:N", title="loading"),
+            alt.Tooltip("interval:N", title="95 % interval"),
+        ],
     )
-    floor = _noise_floor(alt, noise, len(rows), scale)
-    return alt.layer(*floor, line).properties(height=240, description=_scree_words(rows, noise))
-
-
-def _noise_floor(alt: Any, noise: Array, q: int, scale: Any) -> list[Any]:
-    """One line of the noise for all components, or one for each."""
-    low, high = np.arange(1, q + 1) - 0.4, np.arange(1, q + 1) + 0.4
-    if noise.size == 1:
-        low, high = low[:1], high[-1:]
-    lines = [
-        {"from": a, "to": b, "noise": v} for a, b, v in zip(low.tolist(), high.tolist(), noise.tolist(), strict=True)
-    ]
-    x, y = alt.X("from:Q", title="component"), alt.Y("noise:Q", scale=scale, title="variance along it")
-    rule = alt.Chart(alt.InlineData(values=lines)).mark_rule(color="var(--muted)", strokeDash=[5, 4])
-    word = alt.Chart(alt.InlineData(values=lines[-1:])).mark_text(
-        text="noise", align="right", dx=-4, dy=9, color="var(--muted)"
+    bars = base.mark_bar(size=11, aria=False).encode(
+        x=alt.X("value:Q", title="loading", axis=alt.Axis(tickCount=5)),
+        color=alt.Color("kind:N", legend=None, scale=alt.Scale(**kinds)),
+        opacity=alt.condition("datum.sure", alt.value(1), alt.value(0.35)),
     )
-    rule = rule.encode(x=x, x2="to:Q", y=y) if noise.size > 1 else rule.encode(y=y)
-    return [rule, word.encode(x=alt.value("width"), y=y)]
+    lines = base.mark_rule(color="var(--ink)", strokeWidth=1.4).encode(x="low:Q", x2="high:Q")
+    zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color="var(--muted)").encode(x="zero:Q")
+    words = "Loadings of the chosen component as bars, with their intervals."
+    return alt.layer(bars, lines, zero).properties(height=STYLE.line * max(count, 4), description=words)
 
 
-def _scree_words(rows: list[dict[str, Any]], noise: Array) -> str:
-    said = "; ".join(f"component {row['k']}: {row['variance']:.3g}" for row in rows[:8])
-    return f"Variance along each component: {said}. Noise: {noise.max():.3g}."
+# Rows
 
 
 def _points(alt: Any, x: Any, y: Any, n_rows: int) -> Any:
-    """All rows as points, and a ring around the chosen one."""
-    kinds = {"domain": ["usual", "unusual"]}
+    """All rows as points in the colours of their group, and a ring around the chosen one."""
+    small = n_rows > STYLE.crowded_rows
+    usual = 0.8 if n_rows <= STYLE.many_rows else 0.45
     rows = alt.Chart(alt.NamedData("points")).mark_point(filled=True, cursor="pointer", aria=False)
     rows = rows.encode(
         x=x,
         y=y,
-        color=alt.Color("kind:N", legend=None, scale=alt.Scale(**kinds, range=["var(--row)", "var(--odd)"])),
-        shape=alt.Shape("kind:N", legend=None, scale=alt.Scale(**kinds, range=["circle", "triangle-up"])),
-        size=alt.Size("kind:O", legend=None, scale=alt.Scale(**kinds, range=[34, 60])),
-        opacity=alt.condition(
-            "datum.kind === 'unusual'", alt.value(0.9), alt.value(0.7 if n_rows <= STYLE.many_rows else 0.35)
-        ),
-        tooltip=[alt.Tooltip("name:N", title="row"), alt.Tooltip("said:N", title="p")],
+        fill=alt.Fill("colour:N", scale=None),
+        stroke=alt.Stroke("edge:N", scale=None),
+        shape=alt.Shape("shape:N", scale=None),
+        strokeWidth=alt.condition("datum.unusual", alt.value(1.8), alt.value(0)),
+        size=alt.condition("datum.unusual", alt.value(64), alt.value(12 if small else 38)),
+        opacity=alt.condition("datum.unusual", alt.value(0.95), alt.value(usual)),
+        tooltip=[
+            alt.Tooltip("name:N", title="row"),
+            alt.Tooltip("group:N", title="group"),
+            alt.Tooltip("said:N", title="p-value"),
+        ],
     )
-    chosen = alt.Chart(alt.NamedData("chosen")).mark_point(filled=False, size=200, strokeWidth=2, color="var(--chosen)")
+    chosen = alt.Chart(alt.NamedData("chosen")).mark_point(
+        filled=False, size=220, strokeWidth=2.2, color="var(--chosen)"
+    )
     return rows, chosen.encode(x=x, y=y)
 
 
-def _latent(alt: Any, n_rows: int) -> Any:
-    free = alt.Scale(zero=False, nice=True)
-    x = alt.X("a:Q", scale=free, axis=alt.Axis(tickCount=7), title="component 1")
-    y = alt.Y("b:Q", scale=free, title="component 2")
+def _biplot(alt: Any, n_rows: int) -> Any:
+    """Component scores of all rows, and the loadings of some features as arrows from the origin."""
+    free = alt.Scale(zero=False, nice=False)
+    x = alt.X("a:Q", scale=free, axis=alt.Axis(tickCount=7), title="PC1")
+    y = alt.Y("b:Q", scale=free, axis=alt.Axis(tickCount=7), title="PC2")
     rows, chosen = _points(alt, x, y, n_rows)
-    ellipse = alt.Chart(alt.NamedData("ellipse")).mark_line(
-        color="var(--chosen)", strokeWidth=1.8, fill="var(--chosen)", fillOpacity=0.12
+    region = {"color": "var(--chosen)", "strokeWidth": 1.6, "fill": "var(--chosen)", "fillOpacity": 0.07}
+    ellipse = alt.Chart(alt.NamedData("ellipse")).mark_line(**region).encode(x=x, y=y, order="k:Q")
+    arrows = alt.Chart(alt.NamedData("arrows"))
+    shaft = arrows.mark_rule(color="var(--arrow)", strokeWidth=1.6, aria=False).encode(
+        x="x0:Q", y="y0:Q", x2="a:Q", y2="b:Q"
     )
-    ellipse = ellipse.encode(x=x, y=y, order="k:Q")
-    words = "Rows in the space of two components. The chosen row has a ring and the ellipse that holds it with 95 %."
-    return alt.layer(rows, ellipse, chosen).properties(height=STYLE.height, description=words)
+    head = arrows.mark_point(shape="triangle-up", filled=True, size=62, color="var(--arrow)", opacity=1, aria=False)
+    head = head.encode(x="a:Q", y="b:Q", angle=alt.Angle("angle:Q", scale=None))
+    words = "Biplot: component scores of all rows as points, and the largest loadings as arrows."
+    names = [layer for side in (-1, 1) for layer in _arrow_names(alt, side)]
+    return alt.layer(ellipse, rows, chosen, shaft, head, *names).properties(height=STYLE.plane, description=words)
+
+
+def _arrow_names(alt: Any, side: int) -> list[Any]:
+    """Names at the tips of the arrows to one side, over a halo that keeps points away from the letters."""
+    arrows = alt.Chart(alt.NamedData("arrows")).transform_filter(f"datum.side === {side}")
+    style = {"align": "left" if side > 0 else "right", "dx": 5 * side, "fontSize": 12, "fontWeight": 600}
+    halo = arrows.mark_text(stroke="var(--card)", strokeWidth=4, strokeJoin="round", opacity=0.85, aria=False, **style)
+    text = arrows.mark_text(color="var(--arrow)", **style)
+    tip = [alt.Tooltip("name:N", title="column"), alt.Tooltip("loadings:N", title="loadings")]
+    place = {"x": "nameX:Q", "y": "nameY:Q", "text": "label:N"}
+    return [halo.encode(**place), text.encode(**place, tooltip=tip)]
+
+
+def _scores(alt: Any, count: int) -> Any:
+    """Component scores of the chosen row with their intervals, before those of most other rows."""
+    y = alt.Y("name:N", title=None, sort=alt.EncodingSortField("k", op="min"), axis=alt.Axis(ticks=False, domain=False))
+    base = alt.Chart(alt.NamedData("scores")).encode(y=y)
+    title = "component score, in standard deviations"
+    most = base.mark_bar(color="var(--faint)", opacity=0.45, height=14, aria=False)
+    most = most.encode(x=alt.X("rowsLow:Q", title=title, axis=alt.Axis(tickCount=7)), x2="rowsHigh:Q")
+    interval = base.mark_rule(color="var(--chosen)", strokeWidth=2.2).encode(x="low:Q", x2="high:Q")
+    point = base.mark_point(filled=True, size=70, color="var(--chosen)", opacity=1).encode(
+        x="value:Q",
+        tooltip=[
+            alt.Tooltip("name:N", title="component"),
+            alt.Tooltip("said:N", title="score"),
+            alt.Tooltip("range:N", title="95 % interval"),
+        ],
+    )
+    words = "Component scores of the chosen row with 95 % intervals; the bars behind them hold nine of ten rows."
+    return alt.layer(most, interval, point).properties(height=30 * count, description=words)
 
 
 def _distances(alt: Any, n_rows: int) -> Any:
@@ -156,17 +257,20 @@ def _distances(alt: Any, n_rows: int) -> Any:
     axis = alt.Axis(
         labelExpr="format(datum.value, datum.value < 1000 ? '.3~g' : '.3~s')", labelOverlap="greedy", labelSeparation=6
     )
-    x = alt.X("inside:Q", scale=root, title="within the components (T\u00b2)", axis=axis)
-    y = alt.Y("outside:Q", scale=root, title="off them (residual)", axis=axis)
+    x = alt.X("inside:Q", scale=root, title="distance along the components (T\u00b2)", axis=axis)
+    y = alt.Y("outside:Q", scale=root, title="distance from the components (residual)", axis=axis)
     rows, chosen = _points(alt, x, y, n_rows)
-    words = "Squared distance of rows from the mean, within the components and off them. The chosen row has a ring."
-    return alt.layer(rows, chosen).properties(height=STYLE.height + 80, description=words)
+    words = "Squared distance of rows from the model, along the components and from them. The chosen row has a ring."
+    return alt.layer(rows, chosen).properties(height=STYLE.height, description=words)
+
+
+# Cells of one row
 
 
 def _cells(alt: Any, along: dict[str, Any], value: str, mark: Any, size: float = 44) -> Any:
-    """Intervals, fitted values and cells of a row; ``value`` is the channel of the numbers."""
+    """Intervals, reconstruction and cells of a row; ``value`` is the channel of the numbers."""
     measure = {"x": alt.X, "y": alt.Y}[value]
-    kinds = {"domain": ["observed", "filled in"]}
+    kinds = {"domain": ["observed", "imputed"]}
     base = alt.Chart(alt.NamedData("cells")).encode(**along)
     free = alt.Scale(zero=False)
     ends = {value: measure("low:Q", scale=free, title="value", axis=alt.Axis(tickCount=7)), f"{value}2": "high:Q"}
@@ -181,49 +285,49 @@ def _cells(alt: Any, along: dict[str, Any], value: str, mark: Any, size: float =
             alt.Tooltip("name:N", title="column"),
             alt.Tooltip("said:N", title="value"),
             alt.Tooltip("kind:N", title="cell"),
-            alt.Tooltip("z:N", title="z-score of the cell"),
+            alt.Tooltip("z:N", title="z-score"),
         ],
     )
-    words = "Cells of the chosen row: observed, or filled in with a 95 % interval, and what the model makes of them."
+    words = "Cells of the chosen row, observed or imputed with a 95 % interval, and its reconstruction."
     return alt.layer(rule, fitted, points).properties(description=words)
 
 
 def _cells_down(alt: Any, d: int) -> Any:
     axis = alt.Axis(labelExpr="names[datum.value]", labelLimit=STYLE.widest_name, grid=True, ticks=False, domain=False)
-    y = alt.Y("j:O", title=None, axis=axis)
+    y = alt.Y("at:O", title=None, axis=axis)
     chart = _cells(
         alt, {"y": y}, "x", lambda base: base.mark_tick(color="var(--muted)", thickness=2, size=12, aria=False)
     )
-    return chart.properties(height=max(STYLE.line * d, STYLE.height))
+    return chart.properties(height=max(STYLE.line * d, min(STYLE.height, STYLE.wide_line * d)))
 
 
 def _cells_across(alt: Any, d: int) -> Any:
     axis = alt.Axis(labelExpr="names[datum.value]", labelLimit=90, tickMinStep=1, grid=False, labelOverlap=True)
-    x = alt.X("j:Q", title=None, axis=axis, scale=alt.Scale(domain=[0, d - 1], nice=False, padding=8))
+    x = alt.X("at:Q", title=None, axis=axis, scale=alt.Scale(domain=[0, d - 1], nice=False, padding=8))
     line = {"color": "var(--muted)", "strokeWidth": 1.5 if d <= STYLE.crowd else 0.6, "aria": False}
     size = 44 if d <= STYLE.crowd else 14
     chart = _cells(alt, {"x": x}, "y", lambda base: base.mark_line(**line), size)
     return chart.properties(height=STYLE.height)
 
 
-def _causes(alt: Any) -> Any:
+def _causes(alt: Any, count: int) -> Any:
     kinds = {"domain": ["more", "less"], "range": ["var(--odd)", "var(--row)"]}
     axis = alt.Axis(labelExpr="names[datum.value]", labelLimit=STYLE.widest_name, ticks=False, domain=False)
     base = alt.Chart(alt.NamedData("causes")).encode(
         y=alt.Y("j:O", title=None, sort=alt.EncodingSortField("k", op="min"), axis=axis),
         tooltip=[
             alt.Tooltip("name:N", title="column"),
-            alt.Tooltip("share:Q", title="share in the distance", format=".3~g"),
-            alt.Tooltip("z:N", title="z-score of the cell"),
+            alt.Tooltip("share:Q", title="contribution", format=".3~g"),
+            alt.Tooltip("z:N", title="z-score"),
         ],
     )
     bars = base.mark_bar(size=14, aria=False).encode(
-        x=alt.X("share:Q", title="share in the squared distance", axis=alt.Axis(tickCount=5)),
+        x=alt.X("share:Q", title="contribution to the squared distance", axis=alt.Axis(tickCount=5)),
         color=alt.Color("kind:N", legend=None, scale=alt.Scale(**kinds)),
     )
     text = base.mark_text(align="left", dx=5, color="var(--muted)").encode(x="end:Q", text="z:N")
-    words = "Cells with the largest shares in the distance of the chosen row, each with its z-score."
-    return alt.layer(bars, text).properties(height=STYLE.height, description=words)
+    words = "Columns with the largest contributions to the distance of the chosen row, each with its z-score."
+    return alt.layer(bars, text).properties(height=STYLE.wide_line * min(count, STYLE.most_causes), description=words)
 
 
 def _dressed(chart: Any) -> Any:

@@ -4,27 +4,39 @@
 function openRows(data) {
   const n = data.rows.length;
   const d = data.features.length;
-  const missing = unpackBits(data.missing, n * d);
+  const c = data.cellsPerRow;
+  const missing = unpackBits(data.missing, n * c);
+  const columns = data.columns === null ? null : unpackPositions(data.columns);
+  const every = Array.from({ length: d }, (_, j) => j);
   const known = {
     n,
     d,
+    c,
     q: data.components,
     names: distinctNames(data.names, data.rows),
     loadings: unpackNumbers(data.loadings),
+    unit: unpackNumbers(data.loadingUnit),
     latent: unpackNumbers(data.latent),
     values: unpackNumbers(data.values),
     contributions: unpackNumbers(data.contributions),
     scores: unpackNumbers(data.scores),
     missing,
+    missingCounts: unpackPositions(data.missingCounts),
     std: spread(unpackNumbers(data.std), missing),
     covariance: unpackNumbers(data.covariance),
   };
+  for (const name of ["distance", "inside", "outside", "p", "log10p", "modelP", "log10modelP", "insideP", "outsideP"]) {
+    known[name] = unpackNumbers(data[name]);
+  }
   const planes = Math.min(known.q, data.mostComponents);
   const size = (planes * (planes + 1)) / 2;
   const shared = known.covariance.length === size;
   known.planes = planes;
+  known.columnsOf = (i) => (columns === null ? every : columns.subarray(i * c, (i + 1) * c));
+  known.loadingOf = (j, k) => known.loadings[j * known.q + k] * known.unit[j];
   known.latentOf = (i) => known.latent.subarray(i * known.q, (i + 1) * known.q);
   known.covarianceOf = (i) => symmetric(known.covariance, shared ? 0 : i * size);
+  known.middleOf = middles(known);
   return known;
 }
 
@@ -38,31 +50,70 @@ function spread(kept, missing) {
   return all;
 }
 
-/** One object a cell, in the units that were asked for. */
+/** Ends of the range that holds nine of ten rows, for each component that is drawn. */
+function middles(known) {
+  return Array.from({ length: known.planes }, (_, k) => {
+    const sorted = Float32Array.from({ length: known.n }, (_, i) => known.latent[i * known.q + k]).sort();
+    return [0.05, 0.95].map((share) => sorted[Math.round(share * (known.n - 1))]);
+  });
+}
+
+/** One object for each cell of a row that the page holds, in the units that were asked for. */
 function cellsOf(data, known, i, own) {
   const fitted = decode(known.loadings, known.latentOf(i));
   const unit = (j, x) => (own ? data.mean[j] + data.scale[j] * x : x);
-  return data.features.map((name, j) => {
-    const k = i * known.d + j;
+  return Array.from(known.columnsOf(i), (j, at) => {
+    const k = i * known.c + at;
     const isMissing = known.missing[k] === 1;
     const half = isMissing ? data.width * known.std[k] : 0;
     const isOpen = !Number.isFinite(half); // nothing was ever observed of the column
     const value = unit(j, known.values[k]);
     return {
       j,
-      name,
+      at,
+      name: data.features[j],
       isOpen,
       value,
       low: unit(j, known.values[k] - half),
       high: unit(j, known.values[k] + half),
       fitted: unit(j, fitted[j]),
-      kind: isMissing ? "filled in" : "observed",
+      kind: isMissing ? "imputed" : "observed",
       said: say(value),
       share: known.contributions[k],
       score: known.scores[k],
       z: isMissing ? "none" : saySigned(known.scores[k]),
     };
   });
+}
+
+/** Component scores of a row with their intervals, and the range of nine of ten rows. */
+function scoresOf(data, known, i) {
+  const z = known.latentOf(i);
+  const P = known.covarianceOf(i);
+  return Array.from({ length: known.planes }, (_, k) => {
+    const half = data.width * Math.sqrt(P(k, k));
+    const [rowsLow, rowsHigh] = known.middleOf[k];
+    const [low, high] = [z[k] - half, z[k] + half];
+    return { k, name: data.componentNames[k], value: z[k], low, high, rowsLow, rowsHigh, said: say(z[k], 3), range: `${say(low, 3)} to ${say(high, 3)}` };
+  });
+}
+
+/** The largest loadings of a component: positive ones first, or in the order of the table. */
+function loadingsOf(data, k, inOrder) {
+  const { columns, values, low, high } = data.loadingsOf[k];
+  const made = columns.map((j, at) => ({
+    j,
+    name: data.features[j],
+    value: values[at],
+    low: low ? low[at] : values[at],
+    high: high ? high[at] : values[at],
+    kind: values[at] >= 0 ? "more" : "less",
+    sure: !low || low[at] > 0 || high[at] < 0,
+    said: say(values[at]),
+    interval: low ? `${say(low[at], 3)} to ${say(high[at], 3)}` : "not available",
+  }));
+  made.sort((one, other) => (inOrder ? one.j - other.j : other.value - one.value));
+  return made.map((one, place) => ({ ...one, k: place }));
 }
 
 /** The points at which the posterior of two coordinates has fallen to 5 %. */

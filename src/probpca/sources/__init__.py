@@ -1,4 +1,4 @@
-"""Rows, wherever they live: the one seam between learning and the outside."""
+"""Data sources: the same interface to rows in memory, in files, in Dask and in Spark."""
 
 from probpca.sources.open import open_source
 from probpca.sources.source import Info, Source

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from probpca.blocks import Block, as_block
-from probpca.blocks.block import row_of_cell
+from probpca.blocks.block import row_of_cell, unmasked
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.sources.engines.local import resolve_jobs
 from probpca.sources.files import TableFile, arrow_module, file_format, is_path
@@ -59,7 +59,8 @@ def open_source(  # noqa: PLR0913
     a list of delayed matrices, or a Spark DataFrame stays where it is.
 
     A nested list is a matrix; an iterable of matrices or dataframes is a stream of batches. NaN is a missing
-    cell; with ``unstored_missing`` so are the cells that a sparse matrix does not store. ``weight`` holds
+    cell, as is a masked cell of a NumPy masked array; with ``unstored_missing`` so are the cells that a sparse
+    matrix does not store. ``weight`` holds
     the frequency of each row: 2 is the row twice, 0 a row that is not there. ``cell_weight`` holds
     relative precisions of cells, shaped like the rows: noise variance over weight, 0 a missing cell.
     """
@@ -87,9 +88,10 @@ def open_source(  # noqa: PLR0913
             return open_batches(rows, resolve_jobs(n_jobs), unstored_missing=unstored_missing)
         case "dask" | "spark":
             return _open_cluster(rows, kind, n_jobs)
+    hint = "rows.collect()" if hasattr(rows, "collect") else "np.asarray(rows) if that is a matrix"
     msg = (
         "rows must be an array, a sparse matrix, a dataframe, the name of a file or an iterable of batches; "
-        f"got {type(rows).__name__}.\nHint: np.asarray(rows) if that is a matrix."
+        f"got {type(rows).__name__}.\nHint: {hint}."
     )
     raise SourceError(msg)
 
@@ -176,7 +178,7 @@ def _require_unstored_missing(rows: Any, kind: Kind) -> None:
 def check_weight(weight: Any, n_rows: int) -> Array:
     """Row weights as an array (n,): finite, not negative, not all zero."""
     try:
-        w = np.asarray(weight, dtype=np.float64)
+        w = np.asarray(unmasked(weight), dtype=np.float64)
     except (TypeError, ValueError) as error:
         msg = f"sample_weight must be numbers; {error}."
         raise DataError(msg) from error
@@ -186,7 +188,8 @@ def check_weight(weight: Any, n_rows: int) -> Array:
     w = np.broadcast_to(w, (n_rows,))
     if not np.isfinite(w).all() or (w < 0).any():
         bad = int(np.flatnonzero(~(np.isfinite(w) & (w >= 0)))[0])
-        msg = f"sample_weight must be finite and not negative; entry {bad} is {w[bad]}."
+        what = "masked" if np.ma.is_masked(weight) and np.isnan(w[bad]) else w[bad]
+        msg = f"sample_weight must be finite and not negative; entry {bad} is {what}.\nHint: 0 leaves a row out."
         raise DataError(msg)
     if not w.any():
         msg = "sample_weight must not be zero for every row: a weight of 0 is a row that is not there."
@@ -196,7 +199,7 @@ def check_weight(weight: Any, n_rows: int) -> Array:
 
 def check_cell_weight(cell_weight: Any, values: Any) -> Array:
     """Precisions of cells as an array (n, d), or of the stored cells of a sparse matrix."""
-    given = cell_weight
+    given = unmasked(cell_weight)  # a masked weight is NaN, which is an error
     try:
         omega = _stored_like(given, values) if sparse.issparse(values) else np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Rows, wherever they live: what is known about them, and an engine that runs functions on them."""
+"""Data sources: facts about some rows, and an engine that runs functions on them wherever they are stored."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 Function = Callable[[Any], Any]
 Watch = Callable[[int, int], None]
-"""Called with the number of parts that a pass over the rows has finished, and the number of all parts."""
+"""Progress callback ``watch(done, parts)``: finished and total number of parts of a pass over the rows."""
 
 FEW_ROWS = 256
-"""Rows in memory are not cut into smaller blocks than this for the sake of having several for each thread."""
+"""Smallest number of rows of the blocks that rows in memory are cut into for the threads."""
 
 
 class Mergeable(Protocol):
-    """A summary of rows that can be merged with the summary of other rows."""
+    """Protocol of a summary of rows that can be merged with the summary of other rows."""
 
     def merge(self, other: Self, /) -> Self:
         """Summary of both sets of rows."""
@@ -41,41 +41,65 @@ M = TypeVar("M", bound=Mergeable)
 @final
 @dataclass(frozen=True, kw_only=True)
 class Info:
-    """Facts about the rows of a source, known without reading them."""
+    """Facts about the rows of a source that are known without reading them.
+
+    Attributes
+    ----------
+    n_features : int
+        Number of columns.
+    n_rows : int or None
+        Number of rows; None if a pass over the rows is needed to count them.
+    n_stored : int or None
+        Number of stored cells: ``n_rows * n_features`` unless the rows are sparse; None if unknown.
+    columns : tuple of str or None
+        Names of the columns; None if they have none.
+    single_precision : bool
+        Whether the values are float32.
+    repeatable : bool
+        Whether the rows can be read more than once.
+    in_memory : bool
+        Whether all rows are in the memory of this process.
+    sparse : bool
+        Whether only some of the cells are stored.
+    unstored_zero : bool
+        Whether cells that sparse rows do not store are zeros; otherwise they are missing.
+    n_jobs : int
+        Number of threads or workers.
+    """
 
     n_features: int
     n_rows: int | None = None
-    n_stored: int | None = None  # cells in memory or in the file: n_rows * n_features unless sparse
-    columns: tuple[str, ...] | None = None  # names, if all columns have one
-    single_precision: bool = False  # are the values float32?
-    repeatable: bool = True  # can the rows be read more than once?
-    in_memory: bool = False  # are all rows in the memory of this process?
-    sparse: bool = False  # are only some cells stored?
-    unstored_zero: bool = False  # are the cells that sparse rows do not store zeros?
-    n_jobs: int = 1  # threads or workers
+    n_stored: int | None = None
+    columns: tuple[str, ...] | None = None
+    single_precision: bool = False
+    repeatable: bool = True
+    in_memory: bool = False
+    sparse: bool = False
+    unstored_zero: bool = False
+    n_jobs: int = 1
 
 
 class Engine(Protocol):
-    """How functions run on the blocks of a source: in threads of this process, in Dask or in Spark."""
+    """Protocol of what runs functions on the blocks of a source: threads of this process, Dask or Spark."""
 
     def keep(self, prepare: Function) -> Engine | None:
-        """Engine that keeps every block prepared where it lies; None if this engine reads blocks anew in each pass."""
+        """Engine that stores every block prepared by a function; None if blocks are read again in every pass."""
         ...
 
     def fold(self, summarise: Function) -> Any:
-        """Merged summaries of all blocks, in their order; None if there are no rows."""
+        """Summarise all blocks and merge the summaries in order; None if there are no rows."""
         ...
 
     def map(self, function: Function) -> Any:
-        """Answers to a row-wise function in this engine's kind of container; None if there are no rows."""
+        """Results of a row-wise function, in this engine's kind of container; None if there are no rows."""
         ...
 
     def answers(self, function: Function) -> Iterator[Any]:
-        """Answers to a row-wise function, block by block and in order."""
+        """Yield the results of a row-wise function block by block, in order."""
         ...
 
     def hold(self) -> list[Any]:
-        """All blocks in the memory of this process."""
+        """List of all blocks, in the memory of this process."""
         ...
 
 
@@ -86,15 +110,35 @@ def _unknown() -> bool:
 @final
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Rows in blocks, on which an engine runs functions.
+    """Rows in memory, in files or in a cluster, processed in blocks; ``open_source`` makes one.
 
-    Functions travel to the rows and small summaries come back: learning needs no more than ``fold``,
-    and row-wise questions no more than ``map`` or ``answers``.
+    Functions are sent to the rows, and only small summaries or row-wise results come back. Learning uses ``fold``;
+    transforming and imputing use ``map`` or ``answers``.
+
+    Attributes
+    ----------
+    info : Info
+        Facts about the rows that are known without reading them.
+    engine : Engine
+        Runs functions on the blocks.
+    prepare : callable or None
+        Function that is applied to every block when it is read.
+    glance : callable
+        Function that returns whether cells are missing, as far as the first rows tell.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.sources import open_source
+    >>> from probpca.statistics import Moments
+    >>> source = open_source(np.arange(6.0).reshape(3, 2))
+    >>> source.n_rows, source.fold(Moments.of).mean
+    (3, array([2., 3.]))
     """
 
     info: Info
     engine: Engine
-    prepare: Function | None = None  # applied to every block whenever it is read
+    prepare: Function | None = None
     glance: Callable[[], bool] = _unknown
 
     @property
@@ -104,12 +148,12 @@ class Source:
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, or None if only a pass over the rows could tell."""
+        """Number of rows, or None if a pass over the rows is needed to count them."""
         return self.info.n_rows
 
     @property
     def n_stored(self) -> int | None:
-        """Number of stored cells, or None if unknown: n_rows * n_features unless the rows are sparse."""
+        """Number of stored cells, ``n_rows * n_features`` unless the rows are sparse; None if unknown."""
         return self.info.n_stored
 
     @property
@@ -124,12 +168,12 @@ class Source:
 
     @property
     def dtype(self) -> type[np.floating[Any]]:
-        """Type of the values: float32 or float64."""
+        """Type of the values, float32 or float64."""
         return np.float32 if self.info.single_precision else np.float64
 
     @property
     def is_sparse(self) -> bool:
-        """Whether some cells are zeros, or missing, that are not stored."""
+        """Whether only some of the cells are stored; the others are zeros, or missing."""
         return self.info.sparse
 
     @property
@@ -144,16 +188,16 @@ class Source:
 
     @property
     def n_jobs(self) -> int:
-        """Number of threads or workers that share the work."""
+        """Number of threads or workers."""
         return self.info.n_jobs
 
     def starts_incomplete(self) -> bool:
-        """Read the first rows to see whether cells are missing; true where nobody knows."""
+        """Whether cells are missing in the first rows, which are read to find out; true if that is not possible."""
         return self.glance()
 
     @classmethod
     def of_block(cls, block: Block, n_jobs: int = 1, columns: tuple[str, ...] | None = None) -> Source:
-        """Source of rows in memory; they are cut into views for the threads and never copied."""
+        """Source of rows in memory, which are cut into views for the threads and not copied."""
         stored = int(block.values.nnz if block.is_sparse else block.values.size)
         info = Info(
             n_features=block.n_features,
@@ -171,17 +215,16 @@ class Source:
 
     @classmethod
     def of_blocks(cls, blocks: Sequence[Any], n_features: int, n_jobs: int = 1, *, single: bool = False) -> Source:
-        """Source of blocks in memory that need not be cut, such as blocks that were prepared."""
+        """Source of blocks in memory that are used as they are, such as prepared blocks."""
         n_rows = sum(block.n_rows for block in blocks)
         info = Info(n_features=n_features, n_rows=n_rows, single_precision=single, in_memory=True, n_jobs=n_jobs)
         return cls(info, LocalEngine(tuple(blocks), n_jobs=n_jobs, held=tuple(blocks)))
 
     def keep(self, prepare: Function | None = None) -> Source:
-        """Source of the same rows with every block prepared by a function.
+        """Source of the same rows with every block prepared by a function, or as it is without one.
 
-        Blocks are prepared once and kept where that is possible: in memory if the rows are there, or if they
-        can be read only once; in the cluster if they are there. Blocks of files are prepared whenever they
-        are read. Without a function the blocks are kept as they are.
+        Blocks are prepared once and stored if possible: in memory if the rows are in memory or can be read only
+        once, in the cluster if they are there. Blocks of files are prepared whenever they are read.
         """
         together = in_turn(self.prepare, prepare or itself)
         if self.in_memory or not self.repeatable:
@@ -191,34 +234,39 @@ class Source:
         return replace(self, prepare=together) if engine is None else Source(self.info, engine, glance=_unknown)
 
     def fold(self, summarise: Callable[[Any], M]) -> M:
-        """Summarise every block where it lies and merge the summaries in the order of the rows."""
+        """Summarise every block and merge the summaries in the order of the rows.
+
+        ``summarise`` maps a block to an object with a ``merge`` method. It runs where the rows are stored, so that it
+        must be a module-level function or a ``functools.partial`` of one for rows in a cluster.
+        """
         total: M | None = self.engine.fold(in_turn(self.prepare, summarise))
         if total is None:
-            msg = "at least 2 rows are needed to learn a distribution; there are none."
+            msg = "at least 2 rows are needed to fit a model; got none."
             raise DataError(msg)
         return total
 
     def map(self, function: Function) -> Any:
-        """Apply a row-wise function to all rows; the answer is an array, a Dask array or a Spark DataFrame."""
+        """Apply a row-wise function to all rows; the result is an array, a Dask array or a Spark DataFrame."""
         work = in_turn(self.prepare, function)
         found = self.engine.map(work)
         return work(Block(np.empty((0, self.n_features)))) if found is None else found
 
     def answers(self, function: Function) -> Iterator[Any]:
-        """Apply a row-wise function block by block; the answers come in order, and are not collected.
+        """Yield the results of a row-wise function block by block, in the order of the rows.
 
         Raises ``SourceError`` if the rows are in a cluster.
         """
         return self.engine.answers(in_turn(self.prepare, function))
 
     def hold(self) -> list[Any]:
-        """All rows as a list of blocks in memory. Raises ``SourceError`` if the rows are in a cluster."""
+        """List of all blocks, in memory. Raises ``SourceError`` if the rows are in a cluster."""
         return self.engine.hold() if self.prepare is None else list(self.answers(itself))
 
     def spread(self, count: int) -> list[Any]:
-        """Blocks with ``count`` rows of those in memory, or all if they are not more.
+        """Blocks with a sample of ``count`` rows spread over the whole table; all rows if there are no more.
 
-        They are spread over the whole table at irregular distances, so that no period of it is met.
+        Only for rows in memory. Distances between the sampled rows are irregular, so that the sample does not follow
+        a periodic pattern in the table.
         """
         blocks, n = self.engine.hold(), self.n_rows or 0
         if count < n:
@@ -231,20 +279,20 @@ class Source:
         return replace(self, prepare=in_turn(self.prepare, partial(_scale, scale)))
 
     def centred_and_filled(self, centre: Array) -> Source:
-        """Source of complete rows: deviations of the same rows from ``centre`` (d,), 0 where a cell is missing."""
+        """Source of the deviations of the same rows from ``centre`` (d,), with 0 in missing cells."""
         sparse = self.info.sparse and not self.info.unstored_zero
         info = replace(self.info, sparse=sparse, unstored_zero=sparse, single_precision=False)
         return replace(self, info=info, prepare=in_turn(self.prepare, partial(deviations_or_zero, centre)))
 
     def arranged(self, order: Sequence[int]) -> Source:
-        """Source of the same rows with their columns in another order."""
+        """Source of the same rows with their columns in the given order."""
         columns = None if self.columns is None else tuple(self.columns[j] for j in order)
         prepare = in_turn(self.prepare, partial(_arrange, list(order)))
         return replace(self, info=replace(self.info, columns=columns), prepare=prepare)
 
 
 def _picked(blocks: list[Block], places: Index) -> list[Block]:
-    """Rows at places, in order, that count through all blocks."""
+    """Select rows by ascending positions that are counted through all blocks."""
     ends = np.cumsum([block.n_rows for block in blocks])
     parts = zip(blocks, np.split(places, np.searchsorted(places, ends[:-1])), ends, strict=True)
     return [block.pick(part - (end - block.n_rows)) for block, part, end in parts if part.size]
@@ -252,9 +300,10 @@ def _picked(blocks: list[Block], places: Index) -> list[Block]:
 
 @lru_cache(maxsize=8)
 def spread_places(count: int, n: int) -> Index:
-    """Places of ``count`` of n rows, in order, one in each stretch of n / count: (count,).
+    """Ascending positions of ``count`` of n rows, one in each stretch of n / count rows: (count,).
 
-    Where in its stretch is a multiple of the golden ratio, modulo 1: these are spread evenly and have no period.
+    The position within a stretch is a multiple of the golden ratio modulo 1, an evenly spread sequence without
+    period.
     """
     i = np.arange(count)
     places = ((i + i * 0.6180339887498949 % 1.0) * (n / count)).astype(np.intp)
@@ -276,13 +325,13 @@ def _scale(scale: Array, block: Block) -> Block:
 
 
 def _arrange(order: list[int], block: Block) -> Block:
-    """Rows whose columns have names are dense."""
+    """Reorder the columns of a block, which is dense because its columns have names."""
     precision = None if block.precision is None else block.precision[:, order]
     return replace(block, values=block.values[:, order], precision=precision)
 
 
 def _cut(block: Block, stored: int, n_jobs: int) -> tuple[Block, ...]:
-    """Two blocks for each thread, because each block costs a merge; none smaller than the cache or a few rows."""
+    """Cut a block into about two per thread, none with fewer than ``FEW_ROWS`` rows or smaller than the cache."""
     n = block.n_rows
     smallest = min(max(PIECE_BYTES * n // (8 * max(stored, 1)), 1), MAX_PIECE_ROWS)
     smallest = max(smallest, min(FEW_ROWS, -(-n // n_jobs)))

@@ -1,4 +1,4 @@
-"""Rows to a file as they come: .npy, Parquet, Feather or text. They are never held together."""
+"""Writing rows to .npy, Parquet, Feather or text files, piece by piece."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def write_rows(path: str | os.PathLike[str], answers: Iterable[Floats], names: Sequence[str]) -> Path:
-    """Write arrays, one below the other, to .npy, Parquet, Feather or CSV; the name of the file says which.
+    """Write successive arrays of rows to a file; its extension chooses .npy, Parquet, Feather or CSV.
 
-    The file appears when it is complete, and not at all if something goes wrong.
+    ``names`` are the names of the columns. The file appears only once it is complete.
     """
     place = Path(path)
     tables = (answer.reshape(len(answer), len(names)) for answer in answers)
@@ -35,7 +35,10 @@ def write_rows(path: str | os.PathLike[str], answers: Iterable[Floats], names: S
 
 
 def write_batches(path: str | os.PathLike[str], batches: Iterable[Any]) -> Path:
-    """Write record batches of Arrow, at least one of them, in the same way; .npy takes columns of numbers only."""
+    """Write at least one Arrow record batch to a file; its extension chooses .npy, Parquet, Feather or CSV.
+
+    A .npy file holds the numeric columns only. The file appears only once it is complete.
+    """
     place = Path(path)
     kind = written_format(place)
     with appearing(place) as part:
@@ -51,13 +54,16 @@ def write_batches(path: str | os.PathLike[str], batches: Iterable[Any]) -> Path:
 
 
 def stream_batches(stream: Any, batches: Iterable[Any], kind: str = "csv", delimiter: str = ",") -> None:
-    """Write record batches, at least one of them, to a stream of bytes."""
+    """Write at least one Arrow record batch to a binary stream."""
     pa = arrow_module("pyarrow")
     batches = iter(batches)
     first = next(batches)
     nested = [field for field in first.schema if pa.types.is_nested(field.type)]
     if nested and kind == "csv":
-        msg = f"column {nested[0].name!r} holds a {nested[0].type}, which no text file can.\nHint: write .parquet."
+        msg = (
+            f"column {nested[0].name!r} holds a {nested[0].type}, which a text file cannot store.\n"
+            "Hint: write a .parquet file."
+        )
         raise SourceError(msg)
     with _writer(stream, kind, first.schema, delimiter) as writer:
         for batch in chain([first], batches):
@@ -65,17 +71,14 @@ def stream_batches(stream: Any, batches: Iterable[Any], kind: str = "csv", delim
 
 
 def batch_of(columns: Mapping[str, Any], types: Mapping[str, Any] | None = None) -> Any:
-    """Record batch of arrays or lists by name; NaN becomes null. Some columns may be given Arrow types."""
+    """Record batch of named arrays or lists; NaN becomes null. ``types`` gives Arrow types of some columns."""
     arrays = {name: _array(values) for name, values in columns.items()}
     arrays |= {name: arrays[name].cast(kind) for name, kind in (types or {}).items()}
     return arrow_module("pyarrow").record_batch(list(arrays.values()), names=list(arrays))
 
 
 def take_rows(above: Any, below: Any, order: Index) -> Any:
-    """Rows of two record batches, one below the other, in the given order; ``above`` may be None.
-
-    The answer shares no memory with the batches.
-    """
+    """Concatenate two record batches, ``above`` may be None, and take rows in the given order, as a copy."""
     pa = arrow_module("pyarrow")
     before = 0 if above is None else above.num_rows
     added = order >= before
@@ -100,7 +103,7 @@ def _array(values: Any) -> Any:
     if isinstance(values, pa.Array):
         return values
     if isinstance(values, np.ndarray) and values.dtype.kind == "O":
-        return pa.array(values, pa.string())  # also where all are None
+        return pa.array(values, pa.string())  # also if all are None
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
         return pa.array(values.astype(np.float64), from_pandas=True)
     return pa.array(values)
@@ -116,7 +119,7 @@ def _writer(stream: Any, kind: str, schema: Any, delimiter: str) -> Any:
 
 
 def _numbers(batch: Any) -> Floats:
-    """Columns of a record batch that hold numbers, side by side: (b, d)."""
+    """Numeric columns of a record batch as one array: (b, d)."""
     arrow = arrow_module("probpca.sources.readers.arrow")
     names = tuple(field.name for field in batch.schema if arrow.is_number(field.type))
     values: Floats = arrow.Layout(names, np.float64).values(batch)
@@ -124,7 +127,7 @@ def _numbers(batch: Any) -> Floats:
 
 
 def _write_npy(part: Path, tables: Iterable[Floats], width: int) -> None:
-    """Write the header, which leaves room for a larger number of rows, again at the end."""
+    """Write arrays to a .npy file; its header is written again at the end, when the number of rows is known."""
     n = 0
     with part.open("wb") as file:
         _write_header(file, (n, width))

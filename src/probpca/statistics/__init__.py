@@ -1,4 +1,4 @@
-"""Mergeable sums: small, and the same whatever the order and the cuts."""
+"""Summary statistics of rows that can be computed block by block and merged, in any order and for any block sizes."""
 
 from probpca.statistics.moments import ColumnSummary, Moments
 from probpca.statistics.pairs import Pairs

@@ -1,4 +1,4 @@
-"""Weight, mean, squared deviations of each feature, and scatter: centred from the start."""
+"""Means, variances and scatter matrices, computed from centred values throughout."""
 
 from __future__ import annotations
 
@@ -26,20 +26,35 @@ TINY = 1e-300
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """Weight, mean and scatter matrix: all that complete data say about a Gaussian."""
+    """Total weight, mean and scatter matrix: the sufficient statistics of a Gaussian for complete rows.
+
+    Attributes
+    ----------
+    weight : float
+        Sum of the row weights.
+    mean : ndarray of shape (d,)
+        Weighted mean of the rows.
+    scatter : ndarray of shape (d, d)
+        Sum of w (x - mean)(x - mean)'.
+    count : int
+        Number of rows with positive weight.
+    complete : bool
+        Whether every cell is observed and finite; if not, ``mean`` and ``scatter`` are NaN.
+    """
 
     weight: float
-    mean: Array  # (d,)
-    scatter: Array  # sum w (x - mean)(x - mean)': (d, d)
-    count: int  # rows with a positive weight
-    complete: bool = True  # whether every cell is observed and finite; mean and scatter mean nothing if not
+    mean: Array
+    scatter: Array
+    count: int
+    complete: bool = True
 
     @classmethod
     def of(cls, block: Block, dtype: type[np.floating[Any]] = np.float64) -> Moments:
-        """Summarise a block; ``dtype`` is the type of the products within one piece, sums are float64.
+        """Compute the moments of a block.
 
-        Pieces are half as long again as wide, or longer, so that their products dominate the sums. The sum stops
-        at the first piece with a cell that is missing or infinite, and ``complete`` is then false.
+        Products within a piece of the block are computed in ``dtype``, and added up in float64. Pieces have at least
+        1.5 d rows, so that most of the time is spent in matrix products. The computation stops at the first missing
+        or infinite cell, and ``complete`` is then false.
         """
         centre = centre_near_mean(block)
         d, weight = centre.size, block.total_weight
@@ -62,7 +77,7 @@ class Moments:
         return cls(block.total_weight, np.full(d, np.nan), np.full((d, d), np.nan), block.count, complete=False)
 
     def merge(self, other: Moments) -> Moments:
-        """Pairwise update; never subtracts two large second moments."""
+        """Moments of both sets of rows, by a pairwise update that never subtracts two large second moments."""
         weight, count = self.weight + other.weight, self.count + other.count
         if not (self.complete and other.complete):
             return replace(other if self.complete else self, weight=weight, count=count)
@@ -74,7 +89,7 @@ class Moments:
         return Moments(weight, self.mean + shift * (other.weight / weight), scatter, count)
 
     def faded(self, share: float) -> Moments:
-        """Multiply the weight of every row by ``share``."""
+        """Moments with the weight of every row multiplied by ``share``."""
         return replace(self, weight=share * self.weight, scatter=share * self.scatter)
 
     @property
@@ -104,14 +119,12 @@ def _add_outer(matrix: Array, shift: Array, factor: float) -> None:
 
 
 def centre_near_mean(block: Block, sample_rows: tuple[int, int] = (64, 1024), near: float = 3.0) -> Array:
-    """A point near the mean, to take deviations from, that the rows can be subtracted from exactly.
+    """Return a point near the mean (d,), in the precision of the rows, to compute deviations from.
 
-    The mean of up to a thousand rows spread over the block: what the sums about it must be corrected by
-    is at most n over their number times what is left: a thousand rows lose at most a digit, a million
-    three, in contrived cases only.
-    With weights anything may happen to such a sample, and the mean itself is taken. Where zero is as
-    near as makes no difference to the digits, within ``near`` standard deviations, it is zero, and nothing need be
-    subtracted.
+    The point is the mean of up to a thousand rows spread over the block. Correcting the sums for its distance from
+    the true mean costs at most one digit for a thousand rows and three for a million, in contrived cases only. With
+    weights such a sample could be far off, and the weighted mean itself is used. If zero is within ``near`` standard
+    deviations of the mean in every column, the point is zero and nothing needs to be subtracted.
     """
     n, d = block.n_rows, block.n_features
     if block.weight is None:
@@ -129,7 +142,7 @@ def centre_near_mean(block: Block, sample_rows: tuple[int, int] = (64, 1024), ne
 
 
 def _may_be_complete(block: Block, centre: Array) -> bool:
-    """Whether nothing seen so far is missing or infinite; looks at all cells only if the centre is not finite."""
+    """Whether the block can be complete; all cells are checked only if the centre is not finite."""
     if block.precision is not None or block.unstored_missing:
         return False
     if np.isfinite(centre).all():
@@ -140,7 +153,10 @@ def _may_be_complete(block: Block, centre: Array) -> bool:
 def deviations(
     block: Block, centre: Array, dtype: type[np.floating[Any]], work: Workspace, *, min_rows: int = MIN_PIECE_ROWS
 ) -> Iterator[tuple[slice, Array, Floats]]:
-    """Pieces of a block: their rows, weighted sums of x - centre (d,), and sqrt(w) (x - centre), in the workspace."""
+    """Yield for each piece of a block its rows, the weighted sum of x - centre (d,), and sqrt(w) (x - centre).
+
+    The last array lives in the workspace and is overwritten by the next piece.
+    """
     as_they_are = block.weight is None and block.values.dtype == dtype and not block.is_sparse and not centre.any()
     for rows in block.pieces(min_rows=min_rows):
         centred = block.raw(rows) if as_they_are else block.centred(rows, centre, dtype, work)
@@ -154,20 +170,41 @@ def deviations(
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnSummary:
-    """Mean and squared deviations of the observed cells of each feature, and what is missing or infinite.
+    """Mean, variance and numbers of missing and infinite cells of each feature.
 
-    Summaries of two sets of rows merge into the summary of both, whatever their order and sizes.
+    Here w is the weight of a row and omega the relative precision of a cell.
+
+    Attributes
+    ----------
+    count : int
+        Number of rows with positive weight and at least one observed cell.
+    total_weight : float
+        Sum of w over the rows with at least one observed cell.
+    observed : ndarray of shape (d,)
+        Sum of w over the observed cells of each feature.
+    precision : ndarray of shape (d,)
+        Sum of w omega over the observed cells of each feature; equal to ``observed`` if omega = 1.
+    mean : ndarray of shape (d,)
+        Mean of the observed cells, weighted by w omega; 0 for a feature that was never observed.
+    squares : ndarray of shape (d,)
+        Sum of w omega (x - mean)^2.
+    missing : ndarray of shape (d,)
+        Unweighted number of missing cells of each feature.
+    infinite : ndarray of shape (d,)
+        Unweighted number of infinite cells of each feature.
+    complete : bool
+        Whether every cell is observed and all have the same precision.
     """
 
-    count: int  # rows with a positive weight and an observed cell
-    total_weight: float  # sum of w over rows with an observed cell
-    observed: Array  # sum of w over the observed cells of each feature: (d,)
-    precision: Array  # sum of w omega over the observed cells of each feature; equals observed if omega = 1: (d,)
-    mean: Array  # mean of the observed cells, weighted by w omega; 0 where nothing was observed: (d,)
-    squares: Array  # sum of w omega (x - mean)^2: (d,)
-    missing: Array  # number of cells not observed in each feature, each counted once: (d,)
-    infinite: Array  # number of infinite cells in each feature, each counted once: (d,)
-    complete: bool  # whether rows were stored as complete: every cell observed, all with the same precision
+    count: int
+    total_weight: float
+    observed: Array
+    precision: Array
+    mean: Array
+    squares: Array
+    missing: Array
+    infinite: Array
+    complete: bool
 
     @property
     def variance(self) -> Array:
@@ -176,7 +213,7 @@ class ColumnSummary:
 
     @property
     def total_variance(self) -> float:
-        """Sum of the variances of all features; for complete rows the trace of their covariance."""
+        """Sum of the variances of all features; for complete rows the trace of the covariance matrix."""
         return float(self.variance.sum())
 
     def rescaled(self, scale: Array) -> Self:
@@ -185,15 +222,15 @@ class ColumnSummary:
 
     @property
     def is_finite(self) -> bool:
-        """Whether all observed values are finite, and small enough for their squares to be finite too."""
+        """Whether all observed values and the sums of their squares are finite."""
         return bool(np.isfinite(self.mean).all() and np.isfinite(self.squares).all())
 
     @classmethod
     def of(cls, block: Block, dtype: type[np.floating[Any]] = np.float64) -> Self:
-        """Summarise a block; ``dtype`` is the type of the squares within a piece of complete rows.
+        """Summarise the columns of a block; squares within a piece of complete rows are computed in ``dtype``.
 
-        Rows count as complete until a sum is not finite. From there on a mask of the observed cells is
-        formed, so that complete rows never pay for one.
+        Rows are treated as complete until a sum is not finite. Only the rows after that point are summed with a mask
+        of their observed cells, so that complete data never pay for one.
         """
         if block.is_sparse:
             pieces = block.stored_pieces(2**20)
@@ -210,7 +247,7 @@ class ColumnSummary:
 
     @classmethod
     def _of_complete(cls, block: Block, dtype: type[np.floating[Any]]) -> Self:
-        """Sums about a point near the mean; what follows the first sum that is not finite goes the other way."""
+        """Summarise rows as complete up to the first sum that is not finite, and the rest with a mask."""
         centre = centre_near_mean(block)
         if not np.isfinite(centre).all():
             return cls._of_masked(block)
@@ -238,12 +275,12 @@ class ColumnSummary:
 
     @classmethod
     def _of_masked(cls, block: Block) -> Self:
-        pieces = block.pieces(min_rows=1, size=2**21)  # bytes: a mask and two copies fit a cache
+        pieces = block.pieces(min_rows=1, size=2**21)  # bytes: a mask and two copies fit into cache
         return cls._merged(map(cls._of_cells, map(block.take, pieces)), block.n_features)
 
     @classmethod
     def _of_cells(cls, block: Block) -> Self:
-        """The observed cells of dense rows, by a mask."""
+        """Summarise dense rows with a mask of their observed cells."""
         w, seen = block.weights, ~np.isnan(block.values)
         if block.precision is not None:
             seen &= block.precision > 0
@@ -265,7 +302,7 @@ class ColumnSummary:
 
     @classmethod
     def _of_sparse(cls, block: Block) -> Self:
-        """From the stored cells; the others are missing, or zeros as far from the mean as the mean from zero."""
+        """Summarise sparse rows from their stored cells; cells that are not stored are missing, or zeros."""
         values, d, n, w = block.values, block.n_features, block.n_rows, block.weights
         of_cell = np.repeat(w, np.diff(values.indptr))
         seen = ~np.isnan(values.data)
@@ -289,7 +326,7 @@ class ColumnSummary:
         return cls(count, weight, observed, precision, mean, squares, missing, infinite, complete)
 
     def merge(self, other: Self) -> Self:
-        """Pairwise update of each feature; never subtracts two large second moments."""
+        """Summary of both sets of rows, by a pairwise update that never subtracts two large second moments."""
         precision = self.precision + other.precision
         share = other.precision / np.maximum(precision, TINY)
         with np.errstate(over="ignore", invalid="ignore"):  # is_finite reports infinite sums

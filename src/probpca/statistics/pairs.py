@@ -1,4 +1,4 @@
-"""Sums over pairs of features that were observed together."""
+"""Sums over pairs of features, for covariances of incomplete rows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,22 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """How often two features were observed together, and the products of their deviations there."""
+    """Sums over the rows in which two features were both observed, for pairwise covariances.
 
-    counts: Array  # sum of w over rows with both: (d, d)
-    products: Array  # sum of w (x_j - c_j)(x_k - c_k) over the same rows: (d, d)
+    Attributes
+    ----------
+    counts : ndarray of shape (d, d)
+        Sum of w over the rows in which both features were observed.
+    products : ndarray of shape (d, d)
+        Sum of w (x_j - c_j)(x_k - c_k) over the same rows, with c the centre that was given.
+    """
+
+    counts: Array
+    products: Array
 
     @classmethod
     def of(cls, centre: Array, block: Block) -> Pairs:
-        """Sum over a block the products of deviations from ``centre``: (d,)."""
+        """Compute the sums over a block, with deviations taken from ``centre`` (d,)."""
         d = block.n_features
         total = cls(np.zeros((d, d)), np.zeros((d, d)))
         for rows in block.pieces(min_rows=d):
@@ -35,12 +43,12 @@ class Pairs:
         return total
 
     def merge(self, other: Pairs) -> Pairs:
-        """Add the sums over other rows."""
+        """Sums over both sets of rows."""
         return Pairs(self.counts + other.counts, self.products + other.products)
 
 
 def _seen(block: Block) -> Any:
-    """1 in observed cells and 0 elsewhere, sparse where cells are missing unless they are stored: (b, d)."""
+    """Matrix (b, d) with 1 in observed cells and 0 elsewhere; sparse if cells that are not stored are missing."""
     if block.is_sparse and block.unstored_missing:
         return with_data(block.values, observed_cells(block).astype(np.float64))
     return (~np.isnan(dense_values(block))).astype(np.float64)

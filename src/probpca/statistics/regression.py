@@ -1,4 +1,4 @@
-"""The regression of cells on latent variables, which every M-step solves."""
+"""Regression of the observed cells on the latent variables, which every M-step solves."""
 
 from __future__ import annotations
 
@@ -17,54 +17,71 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Regression:
-    r"""Sums over rows, taken at some current parameters :math:`\theta_j = [w_j; \mu_j]`.
+    r"""Sufficient statistics of the regression of each feature on the latent variables.
 
-    With :math:`t = [z; 1]`, z distributed as the row's cells say, and :math:`R_j` the rows in which
-    feature j was observed, the expected squared residual of feature j is quadratic in its parameters,
+    The parameters of feature j are :math:`\theta_j = [w_j; \mu_j]` and its regressors :math:`t = [z; 1]`, with z
+    distributed as its posterior given the row. Summed over the rows :math:`R_j` in which feature j was observed, its
+    expected squared residual is quadratic in a change :math:`\Delta` of its parameters,
 
     .. math:: Q_j(\theta_j + \Delta) = Q_j - 2 \Delta^\top g_j + \Delta^\top A_j \Delta
 
-    and these are its value, half its negative gradient and half its curvature. Changes, not parameters:
-    near the optimum what makes the noise variance is then a small number and not a difference of
-    large ones. Where every row is complete all features share one A.
+    The statistics are taken at the current parameters and solved for their change. Near the optimum the residual
+    that gives the noise variance is then a small number, not a difference of large ones.
+
+    Attributes
+    ----------
+    weight : float
+        Sum of the weights w of rows with at least one observed cell.
+    cells : float
+        Sum of w over the observed cells.
+    log_likelihood : float
+        Log-likelihood of the rows at the current parameters.
+    latent : ndarray of shape ((q + 1)(q + 2) / 2,)
+        Sum of w E[t t'], packed by rows.
+    gram : ndarray of shape ((q + 1)(q + 2) / 2, d or 1)
+        A_j, the sum over R_j of w omega E[t t'], packed by rows; one column if all features share it.
+    score : ndarray of shape (q + 1, d)
+        g_j, the sum over R_j of w omega E[(x_j - theta_j' t) t].
+    squares : ndarray of shape (d,)
+        Q_j, the sum over R_j of w omega E[(x_j - theta_j' t)^2].
     """
 
-    weight: float  # sum w, of rows with something observed
-    cells: float  # sum w, of cells
-    log_likelihood: float  # of the rows under the current parameters
-    latent: Array  # sum w E[t t'], packed by rows: ((q + 1)(q + 2) / 2,)
-    gram: Array  # A_j = sum over R_j of w omega E[t t'], packed: (., d), or (., 1) if all are the same
-    score: Array  # g_j = sum over R_j of w omega E[(x_j - theta_j' t) t]: (q + 1, d)
-    squares: Array  # Q_j = sum over R_j of w omega E[(x_j - theta_j' t)^2]: (d,)
+    weight: float
+    cells: float
+    log_likelihood: float
+    latent: Array
+    gram: Array
+    score: Array
+    squares: Array
 
     @classmethod
     def zero(cls, d: int, q: int) -> Regression:
-        """The sums over no rows."""
+        """Sums over no rows, for d features and q latent variables."""
         p = packed_size(q + 1)
         return cls(0.0, 0.0, 0.0, np.zeros(p), np.zeros((p, 1)), np.zeros((q + 1, d)), np.zeros(d))
 
     def merge(self, other: Regression) -> Regression:
-        """Add the sums."""
+        """Sums over both sets of rows."""
         return Regression(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     def scaled(self, factor: float) -> Regression:
-        """Every row counted ``factor`` times; -1 takes rows away."""
+        """Sums multiplied by ``factor``; merging sums scaled by -1 removes their rows."""
         return Regression(*(factor * getattr(self, f.name) for f in fields(self)))
 
     def moved(self, change: Array) -> Regression:
-        """These sums taken at other parameters, given their change: (q + 1, d)."""
+        """Sums over the same rows at other parameters, given their change (q + 1, d)."""
         score = self.score - multiply(self.gram, change)
         return replace(self, score=score, squares=self.squares_after(change))
 
     def turned(self, basis: Array) -> Regression:
-        """These sums for latents t' = B' t, B (q + 1, q + 1)."""
+        """Sums over the same rows for the regressors B't, with B of shape (q + 1, q + 1)."""
         latent = turn(self.latent[:, None], basis)[:, 0]
         return replace(self, latent=latent, gram=turn(self.gram, basis), score=basis.T @ self.score)
 
     def change(self) -> Array:
-        """The change of parameters that minimises the expected squares, A^{-1} g: (q + 1, d).
+        """Change of the parameters that minimises the expected squared residuals, A^{-1} g: (q + 1, d).
 
-        A feature that was never observed stays where it is.
+        It is zero for a feature that was never observed.
         """
         if self.gram.shape[1] == 1:
             return _shared_solve(unpack(self.gram[:, 0]), self.score)
@@ -74,13 +91,13 @@ class Regression:
         return np.where(seen, solve(np.where(seen, self.gram, identity(len(self.score))), self.score), 0.0)
 
     def squares_after(self, change: Array) -> Array:
-        """Expected squares at the changed parameters: (d,)."""
+        """Expected squared residuals of each feature after a change of the parameters: (d,)."""
         return self.squares + np.einsum("kd,kd->d", change, multiply(self.gram, change) - 2 * self.score)
 
 
 def _shared_solve(matrix: Array, right: Array) -> Array:
-    """Solve normal equations; the shortest of many solutions where latents are dependent."""
+    """Solve the normal equations; the minimum-norm solution if they are singular."""
     root = cholesky_or_none(matrix)
-    if root is None:  # without noise, when there are fewer rows than latents
+    if root is None:  # singular: no noise, and fewer rows than latent variables
         return np.asarray(np.linalg.lstsq(matrix, right)[0])
     return np.asarray(np.linalg.solve(root.T, np.linalg.solve(root, right)))

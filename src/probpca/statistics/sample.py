@@ -1,4 +1,4 @@
-"""Samples of rows that do not depend on their order or cuts."""
+"""Random samples of rows that do not depend on the order of the rows or on how they are cut into blocks."""
 
 from __future__ import annotations
 
@@ -23,19 +23,28 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """The rows with the largest keys; a key is a hash of some of the row's own values.
+    """Random sample of rows: those with the largest keys, a key being a hash of some of the row's own values.
 
-    Equal rows have equal keys, and the first of them are taken: the sample is that of the whole
-    table, however it is cut into blocks.
+    The sample of a table is the same however the table is cut into blocks. Equal rows have equal keys, and the first
+    of them are taken.
+
+    Attributes
+    ----------
+    size : int
+        Largest number of rows to keep.
+    keys : ndarray of shape (m,)
+        Keys of the sampled rows, in descending order; m <= ``size``.
+    rows : ndarray of shape (m, d)
+        The sampled rows.
     """
 
     size: int
-    keys: npt.NDArray[np.uint64]  # descending: (m,), m <= size
-    rows: Array  # (m, d)
+    keys: npt.NDArray[np.uint64]
+    rows: Array
 
     @classmethod
     def of(cls, size: int, seed: int, block: Block, n_key_columns: int = 8) -> Sample:
-        """Draw from one block, by keys from a few of its columns."""
+        """Draw a sample of one block, by keys from ``n_key_columns`` of its columns."""
         columns = np.unique(np.linspace(0, block.n_features - 1, n_key_columns).astype(np.intp))
         part = block.values[:, columns]
         part = part.toarray() if block.is_sparse else part
@@ -46,36 +55,43 @@ class Sample:
         return Sample(size, keys[best], rows.astype(np.float64))
 
     def merge(self, other: Sample) -> Sample:
-        """Draw from both; on a tie the rows of this one come first."""
+        """Sample of both sets of rows; on a tie the rows of ``self`` come first."""
         keys = np.concatenate([self.keys, other.keys])
         best = np.argsort(~keys, kind="stable")[: self.size]
         return Sample(self.size, keys[best], np.concatenate([self.rows, other.rows])[best])
 
 
 class _Drawn(NamedTuple):
-    """Different rows, each with its key and its weight."""
+    """Distinct rows with their keys and weights."""
 
     keys: npt.NDArray[np.uint64]  # descending: (m,)
-    rows: Array  # missing cells NaN: (m, d)
+    rows: Array  # NaN in missing cells: (m, d)
     weight: Array  # (m,)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Distinct:
-    """The different rows with the largest keys, each with its weight; a key is a hash of the whole row.
+    """Random sample of distinct rows, each with its total weight; a key is a hash of the whole row.
 
-    Equal rows are in or out together, so each counts as often as it came: a weighted mean over them is
-    unbiased. What is among the largest keys of the table is so in every block: neither the cuts nor the order
-    of the rows decide who is drawn, and no weight is lost.
+    Rows with the largest keys are kept. Equal rows are kept or left out together, so that each kept row carries the
+    weight of all its copies and a weighted mean over the sample is unbiased. The sample of a table depends neither on
+    the order of its rows nor on how they are cut into blocks.
+
+    Attributes
+    ----------
+    size : int
+        Largest number of distinct rows to keep.
+    parts : tuple
+        Samples of the blocks merged so far; use ``rows``, ``weight`` and ``keys`` to read the sample.
     """
 
     size: int
-    parts: tuple[_Drawn, ...]  # of blocks; rows that are not among the largest are left out now and then
+    parts: tuple[_Drawn, ...]
 
     @classmethod
     def of(cls, size: int, seed: int, block: Block, share: float = 1.0) -> Distinct:
-        """Draw from one block; from about this ``share`` of the rows only, chosen by a key that costs less."""
+        """Draw a sample of one block, or of a random ``share`` of its rows, which costs less."""
         if share < 1.0:
             quick = _quick_keys(block, seed)
             block = block.pick(np.flatnonzero(quick >= quick.dtype.type((1.0 - share) * 2.0 ** (8 * quick.itemsize))))
@@ -87,7 +103,7 @@ class Distinct:
         return cls(size, (_Drawn(keys[best], rows, weight),))
 
     def merge(self, other: Distinct) -> Distinct:
-        """Draw from both."""
+        """Sample of both sets of rows."""
         parts = self.parts + other.parts
         if sum(part.weight.size for part in parts) > 3 * self.size:
             parts = (_joined(parts, self.size),)
@@ -95,17 +111,17 @@ class Distinct:
 
     @property
     def keys(self) -> npt.NDArray[np.uint64]:
-        """Keys of the rows, the largest first: (m,), m <= size."""
+        """Keys of the sampled rows, in descending order: (m,), m <= ``size``."""
         return self._drawn.keys
 
     @property
     def rows(self) -> Array:
-        """The rows, missing cells NaN: (m, d)."""
+        """The sampled rows, with NaN in missing cells: (m, d)."""
         return self._drawn.rows
 
     @property
     def weight(self) -> Array:
-        """How often each row came: (m,)."""
+        """Total weight of all copies of each sampled row: (m,)."""
         return self._drawn.weight
 
     @cached_property
@@ -120,19 +136,19 @@ def _joined(parts: tuple[_Drawn, ...], size: int) -> _Drawn:
 
 
 HASHED_BYTES = 2**18
-"""Size of the pieces of a block whose keys are computed at a time: several passes over what a cache holds."""
+"""Size of the pieces of a block whose keys are computed at a time: small enough to stay in cache."""
 
 
 def _keys(block: Block, seed: int) -> npt.NDArray[np.uint64]:
-    """A key for each row: its cells as whole numbers, times odd ones, summed modulo 2^64."""
+    """Key of each row: the bits of its cells as integers, times odd numbers, summed modulo 2^64."""
     with workspace() as work:
         plain = not block.is_sparse and block.precision is None
         values = block.values if plain else dense_values(block)
         by_columns = values.strides[0] < values.strides[1]
         values = values.T if by_columns else values
-        cells = np.add(values, 0.0, out=work.array("hashed", values.shape))  # zero has two forms
+        cells = np.add(values, 0.0, out=work.array("hashed", values.shape))  # -0.0 becomes 0.0
         if cells.size and np.isnan(np.min(cells)):
-            cells[np.isnan(cells)] = np.nan  # which has many
+            cells[np.isnan(cells)] = np.nan  # one bit pattern for all NaN
         words = cells.view(np.uint64)
         words ^= np.right_shift(words, np.uint64(32), out=work.array("shifted", words.shape, np.uint64))
         sums = np.einsum("ji,j->i" if by_columns else "ij,j->i", words, _odd(block.n_features, seed))
@@ -140,7 +156,7 @@ def _keys(block: Block, seed: int) -> npt.NDArray[np.uint64]:
 
 
 def _quick_keys(block: Block, seed: int) -> Any:
-    """A whole number for each row, from one pass over its bits as they are; rows that differ may share one."""
+    """Cheap hash of each row, from one pass over its bits; different rows may share a value."""
     values = block.values
     if block.is_sparse:
         stored = values.data.astype(np.float64).view(np.uint64) * _odd(block.n_features, seed)[values.indices]
@@ -157,9 +173,9 @@ def _odd(count: int, seed: int) -> npt.NDArray[np.uint64]:
 
 
 def _largest(keys: npt.NDArray[np.uint64], weight: Array, size: int) -> tuple[Index, Array]:
-    """Where the largest keys are first met among rows that are there, and the weight of each."""
+    """First positions of the ``size`` largest keys among rows of positive weight, and the total weight of each."""
     there = np.flatnonzero(weight)
-    if there.size > 4 * size:  # to sort a few of the largest costs less, and is enough unless they are copies
+    if there.size > 4 * size:  # sorting only the largest is cheaper, and enough unless many are copies
         least = np.partition(keys[there], -2 * size)[-2 * size]
         largest = there[keys[there] >= least]
         if np.unique(keys[largest]).size >= size:
@@ -173,16 +189,22 @@ def _largest(keys: npt.NDArray[np.uint64], weight: Array, size: int) -> tuple[In
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Both:
-    """Two summaries of the same rows."""
+    """Two different summaries of the same rows, computed in one pass.
+
+    Attributes
+    ----------
+    first, second : objects with a ``merge`` method
+        The two summaries.
+    """
 
     first: Any
     second: Any
 
     @classmethod
     def of(cls, first: Callable[[Block], Any], second: Callable[[Block], Any], block: Block) -> Both:
-        """Summarise a block twice."""
+        """Apply both summary functions to a block."""
         return cls(first(block), second(block))
 
     def merge(self, other: Both) -> Both:
-        """Merge each with its like."""
+        """Merge the first summaries with each other and the second summaries with each other."""
         return Both(self.first.merge(other.first), self.second.merge(other.second))

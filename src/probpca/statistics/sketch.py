@@ -1,4 +1,4 @@
-"""Triangular factors of the scatter, exact or sketched."""
+"""Factors R of a scatter matrix R'R, exact (``Root``) or of limited size (``Sketch``)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,34 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Root:
-    """Weight, mean and a factor R with R'R = scatter, by orthogonal transformations only.
+    """Total weight, mean and a factor R of the scatter matrix R'R, computed by orthogonal transformations.
 
-    A scatter matrix loses every singular value of the data below sqrt(eps) times the largest;
-    its root keeps them down to eps. At most d rows, fewer when there are fewer rows of data.
+    A scatter matrix loses every singular value of the data below sqrt(eps) times the largest; its factor keeps them
+    down to eps.
+
+    Attributes
+    ----------
+    weight : float
+        Sum of the row weights.
+    mean : ndarray of shape (d,)
+        Weighted mean of the rows.
+    factor : ndarray of shape (r, d)
+        The factor R; r is at most d, and at most the number of rows.
+    count : int
+        Number of rows with positive weight.
+    complete : bool
+        Whether every cell is observed and finite; if not, ``mean`` and ``factor`` are NaN.
     """
 
     weight: float
-    mean: Array  # (d,)
-    factor: Array  # R: (r, d), r <= d
-    count: int  # rows with a positive weight
-    complete: bool = True  # whether every cell is observed and finite; mean and factor mean nothing if not
+    mean: Array
+    factor: Array
+    count: int
+    complete: bool = True
 
     @classmethod
     def of(cls, block: Block) -> Root:
-        """Summarise a block, piece by piece, up to the first piece with a cell that is missing or infinite."""
+        """Compute the factor of a block piece by piece, stopping at the first missing or infinite cell."""
         d = block.n_features
         total = Root(0.0, np.zeros(d), np.empty((0, d)), 0)
         plain = block.precision is None and not block.unstored_missing
@@ -46,13 +59,13 @@ class Root:
         weight = float(w.sum())
         mean = (w @ x) / weight
         x -= mean
-        left = (w @ x) / weight  # the rounding error of the mean, which tiny noise can feel
+        left = (w @ x) / weight  # rounding error of the mean, which matters if the noise is tiny
         x -= left
         x *= np.sqrt(w)[:, None]
         return cls(weight, mean + left, _triangle(x), int(np.count_nonzero(w)))
 
     def merge(self, other: Root) -> Root:
-        """Triangularise both factors and the row that joins their means."""
+        """Factor of both sets of rows, by QR of the two factors and a row for the difference of the means."""
         if not (self.complete and other.complete):
             weight, count = self.weight + other.weight, self.count + other.count
             return replace(other if self.complete else self, weight=weight, count=count)
@@ -63,7 +76,7 @@ class Root:
 
     @property
     def energy(self) -> float:
-        """Trace of the scatter; infinite, without a warning, when the squares are out of range."""
+        """Trace of the scatter matrix; infinite, without a warning, if the squares overflow."""
         with np.errstate(over="ignore"):
             return float(np.square(self.factor).sum())
 
@@ -78,13 +91,13 @@ class Root:
         return np.einsum("ij,ij->j", self.factor, self.factor) / self.weight
 
     def rescaled(self, scale: Array) -> Root:
-        """Root of the scatter of the same rows with each feature multiplied by a constant: (d,)."""
+        """Factor for the same rows with each feature multiplied by a constant: (d,)."""
         return replace(self, mean=self.mean * scale, factor=self.factor * scale)
 
     def as_rows(self) -> tuple[Array, Array]:
-        """Rows (2r, d) and weights (2r,) with this weight, mean and scatter.
+        """Rows (2r, d) and weights (2r,) that have the same total weight, mean and scatter matrix.
 
-        Complete data of any length are worth these few rows to every solver of this library.
+        A fit to these few rows gives the same result as a fit to the original complete rows.
         """
         r = self.factor.shape[0]
         deviation = self.factor * np.sqrt(r / self.weight)
@@ -93,11 +106,11 @@ class Root:
 
 
 class Factor(Protocol):
-    """Rows R about a mean, that stand for more rows with the same scatter R'R."""
+    """Protocol of summaries with a total weight, a mean and a factor R of the scatter matrix R'R."""
 
     @property
     def weight(self) -> float:
-        """How many rows those are."""
+        """Sum of the row weights."""
         ...
 
     @property
@@ -107,12 +120,12 @@ class Factor(Protocol):
 
     @property
     def factor(self) -> Array:
-        """R: (r, d)."""
+        """Factor R of the scatter matrix: (r, d)."""
         ...
 
 
 def stacked(one: Factor, other: Factor) -> tuple[float, Array, Array]:
-    """Weight, mean and factor of both: the rows of the two, and one more that joins their means."""
+    """Weight, mean and factor of two summaries together: both factors and a row for the difference of the means."""
     weight = one.weight + other.weight
     shift = other.mean - one.mean
     joint = np.sqrt(one.weight * other.weight / weight) * shift
@@ -129,34 +142,53 @@ def _triangle(x: Array) -> Array:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Sketch:
-    r"""Weight, mean and a factor B of at most ``size`` rows, with a certificate.
+    r"""Total weight, mean and an approximate factor B of the scatter matrix with at most ``size`` rows.
 
-    Rows are appended and the smallest singular values are dropped (Ross, Lim, Lin & Yang 2008). With A the
-    centred rows,
+    Rows are appended to B, and the smallest singular values are dropped when it is full (Ross, Lim, Lin & Yang
+    2008). The error has a known bound: with A the centred rows,
 
     .. math:: B^\top B \preceq A^\top A \preceq B^\top B + \delta I
 
-    where :math:`\delta`, ``lost``, adds up the largest squared singular value of each time, and the energy
-    of all that was dropped, ``dropped``, is known exactly: so are the trace of the scatter and its diagonal.
+    where :math:`\delta` is the sum, over all truncations, of the largest squared singular value dropped. The trace
+    and the diagonal of the scatter matrix are exact.
+
+    Attributes
+    ----------
+    size : int
+        Largest number of rows of the factor.
+    weight : float
+        Sum of the row weights.
+    mean : ndarray of shape (d,)
+        Weighted mean of the rows.
+    factor : ndarray of shape (r, d)
+        The factor B, r <= ``size``.
+    dropped : float
+        Dropped part of the trace, tr A'A - tr B'B.
+    lost : float
+        The bound :math:`\delta` on the error of every eigenvalue of the scatter matrix.
+    count : int
+        Number of rows with positive weight.
+    squares : ndarray of shape (d,)
+        Exact diagonal of A'A.
     """
 
     size: int
     weight: float
-    mean: Array  # (d,)
-    factor: Array  # B: (r, d), r <= size
-    dropped: float  # tr A'A - tr B'B
-    lost: float  # no eigenvalue of A'A is further above that of B'B
-    count: int  # rows with a positive weight
-    squares: Array  # diagonal of A'A: (d,)
+    mean: Array
+    factor: Array
+    dropped: float
+    lost: float
+    count: int
+    squares: Array
 
     @classmethod
     def empty(cls, size: int, d: int) -> Sketch:
-        """Sketch of no rows of ``d`` features."""
+        """Sketch of an empty table with ``d`` features."""
         return cls(size, 0.0, np.zeros(d), np.empty((0, d)), 0.0, 0.0, 0, np.zeros(d))
 
     @classmethod
     def of(cls, size: int, block: Block) -> Sketch:
-        """Summarise a block, piece by piece."""
+        """Sketch of a block with at most ``size`` rows."""
         total = cls.empty(size, block.n_features)
         for start in range(0, block.n_rows, size):
             rows = slice(start, min(start + size, block.n_rows))
@@ -174,7 +206,7 @@ class Sketch:
         return cls(size, weight, mean, x, 0.0, 0.0, int(np.count_nonzero(w)), np.einsum("ij,ij->j", x, x))
 
     def merge(self, other: Sketch) -> Sketch:
-        """Put both factors and the row that joins their means on top of each other, and drop what is too much."""
+        """Sketch of both sets of rows: stack the factors and drop the smallest singular values."""
         if other.weight == 0:
             return self
         weight, mean, rows = stacked(self, other)
@@ -197,7 +229,7 @@ class Sketch:
         return self.squares / max(self.weight, 1e-300)
 
     def faded(self, share: float) -> Sketch:
-        """Every row counted for a ``share`` of what it was."""
+        """Sketch with the weight of every row multiplied by ``share``."""
         return replace(
             self,
             weight=share * self.weight,
@@ -209,7 +241,7 @@ class Sketch:
 
 
 def _leading(rows: Array, size: int) -> tuple[Array, Array]:
-    """The leading singular vectors times their values: (size, d); and the squares of the other values."""
+    """Leading right singular vectors times their singular values, (size, d), and the squares of the others."""
     if len(rows) <= size:
         return rows, np.zeros(0)
     values, vectors = np.linalg.eigh(rows @ rows.T)

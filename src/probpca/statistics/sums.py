@@ -1,4 +1,4 @@
-"""Plain sums, and blocks of rows stacked in order."""
+"""Sums of arrays, and blocks of rows stacked in order."""
 
 from __future__ import annotations
 
@@ -22,29 +22,41 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Sum:
-    """An array that is added up over blocks."""
+    """Sum of an array over blocks of rows.
+
+    Attributes
+    ----------
+    value : ndarray
+        The sum so far.
+    """
 
     value: Array
 
     def merge(self, other: Sum) -> Sum:
-        """Add the two arrays."""
+        """Sum over both sets of rows."""
         return Sum(self.value + other.value)
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Stack:
-    """Blocks in order. Where rows are in memory these are views, and nothing is copied."""
+    """Blocks of rows in order, as one table. Rows in memory are views and are not copied.
+
+    Attributes
+    ----------
+    blocks : tuple of Block
+        The blocks, in the order of the rows.
+    """
 
     blocks: tuple[Block, ...]
 
     @classmethod
     def of(cls, block: Block) -> Stack:
-        """Keep the block; sparse rows by columns, which are what is read of them."""
+        """Stack of one block; sparse rows are stored by columns, because columns are read from them."""
         return cls((replace(block, values=block.values.tocsc()) if block.is_sparse else block,))
 
     def merge(self, other: Stack) -> Stack:
-        """Put the rows of ``other`` below these."""
+        """Stack with the rows of ``other`` below those of ``self``."""
         return Stack(self.blocks + other.blocks)
 
     @property
@@ -64,17 +76,17 @@ class Stack:
 
     @property
     def is_weighted(self) -> bool:
-        """Do rows count differently?"""
+        """Whether any block has row weights."""
         return any(block.weight is not None for block in self.blocks)
 
     def panels(self) -> Iterator[slice]:
-        """Ranges of columns so narrow that all their rows fit a cache."""
+        """Ranges of columns narrow enough for all their rows to fit into cache."""
         step = max(PIECE_BYTES // (8 * max(self.n_rows, 1)), 64)
         for start in range(0, self.n_features, step):
             yield slice(start, min(start + step, self.n_features))
 
     def panel(self, columns: slice, dtype: npt.DTypeLike, work: Workspace | None = None) -> Floats:
-        """All rows of some columns, (n, columns), in the buffer "panel" of a workspace if one is given."""
+        """All rows of a range of columns, (n, columns), in the buffer "panel" of a workspace if one is given."""
         shape = self.n_rows, columns.stop - columns.start
         out = np.empty(shape, dtype) if work is None else work.array("panel", shape, dtype)
         start = 0

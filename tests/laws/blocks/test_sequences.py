@@ -113,11 +113,11 @@ def test_inputs_go_with_their_rows(rng, series):
 @pytest.mark.parametrize(
     ("y", "error", "message"),
     [
-        ([np.ones((2, 3)), np.ones((2, 4))], ShapeError, "must have 3 columns.*sequence 1 has 4"),
-        ([np.ones((2, 3)), np.ones((0, 3))], ShapeError, "sequence 1 has no rows; a sequence needs at least one"),
-        (np.ones((0, 3)), ShapeError, "the sequence has no rows"),
-        ([[1.0, np.inf]], DataError, "the sequence must not hold infinite values.\nHint: NaN stands"),
-        ([np.ones((2, 2)), [[-np.inf, 0.0]]], DataError, "sequence 1 must not hold infinite values"),
+        ([np.ones((2, 3)), np.ones((2, 4))], ShapeError, "must have the 3 columns of the first; got 4 in sequence 1"),
+        ([np.ones((2, 3)), np.ones((0, 3))], ShapeError, "sequence 1 must have at least one time step; got none"),
+        (np.ones((0, 3)), ShapeError, "the sequence must have at least one time step"),
+        ([[1.0, np.inf]], DataError, "the sequence must not contain infinite values.\nHint: use NaN"),
+        ([np.ones((2, 2)), [[-np.inf, 0.0]]], DataError, "sequence 1 must not contain infinite values"),
         ([["a", "b"]], DataError, "rows must be numbers"),
         ([[[1.0, 2.0]], [["a", "b"]]], DataError, "rows must be numbers"),
         ([[1.0, 2.0], [3.0]], DataError, "rows must be numbers"),

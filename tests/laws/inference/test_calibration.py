@@ -150,7 +150,7 @@ def test_rows_without_observed_cells_do_not_count(rng):
 @pytest.mark.parametrize(
     ("distance", "n", "said"),
     [
-        (np.ones(19), 100, "fewer than 20 rows"),
+        (np.ones(19), 100, "fewer than 20 training rows"),
         (np.ones(30), 5, "fewer than 20"),
         (np.zeros(30), 30, "lie at the mean"),
     ],
@@ -171,7 +171,7 @@ def test_rows_of_large_weight_may_all_lie_at_the_mean():
 def test_the_note_warns_of_outliers_that_hide_each_other():
     assert Calibration(1.0, 6.0, 0.04).note == ""
     for heavy in (Calibration(1.0, 4.9, 0.01), Calibration(1.0, 9.0, 0.06), Calibration(2.0, np.inf, 0.2)):
-        assert f"{100 * heavy.extreme:.1f} % of the rows" in heavy.note
+        assert f"{100 * heavy.extreme:.1f} % of the training rows" in heavy.note
         assert "masking" in heavy.note
         assert "model_p_value" in heavy.note
 

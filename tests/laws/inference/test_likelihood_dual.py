@@ -53,7 +53,7 @@ def test_rotation_and_order_do_not_matter(table, rng):
 
 @pytest.mark.parametrize(("latent", "x"), [((4, 2), (5, 3)), ((4,), (4, 3)), ((4, 2), (4,))])
 def test_tables_of_different_rows_are_refused(latent, x):
-    with pytest.raises(ShapeError, match=r"latent \(n, q\) and x \(n, d\) must have the same rows"):
+    with pytest.raises(ShapeError, match=r"latent \(n, q\) and x \(n, d\) must have the same number of rows"):
         dual_log_likelihood(np.ones(latent), 1.0, 1.0, np.ones(x))
 
 

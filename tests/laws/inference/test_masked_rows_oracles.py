@@ -110,7 +110,7 @@ def test_precisions_of_cells_divide_the_noise(rng):
 
 def test_precisions_go_with_one_noise_variance(rng):
     model = random_model(rng, 4, 2, noise="diagonal")
-    with pytest.raises(DataError, match="cell weights go with one noise variance"):
+    with pytest.raises(DataError, match="cell weights need a model with one noise variance"):
         log_likelihood(model, Block(np.ones((3, 4)), None, np.ones((3, 4))))
 
 

@@ -114,7 +114,10 @@ def test_a_foreign_archive_is_refused(path, arrays, message):
         ({"mean": np.array(["a"] * 7)}, "holds no valid model"),
         ({"mean": np.array([None] * 7, dtype=object)}, "cannot be read.*pickle"),
         ({"header": header(format="probpca", schema=3)}, "has schema 3; this version reads up to 2.\nHint: upgrade"),
-        ({"header": header(format="probpca", schema=1)}, "must have schema 2; got 1, of an earlier.*\nHint: fit again"),
+        (
+            {"header": header(format="probpca", schema=1)},
+            "must have schema 2; got 1, from an earlier.*\nHint: fit again",
+        ),
         ({"header": header(format="probpca")}, "was not written by probpca"),
         ({"header": header(format="probpca", schema="one")}, "was not written by probpca"),
     ],

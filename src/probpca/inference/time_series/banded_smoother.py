@@ -1,4 +1,4 @@
-"""The posterior of whole trajectories by one banded factorisation."""
+"""Smoother for state-space models by one banded Cholesky factorisation, without a loop over time."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from probpca.typing import Array
 
 WORST_CONDITION = 1e7
-"""Ratio of precisions up to which the banded form keeps ten digits."""
+"""Condition number up to which the banded form is accurate to ten digits."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    r"""All states of all sequences, given all rows.
+    r"""Joint posterior of all states of all sequences given all rows.
 
-    Their precision is block-tridiagonal,
+    Its precision matrix is block-tridiagonal, with
 
-    .. math:: J_t + Q^{-1} + A^\top Q^{-1} A \quad\text{on, and}\quad -Q^{-1} A \quad\text{below the diagonal,}
+    .. math:: J_t + Q^{-1} + A^\top Q^{-1} A \quad\text{on and}\quad -Q^{-1} A \quad\text{below the diagonal,}
 
-    with :math:`P_1^{-1}` for :math:`Q^{-1}` at the first step and no :math:`A^\top Q^{-1} A` at the last. One
-    banded Cholesky factorisation gives means, covariances and the log-likelihood without a loop over time.
+    where :math:`P_1^{-1}` replaces :math:`Q^{-1}` at the first step and :math:`A^\top Q^{-1} A` is absent at the last.
+    One banded Cholesky factorisation gives means, covariances and the log-likelihood.
     """
 
     model: StateSpace
     rows: Sequences
     data: Collapsed
     prior: Prior
-    precision: BlockTridiagonal  # of all sequences; of one if all have the same length and every cell
+    precision: BlockTridiagonal  # of all sequences; of a single one if all are complete and of equal length
 
     @classmethod
     def of(cls, model: StateSpace, rows: Sequences) -> Trajectory | None:
-        """Factor the precision; None where its condition would cost digits, and recursions do better."""
+        """Factor the precision matrix; None if it is too ill-conditioned, so that the Kalman filter is needed."""
         prior = Prior.of(model)
         if prior is None:
             return None
@@ -71,7 +71,7 @@ class Trajectory:
 
     @cached_property
     def right(self) -> Array:
-        """Right-hand side of the equation for the means, from rows, initial state and inputs: (n, q)."""
+        """Right-hand side of the linear system for the means, from rows, initial state and inputs: (n, q)."""
         right = self.data.score.T.copy()
         right[self.rows.starts] += self.prior.start
         if self.rows.inputs is not None:
@@ -89,27 +89,30 @@ class Trajectory:
 
     @property
     def copies(self) -> int:
-        """For how many sequences the precision stands."""
+        """Number of sequences that share the factored precision."""
         return self.rows.n_steps // len(self.precision.band)
 
     @cached_property
     def covariances(self) -> InverseBlocks:
-        """Smoothed covariances, and those of each state with the next; of one sequence if all are alike."""
+        """Smoothed covariances, and covariances of each state with the next; of one sequence if all share them."""
         return self.precision.inverse_blocks()
 
     def last_states(self) -> list[Gaussian]:
-        """The state at the end of each sequence, given its rows."""
+        """Distribution of the last state of each sequence given its rows."""
         ends = self.rows.starts + self.rows.lengths - 1
         roots = self.precision.last_roots(ends[: len(ends) // self.copies])
         return [Gaussian(m, r @ r.T) for m, r in zip(self.mean[ends], np.tile(roots, (self.copies, 1, 1)), strict=True)]
 
     def sample(self, noise: Array) -> Array:
-        """Trajectories from standard normal ``noise``: (draws, n, q)."""
+        """Draw trajectories from the posterior, given standard normal ``noise`` (draws, n, q): (draws, n, q)."""
         shape = (len(noise) * self.copies, -1, noise.shape[2])
         return self.mean + self.precision.backward(noise.reshape(shape)).reshape(noise.shape)
 
     def log_likelihood(self, squares: Array | None = None) -> float:
-        """Log density of all rows, from sums of squares at the mean; the squared residuals of cells may be given."""
+        """Log density of all rows, from sums of squares at the smoothed means.
+
+        ``squares`` are the squared residuals summed by feature (d,), if they have been computed already.
+        """
         model, rows, x = self.model, self.rows, self.mean
         if squares is None:
             squares = squared_residuals(model.emission, rows.observed, x.T)
@@ -118,7 +121,7 @@ class Trajectory:
         moves = x[1:] - x[:-1] @ model.transition.T
         if rows.inputs is not None:
             moves -= model.pushes(rows.inputs, rows.n_steps)[:-1]
-        moves[rows.starts[1:] - 1] = 0.0  # from one sequence to the next
+        moves[rows.starts[1:] - 1] = 0.0  # no transition from one sequence to the next
         moves = moves @ self.prior.whiten.T
         distance += float(np.square(first).sum() + np.square(moves).sum())
         noise = np.broadcast_to(model.emission.noise_variance, rows.counts.shape)
@@ -132,7 +135,7 @@ class Trajectory:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
-    """Contribution of the dynamics to the precision of a trajectory."""
+    """Contribution of the dynamics to the precision matrix of a trajectory."""
 
     diagonal: Array  # Q^{-1} + A' Q^{-1} A, packed: (entries, 1)
     first: Array  # P1^{-1} - Q^{-1}, packed: (entries, 1)
@@ -146,7 +149,7 @@ class Prior:
 
     @classmethod
     def of(cls, model: StateSpace) -> Prior | None:
-        """Invert what must be positive; None if it is not."""
+        """Compute the terms of the dynamics; None if Q or P1 is singular."""
         root, initial = cholesky_or_none(model.process_noise), cholesky_or_none(model.initial.covariance)
         if root is None or initial is None:
             return None
@@ -159,9 +162,9 @@ class Prior:
         return cls(packed[0], packed[1], packed[2], -K.T @ KA, start, K, K1, logdet, logdet_initial)
 
     def condition(self, model: StateSpace, first: Array) -> float:
-        """How much surer the dynamics are of a step than anybody is of where it starts, J being ``first`` there.
+        """Estimated condition number of the precision matrix, with the information J = ``first`` at the first step.
 
-        In units in which Q = I, so that it does not depend on those of the state.
+        Computed in coordinates with Q = I, so that it does not depend on the units of the state.
         """
         back = np.linalg.inv(self.whiten)
         moved = self.whiten @ model.transition @ back

@@ -1,4 +1,4 @@
-"""Information that rows give about their state, in as many numbers as the state has."""
+"""Reduction of each row to the information that its observed cells carry about the state."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, eq=False)
 class Collapsed:
-    """log p(y_t | x) = h_t' x - x' J_t x / 2 + a constant: all that the observed cells say about the state."""
+    """Likelihood of the state given each row, log p(y_t | x) = h_t' x - x' J_t x / 2 + constant."""
 
     information: Array  # J = sum over observed j of c_j c_j' / R_j, packed by rows: (entries, n)
     score: Array  # h = sum over observed j of c_j (y_j - offset_j) / R_j: (q, n)
 
 
 def collapse(model: LinearGaussian, rows: Observed) -> Collapsed:
-    """Two products with the observed cells: O(d q^2) a row where cells are missing, O(d q) where none is."""
+    """Information and score of each row; costs O(d q) per row, O(d q^2) for rows with missing cells."""
     parameters, q = Parameters.of(model, rows.centre), model.n_components
     information, score = np.empty((packed_size(q), rows.n_rows)), np.empty((q, rows.n_rows))
     with workspace() as work:
         for group in rows.groups:
             cells = group.cells.ready(work)
             J = cells.mask.products(parameters.information)[by_rows(q)]
-            if cells.pattern is not None and J.shape[1] > 1:  # one pattern is broadcast
+            if cells.pattern is not None and J.shape[1] > 1:  # a single pattern is broadcast
                 J = J[:, cells.pattern]
             information[:, group.place] = J
             score[:, group.place] = parameters.score(cells)
@@ -46,15 +46,15 @@ def collapse(model: LinearGaussian, rows: Observed) -> Collapsed:
 
 
 def collapse_roots(model: LinearGaussian, rows: Sequences) -> tuple[Array, Array]:
-    """Square roots H of J, and z with h = H' z: (n, q, q) and (n, q).
+    """Square roots H (n, q, q) of the information J = H'H, and z (n, q) with h = H'z.
 
-    By QR decompositions of the observed loadings, one for each set of observed features: no digit is lost
-    where the noise is tiny.
+    Computed by QR decompositions of the observed loadings, one per pattern of observed features, which stay
+    accurate if the noise is tiny.
     """
     n, q = rows.n_steps, model.n_components
     scale = np.sqrt(np.broadcast_to(model.noise_variance, model.mean.shape))
     loadings, H, z = model.loadings / scale[:, None], np.empty((n, q, q)), np.empty((n, q))
-    step = max(2**20 // loadings.size, 1)  # steps whose padded loadings fit a cache
+    step = max(2**20 // loadings.size, 1)  # steps whose padded loadings fit into cache
     for start in range(0, n, step):
         some = slice(start, start + step)
         error = (rows.values[some] - model.mean) / scale
@@ -69,7 +69,7 @@ def collapse_roots(model: LinearGaussian, rows: Sequences) -> tuple[Array, Array
 
 
 def squared_residuals(model: LinearGaussian, rows: Observed, state: Array) -> Array:
-    """Sum over rows of (y - offset - C x)^2 of each feature, at given states (q, n): (d,)."""
+    """Squared residuals (y - c - C x)^2 of each feature at given states (q, n), summed over the rows: (d,)."""
     out = np.zeros(rows.n_features)
     for group, rest in _residuals(model, rows, state):
         out += rest.column_squares(group.weight)
@@ -77,7 +77,7 @@ def squared_residuals(model: LinearGaussian, rows: Observed, state: Array) -> Ar
 
 
 def distances(model: LinearGaussian, rows: Observed, state: Array) -> Array:
-    """Sum over observed features of (y - offset - C x)^2 / R of each row, at given states (q, n): (n,)."""
+    """Squared residuals (y - c - C x)^2 / R of each row at given states (q, n), summed over observed features: (n,)."""
     out = np.empty(rows.n_rows)
     noise = model.noise_variance
     for group, rest in _residuals(model, rows, state):
@@ -94,7 +94,7 @@ def _residuals(model: LinearGaussian, rows: Observed, state: Array) -> Iterator[
 
 
 def noise_constants(model: LinearGaussian, rows: Observed) -> Array:
-    """Sum over the observed cells of each row of log 2 pi R_j: (n,)."""
+    """Sum of log 2 pi R_j over the observed cells of each row: (n,)."""
     out = np.empty(rows.n_rows)
     noise = np.broadcast_to(model.noise_variance, (rows.n_features,))
     for group in rows.groups:

@@ -1,4 +1,4 @@
-"""Posterior of the states of a time series: filter, smoother, likelihood, trajectories."""
+"""Kalman filter and smoother, likelihood, and draws of state trajectories."""
 
 from __future__ import annotations
 
@@ -20,53 +20,77 @@ if TYPE_CHECKING:
 
 
 class Smoothed(NamedTuple):
-    """The state at each step given all rows of its sequence."""
+    """Smoothed states: the distribution of the state at each step given all rows of its sequence.
 
-    mean: Array  # (n, q)
-    covariance: Array  # (n, q, q)
-    lag_one: Array  # Cov(x_t, x_{t+1}), zero at the last step of a sequence: (n, q, q)
+    Attributes
+    ----------
+    mean : ndarray of shape (n, q)
+        Mean of the state at each step.
+    covariance : ndarray of shape (n, q, q)
+        Covariance of the state at each step.
+    lag_one : ndarray of shape (n, q, q)
+        Covariance of the state at each step with the next, Cov(x_t, x_{t+1}); zero at the last step of a sequence.
+    """
+
+    mean: Array
+    covariance: Array
+    lag_one: Array
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class FilteredStates:
-    """The state at each step given the rows before it, and given that row too."""
+    """Result of the Kalman filter.
+
+    Attributes
+    ----------
+    predicted : Gaussian
+        State at each step given the rows before it: mean (n, q) and covariance (n, q, q).
+    filtered : Gaussian
+        State at each step given the rows up to and including it.
+    log_likelihood : ndarray of shape (n,)
+        Log density of each row given the rows before it.
+    distance : ndarray of shape (n,)
+        Squared Mahalanobis distance e' S^{-1} e of each row from its one-step-ahead prediction.
+    """
 
     predicted: Gaussian
     filtered: Gaussian
-    log_likelihood: Array  # of each row given those before it: (n,)
-    distance: Array  # e' S^{-1} e of each row, e the one-step-ahead error: (n,)
+    log_likelihood: Array
+    distance: Array
 
 
 def rows_of(model: StateSpace, y: Any, inputs: Any = None) -> Sequences:
-    """Sequences that the model can explain, or an error that says why not."""
+    """Convert ``y`` to ``Sequences``; raise ``ShapeError`` if features or inputs do not match the model."""
     rows = as_sequences(y, model.n_features, inputs)
     if rows.n_features != model.n_features:
         msg = f"rows must have {model.n_features} features, as the model has; got {rows.n_features}."
         raise ShapeError(msg)
     given = 0 if rows.inputs is None else rows.inputs.shape[1]
     if given != model.n_inputs:
-        msg = f"the model has {model.n_inputs} inputs; got {given} with the rows."
+        msg = f"the model has {model.n_inputs} inputs; got {given}."
         raise ShapeError(msg)
     return rows
 
 
 def believe(model: StateSpace, rows: Sequences) -> Trajectory | FilteredTrajectory:
-    """Posterior of all states, by the banded form or, where its condition would cost digits, by recursions."""
+    """Posterior of all states, by a banded factorisation or, if that is ill-conditioned, by a square-root filter."""
     return Trajectory.of(model, rows) or FilteredTrajectory.of(model, rows)
 
 
 def covariances(states: Trajectory | FilteredTrajectory) -> InverseBlocks:
-    """Covariances of all states, and of each with the next: (q, q, n) each."""
+    """Covariances of all states, and of each state with the next: (q, q, n) each."""
     if states.copies == 1:
         return states.covariances
     return InverseBlocks(*(np.tile(block, states.copies) for block in states.covariances))
 
 
 def smooth(model: StateSpace, y: Any, *, inputs: Any = None) -> Smoothed:
-    """Mean and covariance of every state given all rows of its sequence; lag-one covariances too.
+    """Kalman smoother: means, covariances and lag-one covariances of the states given all rows of their sequence.
 
-    Costs O(d q) a step, O(d q^2) where cells are missing, and O(q^3). Sequences of a list come end to end.
+    ``y`` is a matrix (n, d) with NaN in missing cells, or a list of matrices, one per sequence, whose results are
+    concatenated. ``inputs`` are shaped alike, with u columns. Costs O(d q + q^3) per step, O(d q^2 + q^3) for rows
+    with missing cells.
 
     Examples
     --------
@@ -83,9 +107,22 @@ def smooth(model: StateSpace, y: Any, *, inputs: Any = None) -> Smoothed:
 
 
 def filter_states(model: StateSpace, y: Any, *, inputs: Any = None) -> FilteredStates:
-    """The Kalman filter: what was known of each state at its time.
+    """Kalman filter: states given the rows before each step, and given the rows up to it.
 
-    Step by step, in square-root form; stretches in which the same cells are observed use the steady state.
+    ``y`` is a matrix (n, d) with NaN in missing cells, or a list of matrices, one per sequence, whose results are
+    concatenated. ``inputs`` are shaped alike, with u columns. The filter is in square-root form, and uses the steady
+    state over long stretches in which the same features are observed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.inference import filter_states
+    >>> from probpca.models import Gaussian, LinearGaussian, StateSpace
+    >>> walk = StateSpace(Gaussian([0.0], [[1.0]]), [[1.0]], [[1.0]], LinearGaussian([0.0], [[1.0]], 1.0))
+    >>> filter_states(walk, [[1.0], [2.0], [np.nan]]).filtered.mean.round(3)
+    array([[0.5],
+           [1.4],
+           [1.4]])
     """
     states = FilteredTrajectory.of(model, rows_of(model, y, inputs))
     found = states.found
@@ -95,16 +132,26 @@ def filter_states(model: StateSpace, y: Any, *, inputs: Any = None) -> FilteredS
 
 
 def series_log_likelihood(model: StateSpace, y: Any, *, inputs: Any = None, piece_steps: int = 2**15) -> float:
-    """Log density of all observed cells of all sequences.
+    """Log-likelihood of all observed cells of all sequences.
 
-    At most about twice ``piece_steps`` states are held at a time, however long the sequences are.
+    ``y`` is a matrix (n, d) with NaN in missing cells, or a list of matrices, one per sequence. ``inputs`` are shaped
+    alike, with u columns. At most about ``2 * piece_steps`` states are in memory at a time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.inference import log_likelihood, series_log_likelihood
+    >>> from probpca.models import LinearGaussian, StateSpace
+    >>> model, rows = LinearGaussian(np.zeros(2), [[1.0], [0.5]], 0.1), np.eye(2)
+    >>> bool(np.isclose(series_log_likelihood(StateSpace.memoryless(model), rows), log_likelihood(model, rows).sum()))
+    True
     """
     rows = rows_of(model, y, inputs)
     return sum(_piece_likelihood(model, piece, piece_steps) for piece in rows.pieces(piece_steps))
 
 
 def _piece_likelihood(model: StateSpace, rows: Sequences, piece_steps: int) -> float:
-    """Log density of a few sequences, or of a long one, stretch by stretch: each starts where the last one ended."""
+    """Log-likelihood of a few sequences, or of one long sequence cut into stretches that continue each other."""
     total, n = 0.0, rows.n_steps
     if len(rows.lengths) > 1 or n <= 2 * piece_steps:
         return believe(model, rows).log_likelihood()
@@ -119,12 +166,12 @@ def _piece_likelihood(model: StateSpace, rows: Sequences, piece_steps: int) -> f
 
 
 def last_states(model: StateSpace, rows: Sequences) -> list[Gaussian]:
-    """The state at the end of each sequence, given its rows."""
+    """Distribution of the last state of each sequence given its rows."""
     return believe(model, rows).last_states()
 
 
 def advance(model: StateSpace, state: Gaussian, push: Array) -> Gaussian:
-    """The state one step later: N(A m + B u, A P A' + Q)."""
+    """Distribution of the state one step later, N(A m + B u, A P A' + Q); ``push`` is B u (q,)."""
     A = model.transition
     P = A @ state.covariance @ A.T + model.process_noise
     return Gaussian(A @ state.mean + push, (P + P.T) / 2)
@@ -133,7 +180,20 @@ def advance(model: StateSpace, state: Gaussian, push: Array) -> Gaussian:
 def sample_trajectories(
     model: StateSpace, y: Any, n_draws: int, *, rng: np.random.Generator, inputs: Any = None
 ) -> Array:
-    """Draw whole trajectories of the state given all rows: (n_draws, n, q)."""
+    """Draw trajectories of the states from their joint posterior given all rows: (n_draws, n, q).
+
+    ``y`` is a matrix (n, d) with NaN in missing cells, or a list of matrices, one per sequence, whose results are
+    concatenated. ``inputs`` are shaped alike, with u columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.inference import sample_trajectories
+    >>> from probpca.models import Gaussian, LinearGaussian, StateSpace
+    >>> walk = StateSpace(Gaussian([0.0], [[1.0]]), [[1.0]], [[1.0]], LinearGaussian([0.0], [[1.0]], 1.0))
+    >>> sample_trajectories(walk, [[1.0], [np.nan], [3.0]], 4, rng=np.random.default_rng(0)).shape
+    (4, 3, 1)
+    """
     if n_draws < 1:
         msg = f"n_draws must be at least 1; got {n_draws}."
         raise ShapeError(msg)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 from scipy.special import erfc
 
-from probpca.errors import ShapeError
+from probpca.blocks.block import unmasked
+from probpca.errors import ShapeError, require_finite
 from probpca.inference.calibration import chi2_tail, log10_chi2_tail
 from probpca.inference.imputation import Imputed
 from probpca.inference.masked_rows import doubled
@@ -133,13 +134,14 @@ def _pushes(model: StateSpace, inputs: Array | None, k: int, horizon: Any, futur
             msg = "the model has no inputs, so that future ones cannot be taken into account.\nHint: leave future out."
             raise ShapeError(msg)
         return np.zeros((k, horizon, model.n_components))
-    later = np.zeros((0, model.n_inputs)) if future is None else np.asarray(future, dtype=np.float64)
+    later = np.zeros((0, model.n_inputs)) if future is None else np.asarray(unmasked(future), dtype=np.float64)
     if later.ndim != 2 or later.shape[1] != model.n_inputs or len(later) < horizon - 1:
         msg = (
             f"a forecast of {horizon} steps needs future inputs of shape ({horizon - 1}, {model.n_inputs}); "
             f"got {later.shape}."
         )
         raise ShapeError(msg)
+    require_finite("future inputs", later)
     each = [np.vstack([last, later[: horizon - 1]]) for last in inputs]
     return np.array(each) @ model.input_loadings.T
 
@@ -186,10 +188,11 @@ def sample_series(model: StateSpace, n: int, *, rng: np.random.Generator, inputs
         msg = "the model has no inputs; some were given.\nHint: leave inputs out."
         raise ShapeError(msg)
     if model.input_loadings is not None:
-        given = np.asarray(inputs, dtype=np.float64)
+        given = np.asarray(unmasked(inputs), dtype=np.float64)
         if given.shape != (n, model.n_inputs):
             msg = f"inputs must have shape {(n, model.n_inputs)}; got {given.shape}."
             raise ShapeError(msg)
+        require_finite("inputs", given)
         drive[1:] += given[:-1] @ model.input_loadings.T
     states = solve_bidiagonal(np.broadcast_to(model.transition, (n, q, q)), drive)
     noise = rng.standard_normal((n, d)) * np.sqrt(model.emission.noise_variance)

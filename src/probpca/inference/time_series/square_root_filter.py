@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True)
 class SteadyState:
-    """When the filter takes its covariances for those of the steady state."""
+    """Conditions under which the filter uses the covariances of the steady state."""
 
-    converged: float = 1e-13  # relative change of a covariance in one step
-    least_steps: int = 16  # steps with the same cells observed that are worth looking
+    converged: float = 1e-13  # largest relative change of a covariance in one step
+    least_steps: int = 16  # smallest number of following steps with the same observed features
 
 
 STEADY_STATE = SteadyState()
@@ -36,32 +36,32 @@ STEADY_STATE = SteadyState()
 @final
 @dataclass(frozen=True, eq=False)
 class Filtered:
-    """The state given what came before each step, and given the step too. A root L represents the covariance L L'."""
+    """Filtered states, with each covariance L L' represented by its square root L."""
 
-    predicted: Array  # (n, q)
-    predicted_root: Array  # (n, q, q)
-    mean: Array  # (n, q)
-    root: Array  # (n, q, q)
-    logdet: Array  # log |I + L' J L|, L the predicted root: (n,)
-    surprise: Array  # squared length of the change of mean, in units of the predicted root: (n,)
+    predicted: Array  # mean given the earlier rows: (n, q)
+    predicted_root: Array  # square root of its covariance: (n, q, q)
+    mean: Array  # mean given the rows up to this step: (n, q)
+    root: Array  # square root of its covariance: (n, q, q)
+    logdet: Array  # log |I + L' J L|, with L the predicted root: (n,)
+    surprise: Array  # squared length of the change of the mean, in units of the predicted root: (n,)
 
     @classmethod
     def empty(cls, n: int, q: int) -> Filtered:
-        """Room for n steps."""
+        """Uninitialised arrays for ``n`` steps."""
         square = (n, q, q)
         return cls(*map(np.empty, ((n, q), square, (n, q), square, (n,), (n,))))
 
 
 def filter_rows(model: StateSpace, rows: Sequences) -> Filtered:
-    r"""Walk through time, all sequences side by side.
+    r"""Square-root Kalman filter, for all sequences in parallel.
 
     .. math::
         L^- = \operatorname{qr}[A L, Q^{1/2}]^\top, \quad G = \operatorname{qr}[H L^-; I], \quad
         L = L^- G^{-1}, \quad m = m^- + L G^{-\top} (H L^-)^\top (z - H m^-)
 
-    with H a square root of what the observed cells say about the state, :math:`H^\top H = J`. Covariances are kept
-    as square roots, so that none loses its symmetry or a digit to another's size; as soon as they have stopped to
-    change they are not computed again until other cells are observed.
+    with H a square root of the information that the observed cells carry about the state, :math:`H^\top H = J`.
+    Covariances are stored as square roots, which keeps them symmetric and accurate. Once they have converged, they
+    are not computed again until other features are observed.
     """
     walk = _Walk(model, rows)
     t = 0
@@ -72,7 +72,7 @@ def filter_rows(model: StateSpace, rows: Sequences) -> Filtered:
 
 
 class _Walk:
-    """Where the filter is, in every sequence that is not over. Sequences are sorted, the longest first."""
+    """State of the filter in every sequence that has not ended; sequences are sorted, the longest first."""
 
     def __init__(self, model: StateSpace, rows: Sequences) -> None:
         self.model = model
@@ -86,11 +86,11 @@ class _Walk:
         self.same_until = _same_until(np.isnan(rows.values), rows.starts)
 
     def active(self, t: int) -> Index:
-        """Positions of step t in the sequences that have one."""
+        """Positions of step t of the sequences that have at least t + 1 steps."""
         return self.starts[: np.searchsorted(-self.lengths, -t)] + t
 
     def step(self, t: int) -> None:
-        """Predict step t and take in what was observed."""
+        """Predict the state at step t and update it with the observed cells."""
         now, found, q = self.active(t), self.found, self.model.n_components
         if t == 0:
             mean = np.broadcast_to(self.model.initial.mean, (len(now), q))
@@ -100,7 +100,7 @@ class _Walk:
             root = self._moved_root(now)
         H = self.H[now]
         G, g = triangular(H @ root, self.z[now] - applied(H, mean))
-        step = np.linalg.solve(G, g)  # of the mean, in units of L
+        step = np.linalg.solve(G, g)  # change of the mean, in units of L
         found.predicted[now], found.predicted_root[now] = mean, root
         found.root[now] = divided(root, G)
         found.mean[now] = mean + (root @ step)[:, :, 0]
@@ -111,13 +111,13 @@ class _Walk:
         return self.found.mean[now - 1] @ self.model.transition.T + self.pushes[now - 1]
 
     def _moved_root(self, now: Index) -> Array:
-        """A root of A P A' + Q: (k, q, q)."""
+        """Square root of A P A' + Q: (k, q, q)."""
         moved = np.swapaxes(self.model.transition @ self.found.root[now - 1], 1, 2)
         noise = np.broadcast_to(self.noise_root.T, moved.shape)
         return np.swapaxes(np.linalg.qr(np.concatenate([moved, noise], axis=1), mode="r"), 1, 2)
 
     def is_steady(self, t: int) -> bool:
-        """Will the next steps have the covariances of this one?"""
+        """Whether the covariances have converged at step t and the next steps observe the same features."""
         now = self.active(t)
         if t == 0 or (self.same_until[now] - now < STEADY_STATE.least_steps).any():
             return False
@@ -126,7 +126,7 @@ class _Walk:
         return bool((np.abs(after - before) <= STEADY_STATE.converged * std[:, :, None] * std[:, None]).all())
 
     def skip(self, t: int) -> int:
-        """Fill in steps with the covariances of step t; the first step after them."""
+        """Fill in the following steps with the covariances of step t, and return the first step after them."""
         now = self.active(t)
         until = int((self.same_until[now] - now).min()) + t
         for at in now:
@@ -134,7 +134,7 @@ class _Walk:
         return until
 
     def _fill(self, at: int, count: int) -> None:
-        """The steps ``at + 1 .. at + count - 1``, by one triangular solve."""
+        """Fill in the steps ``at + 1 .. at + count - 1`` by one triangular solve."""
         found, some = self.found, slice(at + 1, at + count)
         if count < 2:
             return
@@ -142,8 +142,8 @@ class _Walk:
             getattr(found, name)[some] = getattr(found, name)[at]
         root, H = found.predicted_root[at], self.H[at]
         axes, G = np.linalg.qr(np.vstack([H @ root, np.eye(len(H))]))
-        units = np.linalg.solve(G, axes[: len(H)].T)  # of the change of mean, in units of L
-        gain = root @ units  # of z: (q, q)
+        units = np.linalg.solve(G, axes[: len(H)].T)  # change of the mean, in units of L
+        gain = root @ units  # gain of z: (q, q)
         keep = np.eye(len(H)) - gain @ H
         right = self.z[some] @ gain.T + self.pushes[at : at + count - 1] @ keep.T
         F = keep @ self.model.transition
@@ -155,7 +155,7 @@ class _Walk:
 
 
 def _same_until(missing: npt.NDArray[np.bool_], starts: Index) -> npt.NDArray[np.intp]:
-    """For each row, the first row after it where other cells are missing or a sequence starts: (n,)."""
+    """For each row, the first later row with other missing features or in another sequence: (n,)."""
     n = len(missing)
     changes = np.ones(n, dtype=bool)
     changes[1:] = (missing[1:] != missing[:-1]).any(axis=1)
@@ -167,16 +167,16 @@ def _same_until(missing: npt.NDArray[np.bool_], starts: Index) -> npt.NDArray[np
 @final
 @dataclass(frozen=True, eq=False)
 class FilteredTrajectory:
-    """All states of all sequences, given all rows, by recursions in time: for any noise, however small."""
+    """Joint posterior of all states given all rows, by square-root recursions in time, for arbitrarily small noise."""
 
     model: StateSpace
     rows: Sequences
     found: Filtered
-    copies: int = 1  # every sequence has covariances of its own
+    copies: int = 1  # sequences do not share covariances
 
     @classmethod
     def of(cls, model: StateSpace, rows: Sequences) -> FilteredTrajectory:
-        """Filter; smoothing waits until it is needed."""
+        """Run the filter; smoothing is done when it is first needed."""
         return cls(model, rows, filter_rows(model, rows))
 
     @cached_property
@@ -190,28 +190,28 @@ class FilteredTrajectory:
 
     @property
     def covariances(self) -> InverseBlocks:
-        """Smoothed covariances, and those of each state with the next."""
+        """Smoothed covariances, and covariances of each state with the next."""
         return self._smoothed[1]
 
     def last_states(self) -> list[Gaussian]:
-        """The state at the end of each sequence, given its rows."""
+        """Distribution of the last state of each sequence given its rows."""
         ends = self.rows.starts + self.rows.lengths - 1
         return [Gaussian(m, r @ r.T) for m, r in zip(self.found.mean[ends], self.found.root[ends], strict=True)]
 
     def sample(self, noise: Array) -> Array:
-        """Trajectories from standard normal ``noise``: (draws, n, q)."""
+        """Draw trajectories from the posterior, given standard normal ``noise`` (draws, n, q): (draws, n, q)."""
         return sample_filtered(self.model, self.rows, self.found, noise)
 
     @cached_property
     def distance(self) -> Array:
         """Squared Mahalanobis distance e' S^{-1} e of each row from its prediction: (n,).
 
-        A sum of squares: the residual at the filtered mean, and how far the row moved that mean.
+        A sum of squares of the residual at the filtered mean and of the change of the mean by the row.
         """
         return distances(self.model.emission, self.rows.observed, self.found.mean.T) + self.found.surprise
 
     def row_likelihoods(self) -> Array:
-        """Log density of each row given those before it: (n,)."""
+        """Log density of each row given the rows before it: (n,)."""
         constants = noise_constants(self.model.emission, self.rows.observed)
         return np.asarray(-0.5 * (constants + self.found.logdet + self.distance))
 
@@ -222,15 +222,15 @@ class FilteredTrajectory:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Said:
-    """Information that rows give about a state x: N x = v, up to standard normal errors."""
+class _Information:
+    """Information about a state x from some rows, N x = v + e with standard normal e."""
 
     root: Array  # N: (n, q, q)
     value: Array  # v: (n, q)
 
 
 def smooth_filtered(model: StateSpace, rows: Sequences, found: Filtered) -> tuple[Array, InverseBlocks]:
-    """Smoothed means (n, q), covariances and lag-one covariances, from filtered ones and what was observed later."""
+    """Smoothed means (n, q), covariances and lag-one covariances, from the filtered states and the later rows."""
     from_here, later = look_ahead(model, rows)
     L, q = found.root, model.n_components
     error = later.value - applied(later.root, found.mean)
@@ -239,7 +239,7 @@ def smooth_filtered(model: StateSpace, rows: Sequences, found: Filtered) -> tupl
     root = divided(L, G)
     n = len(mean)
     lag = np.zeros((n, q, q))
-    after = np.flatnonzero(rows.linked)  # steps that have another after them
+    after = np.flatnonzero(rows.linked)  # steps that are followed by another
     both = np.concatenate([model.transition @ L[after], _noise_roots(model, len(after))], axis=2)  # of x_{t+1}
     only = np.concatenate([L[after], np.zeros((len(after), q, q))], axis=2)  # of x_t
     joint, _ = triangular(from_here.root[after + 1] @ both, np.zeros((len(after), q)))
@@ -249,10 +249,10 @@ def smooth_filtered(model: StateSpace, rows: Sequences, found: Filtered) -> tupl
 
 
 def sample_filtered(model: StateSpace, rows: Sequences, found: Filtered, noise: Array) -> Array:
-    """Whole trajectories given all rows, from standard normal ``noise`` (k, n, q): (k, n, q)."""
+    """Draw trajectories given all rows, from standard normal ``noise`` (k, n, q): (k, n, q)."""
     from_here, later = look_ahead(model, rows)
     n, q = found.mean.shape
-    # Each state given the one before it and what is still to come.
+    # Each state is drawn given the one before it and the later rows.
     L, before = _noise_roots(model, n), model.pushes(rows.inputs, rows.n_steps)
     L[rows.starts] = found.root[rows.starts]
     N, value = from_here.root.copy(), from_here.value.copy()
@@ -270,11 +270,12 @@ def sample_filtered(model: StateSpace, rows: Sequences, found: Filtered, noise: 
     return np.array([solve_bidiagonal(F, drift + applied(root, e)) for e in noise])
 
 
-def look_ahead(model: StateSpace, rows: Sequences) -> tuple[Said, Said]:
-    """Information about each state from the rows from its step on, and from the rows after it."""
+def look_ahead(model: StateSpace, rows: Sequences) -> tuple[_Information, _Information]:
+    """Information about each state from the rows at its step and later, and from later rows alone."""
     H, z = collapse_roots(model.emission, rows)
     n, q = z.shape
-    here, later = Said(np.empty((n, q, q)), np.empty((n, q))), Said(np.zeros((n, q, q)), np.zeros((n, q)))
+    here = _Information(np.empty((n, q, q)), np.empty((n, q)))
+    later = _Information(np.zeros((n, q, q)), np.zeros((n, q)))
     order = np.argsort(-rows.lengths, kind="stable")
     ends, lengths = (rows.starts + rows.lengths - 1)[order], rows.lengths[order]
     pushes, noise = model.pushes(rows.inputs, rows.n_steps), symmetric_root(model.process_noise)
@@ -296,5 +297,5 @@ def look_ahead(model: StateSpace, rows: Sequences) -> tuple[Said, Said]:
 
 
 def _noise_roots(model: StateSpace, n: int) -> Array:
-    """A root of Q for each of n steps: (n, q, q)."""
+    """Square root of Q, repeated for each of n steps: (n, q, q)."""
     return np.repeat(symmetric_root(model.process_noise)[None], n, axis=0)

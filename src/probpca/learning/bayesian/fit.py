@@ -1,4 +1,4 @@
-"""Variational Bayesian PCA."""
+"""Bayesian PCA by variational inference."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True)
 class VariationalEM:
-    r"""Latents given the belief about parameters, parameters given that about latents, in turn.
+    r"""Variational EM: alternating updates of the posteriors of latent variables and parameters.
 
     .. math::
         q(z_i) = N(m_i, P_i), \quad
@@ -51,28 +51,28 @@ class VariationalEM:
         \Sigma_j^{-1} = \operatorname{diag}(\alpha, 0) + \tau A_j, \quad
         \hat\theta_j = \tau \Sigma_j \sum_{i \in R_j} x_{ij} E[t_i]
 
-    Then the noise variance and the precisions :math:`\alpha` that fit best, and in between a change of latent axes
-    that makes latents N(0, I) on average and :math:`E[W^\top W]` diagonal: no other is better, and without it
-    hundreds of steps are needed (Ilin & Raiko 2010). Every part raises the bound. A rise of the noise
-    variance is doubled: without that, convergence takes hundreds of steps where components take most directions.
+    Each step also maximises the bound over the noise variance and the precisions :math:`\alpha`, and over changes of
+    the latent axes: the optimal one makes latent variables N(0, I) on average and :math:`E[W^\top W]` diagonal, which
+    saves hundreds of steps (Ilin & Raiko 2010). No part decreases the bound. An increase of the noise variance is
+    doubled, which saves hundreds of steps if the components span most directions.
     """
 
     floor: float  # smallest noise variance
 
     def step(self, belief: ParameterBelief, source: Source) -> tuple[ParameterBelief, float]:
-        """The next belief, and the lower bound at the given one."""
+        """Posterior after one iteration, and the lower bound at the given one."""
         sums = source.fold(partial(expect_believed, belief))
         return self.advance(belief, sums), sums.log_likelihood - divergence(belief)
 
     def advance(self, belief: ParameterBelief, sums: Regression) -> ParameterBelief:
-        """The next belief, given the sums at this one."""
+        """Posterior after one iteration, given the statistics of the E-step at ``belief``."""
         before = float(belief.centre.noise_variance)
         learnt = with_faster_noise(self.learn(belief.centre, belief.precision, sums), before)
         return without_dead(learnt.turned(best_basis(learnt, latent_moments(sums))))
 
     def learn(self, model: LinearGaussian, precision: Array, sums: Regression) -> ParameterBelief:
-        """Posterior of the parameters given the sums over rows at a model."""
-        prior = np.append(precision, 0.0)  # flat for the mean
+        """Posterior of the parameters given the statistics of the E-step at a model."""
+        prior = np.append(precision, 0.0)  # flat prior of the mean
         tau = 1.0 / float(model.noise_variance)
         known = sums.gram[-1] > 0
         gained = np.where(known, tau * sums.gram, identity(prior.size))
@@ -85,11 +85,11 @@ class VariationalEM:
 
 
 def with_faster_noise(belief: ParameterBelief, before: float, largest: float = 1.2) -> ParameterBelief:
-    r"""Double a rise of the logarithm of the noise variance, by a factor of at most ``largest``.
+    r"""Double an increase of the log noise variance over ``before``, limited to a factor of ``largest``.
 
-    Given all else the bound of N cells is :math:`-\tfrac N2 (\log \sigma^2 + s / \sigma^2)`, with s the variance that
-    maximises it. It is flatter above s than below: at :math:`s^2 / \sigma_0^2` it is no lower than at
-    :math:`\sigma_0^2 < s`.
+    As a function of the noise variance alone, the bound for N cells is
+    :math:`-\tfrac N2 (\log \sigma^2 + s / \sigma^2)` with maximum at s. It is flatter above s than below: its value at
+    :math:`s^2 / \sigma_0^2` is not lower than at :math:`\sigma_0^2 < s`.
     """
     best = float(belief.centre.noise_variance)
     if best <= before:
@@ -99,7 +99,7 @@ def with_faster_noise(belief: ParameterBelief, before: float, largest: float = 1
 
 
 def best_basis(belief: ParameterBelief, latent: Gaussian) -> Array:
-    """The change of latent axes after which latents are N(0, I) on average and E[W'W] is diagonal: (q + 1, q + 1)."""
+    """Change of latent axes that makes latent variables N(0, I) on average and E[W'W] diagonal: (q + 1, q + 1)."""
     W, q = belief.centre.loadings, belief.n_components
     root = np.linalg.cholesky(latent.covariance)
     second = W.T @ W + belief.summed_covariance
@@ -111,9 +111,9 @@ def best_basis(belief: ParameterBelief, latent: Gaussian) -> Array:
 
 
 def without_dead(belief: ParameterBelief, least_share: float = 0.01) -> ParameterBelief:
-    """Remove components whose loadings are known only to be small; one is always kept.
+    """Remove irrelevant components, whose loadings are indistinguishable from zero; one is always kept.
 
-    ``least_share`` is the share of a component's expected squared loadings that its mean loadings must make.
+    A component is relevant if its squared mean loadings are at least ``least_share`` of its expected squared loadings.
     """
     share = 1 - belief.loading_variance / belief.energy
     alive = np.flatnonzero(share > least_share)
@@ -123,7 +123,7 @@ def without_dead(belief: ParameterBelief, least_share: float = 0.01) -> Paramete
 
 
 def divergence(belief: ParameterBelief) -> float:
-    """Kullback-Leibler divergence of the belief from the prior, in which the density of a mean is 1."""
+    """Kullback-Leibler divergence of the posterior from the prior, whose density of the means is 1."""
     q, d = belief.n_components, belief.n_known
     spread = belief.covariance[:, belief.covariance[-1] > 0]
     entropy = 0.5 * log_determinants(spread).sum() * (d / spread.shape[1]) + 0.5 * d * (q + 1 + LOG_2PI)
@@ -131,30 +131,62 @@ def divergence(belief: ParameterBelief) -> float:
 
 
 class BeliefResult(NamedTuple):
-    """Posterior of the parameters and how the fit that found it went."""
+    """Result of a fit of Bayesian PCA: the posterior of the parameters, and how the fit ended.
 
-    belief: ParameterBelief  # in the units of the data, as the model
-    model: LinearGaussian  # the distribution of a new row, doubt about parameters and all
+    Attributes
+    ----------
+    belief : ParameterBelief
+        Posterior of the parameters, in the units of the data.
+    model : LinearGaussian
+        Predictive distribution of a new row, which includes the uncertainty of the parameters.
+    status : Status
+        How the fit ended.
+    lower_bound : float
+        Lower bound on the log evidence, in nats.
+    trace : tuple of float
+        Lower bound before each iteration.
+    n_iter : int
+        Number of iterations.
+    weight : float
+        Total weight of the rows.
+    cells : float
+        Total weight of the observed cells.
+    rule : str
+        How many of the initial components are relevant.
+    empty : ndarray of int
+        Positions of features without observed cells.
+    notes : tuple of str
+        Remarks on the choice of the number of components.
+    column_std : ndarray of shape (d,) or None
+        Standard deviation of each column, 0 if it is constant; None after standardising.
+    scale : ndarray of shape (d,) or None
+        Standard deviations that the columns were divided by; None without standardising.
+    sample : Source or None
+        Rows in memory, all or a sample, if the data of the fit were not in memory.
+    """
+
+    belief: ParameterBelief
+    model: LinearGaussian
     status: Status
-    lower_bound: float  # of the log evidence, in nats
-    trace: tuple[float, ...]  # the bound before each step
+    lower_bound: float
+    trace: tuple[float, ...]
     n_iter: int
-    weight: float  # number of rows, as their weights count them
-    cells: float  # number of observed cells
-    rule: str  # how the number of components was found
-    empty: Index  # features of which nothing was observed
-    notes: tuple[str, ...] = ()  # sentences about the choice of the number of components
-    column_std: Array | None = None  # of each column, 0 if constant; None if standardised: (d,)
-    scale: Array | None = None  # what columns were divided by before the fit: (d,); None if they were not
-    sample: Source | None = None  # rows in memory, all or some, if those of the fit were not
+    weight: float
+    cells: float
+    rule: str
+    empty: Index
+    notes: tuple[str, ...] = ()
+    column_std: Array | None = None
+    scale: Array | None = None
+    sample: Source | None = None
 
     def in_units(self, units: Units) -> BeliefResult:
-        """Convert a fit of columns that were divided by ``units.scale`` to the units of the data.
+        """Convert a fit of columns divided by ``units.scale`` to the units of the data.
 
-        Latent axes stay the principal axes of the scaled columns.
+        Latent axes remain the principal axes of the scaled columns.
         """
         observed = units.observed
-        shift = -float((observed - (observed > 0)) @ np.log(units.scale))  # cells, and the density of the means
+        shift = -float((observed - (observed > 0)) @ np.log(units.scale))  # of the cells and of the prior of the means
         belief, trace = self.belief.rescale(units.scale), tuple(value + shift for value in self.trace)
         return self._replace(
             belief=belief,
@@ -168,7 +200,7 @@ class BeliefResult(NamedTuple):
 
     @property
     def scaled_belief(self) -> ParameterBelief:
-        """The belief about the columns as the fit saw them, divided by ``scale``: with one noise variance."""
+        """Posterior of the parameters for the columns divided by ``scale``, which have one noise variance."""
         if self.scale is None:
             return self.belief
         belief = self.belief.rescale(1 / self.scale)
@@ -176,7 +208,7 @@ class BeliefResult(NamedTuple):
 
     @property
     def scaled_model(self) -> LinearGaussian:
-        """The distribution of a new row of the columns as the fit saw them, divided by ``scale``."""
+        """Predictive distribution of a new row of the columns divided by ``scale``."""
         return self.model if self.scale is None else self.scaled_belief.predictive()
 
 
@@ -188,12 +220,38 @@ def fit_variational(
     *,
     standardize: bool = False,
 ) -> BeliefResult:
-    """Fit Bayesian PCA with at most ``n_components`` components; those that are not supported are removed.
+    """Fit Bayesian PCA with at most ``n_components`` components by variational inference.
 
-    The posterior of parameters and latent variables is approximated as independent, which makes a bound on the log
-    evidence computable (variational Bayes; Bishop 1999, Ilin & Raiko 2010). Rows are read as by the missing-data EM,
-    once a step. ``standardize`` fits columns scaled to unit variance: the belief is in the units of the data, with the
-    principal axes of the scaled columns, and ``scale`` holds their standard deviations.
+    Components that the data do not support are removed (automatic relevance determination). The posteriors of
+    parameters and latent variables are approximated as independent, which gives a lower bound on the log evidence
+    (Bishop 1999, Ilin & Raiko 2010). Missing cells (NaN) are allowed. Rows are read once per iteration.
+
+    Parameters
+    ----------
+    rows : array, sparse matrix, dataframe, file name, iterable of batches, Dask or Spark collection
+        The data, as accepted by ``open_source``.
+    n_components : int or None
+        Largest number of components; None for as many as the data allow, up to the limit in ``settings.search``.
+    settings : Settings
+        Tolerance and other options.
+    rng : numpy.random.Generator or None
+        Random number generator; None creates one with a random seed.
+    standardize : bool
+        Fit the columns scaled to unit variance. The posterior is then in the units of the data, with the principal
+        axes of the scaled columns, and ``scale`` of the result holds the standard deviations.
+
+    Returns
+    -------
+    BeliefResult
+        The posterior of the parameters, the predictive distribution of a new row, and how the fit ended.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from probpca.learning import fit_variational
+    >>> result = fit_variational(load_iris().data, 3)
+    >>> result.rule, result.status.converged
+    ('all of 3 are relevant', True)
     """
     rng = np.random.default_rng(rng)
     source = open_source(rows)
@@ -213,7 +271,7 @@ def fit_variational(
 
 
 class _Start(NamedTuple):
-    """Prepared rows, a model to begin with, and the smallest noise variance."""
+    """Prepared rows, a starting model, and the smallest noise variance."""
 
     rows: Source
     model: LinearGaussian
@@ -246,7 +304,7 @@ def _result(ended: Iterated[ParameterBelief], floor: float, summary: ColumnSumma
 
 
 def _step(em: VariationalEM, rows: Source, monitor: Monitor, belief: ParameterBelief) -> tuple[ParameterBelief, float]:
-    """One step; while a component dies gains grow, and say nothing about those after its death."""
+    """One iteration; when a component is removed, earlier gains are discarded, as they do not predict later ones."""
     following, bound = em.step(belief, rows)
     if following.n_components < belief.n_components:
         monitor.forget()
@@ -261,16 +319,16 @@ def _rule(belief: ParameterBelief, asked: int) -> str:
 
 
 def _most(table: Description, limits: SearchLimits) -> int:
-    """Components to begin with if nobody says how many: the fit removes those that the rows do not support."""
+    """Initial number of components if none is given; the fit removes those that the data do not support."""
     limit = limits.complete if table.complete else limits.missing
     return int(max(min(table.source.n_features - 1, table.summarise().total_weight - 2, limit), 1))
 
 
 def _exact_start(table: Description, q: int, rng: np.random.Generator) -> LinearGaussian:
-    """The maximum of the likelihood.
+    """Maximum-likelihood model as a start.
 
-    A few columns that depend on others leave directions without noise, in which the bound has no end: as many
-    components as leave some noise, then. Rows in few directions altogether have no noise to leave.
+    If some columns are exact combinations of others, there are directions without noise, in which the bound is not
+    bounded above. The number of components is then reduced until some noise remains, unless the rows have low rank.
     """
     spectrum = leading_spectrum(table, q, Settings(), rng)
     most = max((k for k in range(1, q + 1) if not noise_of(spectrum, k).collapsed), default=0)
@@ -280,10 +338,10 @@ def _exact_start(table: Description, q: int, rng: np.random.Generator) -> Linear
 def _warm(
     problem: Problem, q: int, least_steps: int = 3, most_steps: int = 20, settled: float = 0.95
 ) -> LinearGaussian:
-    """Parameter-expanded EM from the leading eigenpairs, until the noise settles.
+    """Starting model by parameter-expanded EM from the leading eigenpairs, run until the noise variance settles.
 
-    A posterior that begins with too small loadings, or with so much noise that weak ones are lost in it, never finds
-    them again. Too little noise does no harm: it grows while components are removed.
+    A posterior that starts with too small loadings, or with so much noise that weak components are lost, does not
+    recover them. Too little noise does no harm: it increases while components are removed.
     """
     settings = problem.settings
     model, monitor = first_model(problem, q), Monitor(settings.tol, settings.max_iter, settings.watch)
@@ -297,9 +355,9 @@ def _warm(
 
 
 def _first_belief(em: VariationalEM, rows: Source, model: LinearGaussian, smallest: float = 1e-8) -> ParameterBelief:
-    """Posterior of the parameters given the latents at a model.
+    """Posterior of the parameters given the latent variables at a model.
 
-    ``smallest`` are the squared loadings, in units of the noise, of a component that rows of lower rank do not have.
+    ``smallest`` replaces the squared loadings, in units of the noise, of components beyond the rank of the rows.
     """
     sums = rows.fold(partial(expect, model))
     energy = np.maximum(np.square(model.loadings).sum(axis=0), smallest * float(model.noise_variance))

@@ -1,4 +1,4 @@
-"""The exact maximum of the likelihood for complete rows, and the number of components that their spectrum suggests."""
+"""Closed-form maximum likelihood for complete rows, and the choice of the number of components from eigenvalues."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ if TYPE_CHECKING:
 
 
 class Chosen(NamedTuple):
-    """A number of components, the spectrum that it was read from, and how it was chosen."""
+    """Chosen number of components, with the spectrum it is based on and how it was chosen."""
 
     n_components: int
     spectrum: Spectrum
     rule: str
     curve: Curve | None = None
-    notes: tuple[str, ...] = ()  # sentences about the choice
+    notes: tuple[str, ...] = ()  # remarks on the choice
 
 
 def fit_closed_form(table: Description, wanted: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
-    """Compute the exact maximum for complete rows of any shape."""
+    """Fit PPCA to complete rows by the closed form of Tipping & Bishop (1999)."""
     result = exact_fit(choose_components(table, wanted, settings, rng))
     return without_bias(result) if settings.bias_correction else result
 
 
 def exact_fit(chosen: Chosen) -> FitResult:
-    """The maximum-likelihood model with the chosen number of components."""
+    """Maximum-likelihood fit with the chosen number of components."""
     q, spectrum = chosen.n_components, chosen.spectrum
     value = log_likelihood_of(spectrum, q)
     status = Status.EXACT if spectrum.certified else Status.MAX_ITER
@@ -63,13 +63,13 @@ def exact_fit(chosen: Chosen) -> FitResult:
 
 
 def choose_components(table: Description, wanted: Components, settings: Settings, rng: np.random.Generator) -> Chosen:
-    """The number of components that is wanted, and at least as many eigenpairs."""
+    """Choose the number of components, and compute at least as many eigenpairs."""
     if isinstance(wanted, Share):
         return _by_share(table, wanted, settings, rng)
     k, parallel = pairs_wanted(table.source, wanted, settings), None
     if wanted == Rule("parallel"):
         parallel = choose_by_correlations(table, settings, rng)
-        if regime_of(table.source, k, settings) == "krylov":  # every eigenpair takes products with all rows
+        if regime_of(table.source, k, settings) == "krylov":  # each eigenpair needs products with all rows
             k = min(parallel.n_components, k)
     spectrum = leading_spectrum(table, k, settings, rng)
     if isinstance(wanted, Rule):
@@ -82,20 +82,23 @@ def choose_components(table: Description, wanted: Components, settings: Settings
 
 
 def choose_by_parallel(spectrum: Spectrum, parallel: Parallel, most: int) -> Chosen:
-    """The choice of parallel analysis; that of BIC among up to ``most`` components is named if it is another one."""
+    """Choice of parallel analysis, with a note if BIC would choose another number, up to ``most``."""
     q, most = min(parallel.n_components, most), min(most, spectrum.n_features - 1)
-    while q > 1 and noise_of(spectrum, q).collapsed:  # parts that add up to a whole
+    while q > 1 and noise_of(spectrum, q).collapsed:  # some columns are sums of others
         q -= 1
     notes = parallel.notes
     if most > q or most == spectrum.n_features - 1:
         other = choose_by_spectrum(spectrum, Rule("bic"), most).n_components
         why = "also counts noise that differs between columns" if other > q else "leaves out weak components"
-        notes = notes if other == q else (f"BIC would take {other}: it {why}.", *notes)
+        notes = notes if other == q else (f"BIC would choose {other}: it {why}.", *notes)
     return Chosen(q, spectrum, Rule("parallel").words, parallel.curve, notes)
 
 
 def choose_by_spectrum(spectrum: Spectrum, wanted: Components, most: int, reason: str = "") -> Chosen:
-    """Choose among up to ``most`` components by the eigenvalues alone."""
+    """Choose among up to ``most`` components from the eigenvalues alone.
+
+    ``reason`` explains why no more components are available if a share of variance cannot be reached.
+    """
     match wanted:
         case Count(q, rule, notes):
             return Chosen(q, spectrum, rule, notes=notes)
@@ -112,12 +115,12 @@ def choose_by_spectrum(spectrum: Spectrum, wanted: Components, most: int, reason
         case Rule("gavish_donoho"):
             curve = gavish_donoho(spectrum)
             return Chosen(n_above(curve), spectrum, wanted.words, curve)
-    msg = f"eigenvalues alone do not tell {wanted}."
+    msg = f"{wanted} cannot be determined from eigenvalues alone."
     raise ShapeError(msg)
 
 
 def _by_share(table: Description, wanted: Share, settings: Settings, rng: np.random.Generator) -> Chosen:
-    """Compute ever more eigenpairs until they hold the share."""
+    """Compute increasing numbers of eigenpairs until they explain the requested share of the variance."""
     source = table.source
     k, most = pairs_wanted(source, wanted, settings), most_pairs(source, source.n_features - 1)
     if not source.repeatable:
@@ -140,7 +143,7 @@ def pairs_wanted(source: Source, wanted: Components, settings: Settings) -> int:
 
 
 def first_pass(wanted: Components, settings: Settings, source: Source) -> Pass:
-    """The sums with which the eigensolver of these rows begins."""
+    """First pass over the rows, with the sums that their eigensolver needs."""
     match regime_of(source, pairs_wanted(source, wanted, settings), settings):
         case "covariance":
             return Pass(partial(Moments.of, dtype=source.dtype))

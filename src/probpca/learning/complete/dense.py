@@ -1,4 +1,4 @@
-"""Eigenpairs by way of a small dense matrix: covariance, Gram matrix, or a root of the scatter."""
+"""Eigenpairs of the sample covariance from a dense matrix: covariance, Gram matrix, or a factor of the scatter."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ AnySums = TypeVar("AnySums", bound="Sums")
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Gram:
-    """Inner products of the centred rows, times the roots of their weights."""
+    """Gram matrix of the centred rows: their inner products, times the square roots of their weights."""
 
     stack: Stack
     mean: Array  # (d,)
@@ -48,7 +48,7 @@ class Gram:
 
     @classmethod
     def of_stack(cls, stack: Stack, dtype: type[np.floating[Any]], n_jobs: int) -> Gram:
-        """A panel of columns at a time; it stops at a panel that is not finite."""
+        """Compute the Gram matrix panel by panel of columns, stopping at the first panel that is not finite."""
         return cls(stack, *gram_matrix(stack, dtype, n_jobs))
 
     @property
@@ -74,7 +74,7 @@ class Gram:
 
 
 def by_covariance(table: Description, k: int, settings: Settings, rng: np.random.Generator) -> Spectrum:
-    """Top k of S itself: one pass over the rows, d^2 memory."""
+    """Top k eigenpairs from the covariance matrix: one pass over the rows, d^2 memory."""
 
     def solve(moments: Moments) -> Spectrum:
         total = moments.total_variance
@@ -91,9 +91,9 @@ def by_covariance(table: Description, k: int, settings: Settings, rng: np.random
 
 
 def by_gram(table: Description, k: int, settings: Settings, rng: np.random.Generator) -> Spectrum:
-    """Top k by the n x n matrix of inner products of rows: one pass, columns a panel at a time.
+    """Top k eigenpairs from the n x n Gram matrix of the rows, in one pass over panels of columns.
 
-    The dual of the covariance: its eigenvectors are the principal coordinates of the rows.
+    Its eigenvectors are the principal coordinates of the rows.
     """
     source = table.source
 
@@ -113,9 +113,9 @@ def by_gram(table: Description, k: int, settings: Settings, rng: np.random.Gener
 
 
 def by_svd(table: Description, k: int) -> Spectrum:
-    """Top k by a triangular factor of the centred rows: twice the digits, several times the work."""
+    """Top k eigenpairs from the singular values of the centred rows: twice the digits, several times the work."""
     root = table.sums if isinstance(table.sums, Root) else table.source.fold(Root.of)
-    require_variation(root)  # squares of tiny values may vanish that a scatter about another point has kept
+    require_variation(root)  # squares of tiny deviations may underflow to zero here
     _, singular, axes = svd(root.factor, full_matrices=False, lapack_driver="gesdd")
     values = np.zeros(max(k, singular.size))
     values[: singular.size] = singular**2 / root.weight
@@ -127,7 +127,7 @@ def by_svd(table: Description, k: int) -> Spectrum:
 
 
 def top_of_factor(factor: Array) -> tuple[Array, Array]:
-    """All eigenpairs of B'B for a factor of few rows, largest first: (r,) and (d, r)."""
+    """All eigenpairs of B'B for a factor B with few rows, largest first: (r,) and (d, r)."""
     _, singular, axes = svd(factor, full_matrices=False, lapack_driver="gesdd")
     return singular**2, axes.T
 
@@ -135,12 +135,12 @@ def top_of_factor(factor: Array) -> tuple[Array, Array]:
 def top_of_matrix(
     matrix: Array, goal: Certificate, rng: np.random.Generator, settings: DenseSettings
 ) -> tuple[Array, Array, bool]:
-    """The largest eigenpairs of a symmetric matrix, largest first, and whether they reach ``goal``."""
+    """Largest eigenpairs of a symmetric matrix, largest first, and whether they are as accurate as ``goal``."""
     m, k = matrix.shape[0], goal.k
     if m < settings.small or k > m / 8:
-        # Waking BLAS threads costs more than it brings, and then they spin; they sleep on for the smallest matrices.
+        # Waking BLAS threads costs more than it gains, and then they spin; tiny matrices do not wake them.
         with one_blas_thread() if 16 < m < settings.small else nullcontext():
-            if m <= settings.tiny:  # numpy has less to do before it calls LAPACK
+            if m <= settings.tiny:  # numpy has less overhead than scipy
                 values, vectors = np.linalg.eigh(matrix)
                 values, vectors = values[-k:], vectors[:, -k:]
             else:
@@ -152,7 +152,7 @@ def top_of_matrix(
 
 
 class Centred(NamedTuple):
-    """Inner products of the rows of one panel of columns, and the mean and variance of those columns."""
+    """Inner products of the rows over one panel of columns, with the mean and variance of those columns."""
 
     mean: Array
     products: Floats
@@ -160,7 +160,7 @@ class Centred(NamedTuple):
 
 
 def gram_matrix(stack: Stack, dtype: type[np.floating[Any]], n_jobs: int) -> tuple[Array, Array, Array]:
-    """Column means, inner products (n, n) of centred rows times the roots of their weights, and column variances."""
+    """Column means, Gram matrix (n, n) of the centred rows times the roots of their weights, and column variances."""
     w = stack.weight
     mean, variance = np.full(stack.n_features, np.nan), np.full(stack.n_features, np.nan)
     gram = np.zeros((stack.n_rows, stack.n_rows))
@@ -169,7 +169,7 @@ def gram_matrix(stack: Stack, dtype: type[np.floating[Any]], n_jobs: int) -> tup
     for columns, part in zip(panels, map_blocks(work, panels, n_jobs), strict=False):
         mean[columns], variance[columns] = part.mean, part.variance
         gram += part.products
-        if not np.isfinite(part.mean).all():  # a cell is missing: the other panels need not be read
+        if not np.isfinite(part.mean).all():  # a cell is missing: no need to read the other panels
             break
     return mean, gram, variance
 
@@ -179,7 +179,7 @@ def _panel_products(stack: Stack, w: Array, dtype: type[np.floating[Any]], colum
         panel = stack.panel(columns, dtype, work)
         share = (w / w.sum()).astype(dtype)
         mean = np.zeros(panel.shape[1])
-        for _ in range(2):  # the second round removes the rounding of the first
+        for _ in range(2):  # the second round removes the rounding error of the first
             centre = share @ panel
             panel -= centre
             mean += centre
@@ -192,7 +192,7 @@ def _panel_products(stack: Stack, w: Array, dtype: type[np.floating[Any]], colum
 def axes_of(
     stack: Stack, mean: Array, coordinates: Array, n_jobs: int, dtype: type[np.floating[Any]] = np.float64
 ) -> Array:
-    """Xc' V, up to the length of its columns: (d, k)."""
+    """Product Xc'V of the centred rows with their principal coordinates, up to the length of its columns: (d, k)."""
     weighted = coordinates * np.sqrt(stack.weight)[:, None]  # (n, k)
     shift = weighted.sum(axis=0)
     work = partial(_panel_axes, stack, weighted.astype(dtype))
@@ -206,14 +206,14 @@ def _panel_axes(stack: Stack, weighted: Floats, columns: slice) -> Floats:
 
 
 def _completed(axes: Array, k: int) -> Array:
-    """Append orthonormal rows: directions in which the data do not vary."""
+    """Append orthonormal directions in which the data do not vary, up to k."""
     d = axes.shape[1]
     basis = np.linalg.qr(np.hstack([axes.T, np.eye(d, k)]))[0]
     return np.vstack([axes, basis[:, axes.shape[0] : k].T])
 
 
 def within_single_range(total: float) -> bool:
-    """Can float32 hold squares of values with this variance, and sums of many of them?"""
+    """Whether squares of values with this total variance, and their sums, are within the range of float32."""
     return 1e-20 < total < 1e20
 
 
@@ -224,22 +224,21 @@ def _single_if_safe(
     double: Callable[[], AnySums],
     tol: float,
 ) -> Spectrum:
-    """Solve by the sums of the first pass, unless these are float32 products that lose more than ``tol`` nats."""
+    """Solve from the sums of the first pass; recompute them in float64 if float32 would lose more than ``tol`` nats."""
     if isinstance(table.sums, kind):
         spectrum = solve(table.sums)
         if not table.source.single_precision or _single_was_enough(spectrum, tol):
             return spectrum
     sums = double()
-    require_variation(sums)  # what float32 took for variation may have been rounding
+    require_variation(sums)  # variation found in float32 may have been rounding error
     return solve(sums)
 
 
 def _single_was_enough(spectrum: Spectrum, tol: float) -> bool:
-    """Judge by the eigenvalues found.
+    """Whether float32 products were accurate enough, judged by the eigenvalues.
 
-    An error e |S| in S turns an axis by e l_1 / s2 at most, and the log-likelihood by half of its
-    square for each component and row. The energy outside the axes must keep seven digits too: it is
-    what is left of the trace.
+    An error e |S| in S turns an axis by at most e l_1 / s2, which lowers the log-likelihood by half of its square
+    per component and row. The variance outside the axes, a difference from the trace, must keep enough digits too.
     """
     d, k = spectrum.axes.shape
     error = SINGLE_EPS * spectrum.values[0]
@@ -252,28 +251,45 @@ def _single_was_enough(spectrum: Spectrum, tol: float) -> bool:
 
 
 class PrincipalCoordinates(NamedTuple):
-    """Coordinates of the rows and the noise that is left."""
+    """Maximum-likelihood estimates of dual PPCA.
 
-    latent: Array  # Z: (n, q)
+    Attributes
+    ----------
+    latent : ndarray of shape (n, q)
+        Latent coordinates Z of the rows.
+    noise_variance : float
+        Noise variance.
+    """
+
+    latent: Array
     noise_variance: float
 
 
 def principal_coordinates(x: Array, n_components: int, *, alpha: float = 1.0) -> PrincipalCoordinates:
-    r"""Maximise ``dual_log_likelihood`` over the latent coordinates and the noise variance.
+    r"""Fit dual PPCA: maximise ``dual_log_likelihood`` over the latent coordinates and the noise variance.
 
-    With :math:`\kappa_1 \ge \dots \ge \kappa_n` the eigenvalues of the Gram matrix of the centred
-    rows over d, and V its eigenvectors,
+    With :math:`\kappa_1 \ge \dots \ge \kappa_n` the eigenvalues and V the eigenvectors of the Gram matrix of the
+    centred rows divided by d,
 
     .. math::
         \sigma^2 = \frac{1}{n - q} \sum_{i > q} \kappa_i, \qquad
         Z = V_q \left( (K_q - \sigma^2 I) / \alpha \right)^{1/2}
 
-    Classical scaling, with the shrinkage that noise asks for. Lawrence (2005).
+    This is classical multidimensional scaling with shrinkage for the noise. ``x`` has shape (n, d), and ``alpha`` is
+    the prior variance of the weights. Lawrence (2005).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from probpca.learning import principal_coordinates
+    >>> found = principal_coordinates(load_iris().data, 2)
+    >>> found.latent.shape, round(found.noise_variance, 4)
+    ((150, 2), 0.0257)
     """
     block = as_block(x)
     n, q = block.n_rows, n_components
     if not 1 <= q < n:
-        msg = f"n_components must lie between 1 and n - 1 = {n - 1} in the dual view; got {q}."
+        msg = f"n_components must lie between 1 and n - 1 = {n - 1} in dual PPCA; got {q}."
         raise ShapeError(msg)
     _, gram, _ = gram_matrix(Stack.of(block), np.float64, n_jobs=1)
     require_finite("the inner products of x", gram)

@@ -1,4 +1,4 @@
-"""Iterative solvers of complete rows: EM, its parameter expansion, the zero-noise limit, gradient ascent."""
+"""Iterative solvers for complete rows: EM, parameter-expanded EM, the zero-noise limit and gradient ascent."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 
 
 def condense(settings: Settings, source: Source) -> Pass:
-    """First pass of an iterative solver: a root of the scatter where rows are many, else a summary of columns."""
+    """First pass of an iterative solver: a factor of the scatter matrix for many rows, else a summary of columns."""
     many = is_worth_condensing(source) and not settings.solver.startswith("incremental")
     return Pass(Root.of if many else ColumnSummary.of)
 
 
 def is_worth_condensing(source: Source, most_features: int = 2000) -> bool:
-    """Whether rows are so many that a square root of their scatter is the smaller table."""
+    """Whether there are so many rows that a factor of their scatter matrix is a smaller table."""
     many = source.n_rows is None or source.n_rows > 2 * source.n_features
     return many and source.n_features <= most_features
 
 
 def condensed(table: Description) -> Description:
-    """Few rows with the same mean and scatter: to any solver of complete rows they are worth as much as all."""
+    """Description of few weighted rows with the same mean and scatter matrix, to which solvers fit the same model."""
     if not isinstance(table.sums, Root):
         return table
     rows, weight = table.sums.as_rows()
@@ -62,9 +62,9 @@ def condensed(table: Description) -> Description:
 
 
 def fit_iteratively(table: Description, wanted: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
-    """Fit PPCA to complete rows by the iterative solver that the settings name."""
+    """Fit PPCA to complete rows by the iterative solver named in the settings."""
     if settings.checkpoint is not None:
-        warn_of_no_checkpoint("where no cell is missing")
+        warn_of_no_checkpoint("if no cell is missing")
     table = condensed(table)
     rows, summary = table.source, table.summarise()
     count = _count(table, wanted, settings, rng)
@@ -83,7 +83,7 @@ def fit_iteratively(table: Description, wanted: Components, settings: Settings, 
 
 
 def _count(table: Description, wanted: Components, settings: Settings, rng: np.random.Generator) -> Count:
-    """The number of components and how it was chosen: by the spectrum, unless it was given."""
+    """Number of components as given, or chosen from the spectrum."""
     if isinstance(wanted, Count):
         return wanted
     chosen = choose_components(table, wanted, settings, rng)
@@ -112,10 +112,9 @@ def _run(rows: Source, start: LinearGaussian, floor: float, settings: Settings) 
 def _start(
     rows: Source, summary: ColumnSummary, q: int, rng: np.random.Generator, n_products: int = 3
 ) -> LinearGaussian:
-    """A few power steps from random directions, and the noise that they leave.
+    """Starting model from a few power iterations on random directions, with the remaining variance as noise.
 
-    From a start with too much noise, weak components first shrink to nothing, and stay there for as
-    long as the gains of coming back are too small to be noticed.
+    A start with too much noise would make weak components vanish, from where EM recovers them only very slowly.
     """
     span = rng.standard_normal((rows.n_features, q))
     for _ in range(n_products):
@@ -126,7 +125,7 @@ def _start(
 
 
 def rayleigh_ritz(rows: Source, summary: ColumnSummary, span: Array) -> Spectrum:
-    """The best model within a given span: its principal axes, their variances, the rest as noise."""
+    """Rayleigh-Ritz approximation: principal axes and variances within a given span, the rest as noise."""
     basis, weight = orthonormal(span), summary.total_weight
     image = covariance_product(rows, summary.mean, basis, weight)
     values, rotation = np.linalg.eigh(basis.T @ image)

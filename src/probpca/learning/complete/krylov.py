@@ -1,4 +1,4 @@
-"""Eigenpairs by products alone: no copy of the rows, no square matrix."""
+"""Eigenpairs of the sample covariance from products of the rows with blocks of vectors, without a square matrix."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 def covariance_product(
     source: Source, mean: Array, vectors: Array, weight: float, dtype: npt.DTypeLike = np.float64
 ) -> Array:
-    """S V, with S the covariance about ``mean``: (d, k). Each row is read once."""
+    """Product S V with the covariance S about ``mean``, in one pass over the rows: (d, k)."""
     folded = source.fold(partial(scatter_product, mean, np.ascontiguousarray(vectors, dtype)))
     return folded.value.T / weight
 
 
 def projected_covariance(source: Source, mean: Array, vectors: Array, weight: float) -> Array:
-    """V' S V: (k, k)."""
+    """Product V'S V with the covariance S about ``mean``, in one pass over the rows: (k, k)."""
     return source.fold(partial(squared_image, mean, vectors)).value / weight
 
 
 def gram_product(
     stack: Stack, mean: Array, vectors: Floats, *, n_jobs: int, dtype: npt.DTypeLike = np.float64
 ) -> Array:
-    """K V, with K the inner products of centred rows over the number of rows: (n, k). Each column is read once."""
+    """Product K V with K the Gram matrix of centred rows over their number, in one pass over the columns: (n, k)."""
     w = stack.weight
     panels = list(stack.panels())
     share = -(-len(panels) // (2 * n_jobs))
@@ -73,14 +73,14 @@ def _group_product(stack: Stack, mean: Array, roots: Array, vectors: Any, panels
 
 
 def outside_energy(source: Source, mean: Array, axes: Array, weight: float) -> float:
-    """Mean squared distance of rows from ``mean`` + span(axes), as a sum of squares."""
+    """Mean squared distance of the rows from the affine subspace ``mean`` + span(axes), as a sum of squares."""
     return float(source.fold(partial(squared_residuals, mean, axes)).value) / weight
 
 
 def scatter_product(mean: Array, vectors: Any, block: Block) -> Sum:
     """Sum over rows of w V'(x - mean) (x - mean)': (k, d).
 
-    Both products use a piece of rows while it is in the cache, in the precision of ``vectors``.
+    Both products use a piece of rows while it is in cache, in the precision of ``vectors``.
     """
     if block.is_sparse:
         return _sparse_scatter_product(mean, vectors, block)
@@ -97,13 +97,13 @@ def scatter_product(mean: Array, vectors: Any, block: Block) -> Sum:
 
 
 def _sparse_scatter_product(mean: Array, vectors: Any, block: Block) -> Sum:
-    """Scatter product of sparse rows with implicit centring: the matrix stays sparse."""
+    """Scatter product of sparse rows with implicit centring, so that the matrix stays sparse."""
     image = block.values @ vectors  # (b, k)
     image -= (mean @ vectors).astype(image.dtype)
     if block.weight is not None:
         image *= block.weight[:, None].astype(image.dtype)
     total = (transposed(block.values) @ image).astype(np.float64, copy=False)
-    # A product with ones adds up long thin columns ten times as fast as a sum along them.
+    # A product with ones sums long thin columns ten times faster than a sum along them.
     total -= np.outer(mean, np.ones(len(image), image.dtype) @ image)
     return Sum(total.T)
 
@@ -131,13 +131,13 @@ def squared_residuals(mean: Array, axes: Array, block: Block) -> Sum:
         for rows in block.pieces():
             rest = block.centred(rows, mean, work=work)
             rest -= (rest @ axes) @ axes.T
-            rest -= (rest @ axes) @ axes.T  # once more: the first round leaves eps * |x| in the span
+            rest -= (rest @ axes) @ axes.T  # a second round: the first leaves eps * |x| in the span
             total += float(block.weight_of(rows) @ np.einsum("ij,ij->i", rest, rest))
     return Sum(np.asarray(total))
 
 
 class Found(NamedTuple):
-    """Eigenpairs of S, how many products they took, and whether they are as good as was asked."""
+    """Eigenpairs of S, the number of products used, and whether they are as accurate as requested."""
 
     values: Array  # (k,)
     axes: Array  # (d, k)
@@ -146,11 +146,11 @@ class Found(NamedTuple):
 
 
 def by_krylov(table: Description, k: int, settings: Settings, rng: np.random.Generator) -> Spectrum:
-    """Top k by products of the rows with blocks of k + 4 vectors.
+    """Top k eigenpairs by block Krylov iteration with blocks of k + 4 vectors.
 
-    Products with dense rows are made in float32 until the axes are good enough; one pass in float64
-    then makes their variances right to double precision, unless the rows themselves are float32 and
-    cannot feel it. Where float32 is not good enough, the iteration goes on in float64.
+    Products with dense rows are computed in float32 until the axes are accurate enough. One pass in float64 then
+    makes their variances accurate to double precision, unless the rows themselves are float32. If float32 is not
+    accurate enough, the iteration continues in float64.
     """
     source, summary = table.source, table.summarise()
     n, mean, total = summary.total_weight, summary.mean, summary.total_variance
@@ -165,7 +165,7 @@ def by_krylov(table: Description, k: int, settings: Settings, rng: np.random.Gen
 
 
 class _Work(NamedTuple):
-    """The eigenproblem: rows, their mean and total weight, how good the pairs must be, and how to find them."""
+    """The eigenproblem: rows, their mean and total weight, required accuracy and options."""
 
     source: Source
     mean: Array
@@ -175,14 +175,14 @@ class _Work(NamedTuple):
 
 
 def is_wide(source: Source, k: int, settings: KrylovSettings) -> bool:
-    """Whether rows are enough for k components, but so few that vectors with an entry per row are the short ones."""
+    """Whether columns outnumber rows so much that vectors with an entry per row are better; rows must exceed k."""
     n = source.n_rows
     wide = settings.wide_single if source.single_precision else settings.wide
     return n is not None and k + 1 < n and wide * n < source.n_features and not source.is_sparse
 
 
 def _from_columns(work: _Work, rng: np.random.Generator) -> Found:
-    """Eigenvectors of S, with an entry per feature; a piece of rows is read once for both its products."""
+    """Eigenvectors of the covariance, with an entry per feature; each product reads the rows once."""
     source, mean, total_weight, goal, settings = work
     b = goal.k + settings.oversampling
     narrow = settings.sparse_block if source.is_sparse else settings.single_block if source.single_precision else b
@@ -200,7 +200,7 @@ def _from_columns(work: _Work, rng: np.random.Generator) -> Found:
 
 
 def _from_rows(work: _Work, rng: np.random.Generator) -> Found:
-    """Eigenvectors of the matrix of inner products, with an entry per row; a panel of columns is read once."""
+    """Eigenvectors of the Gram matrix, with an entry per row; each product reads the columns once."""
     source, mean, total_weight, goal, settings = work
     stack = source.fold(Stack.of)
     b = min(goal.k + settings.oversampling, mean.size)
@@ -210,13 +210,13 @@ def _from_rows(work: _Work, rng: np.random.Generator) -> Found:
     found, good = _iterate(work, apply, _start(_leading(columns.T, b), rng))
     coordinates = orthonormal(found.vectors[:, : goal.k].astype(np.float64))
     dtype = source.dtype if good else np.float64
-    image = axes_of(stack, mean, coordinates, source.n_jobs, dtype)  # Xc'V: its singular values are those of the rows
+    image = axes_of(stack, mean, coordinates, source.n_jobs, dtype)  # Xc'V, with the singular values of the rows
     axes, singular, _ = np.linalg.svd(image, full_matrices=False)
     return Found(singular**2 / total_weight, axes, found.n_products, good or found.finished)
 
 
 def _iterate(work: _Work, apply: Callable[..., Floats], start: Floats) -> tuple[Ritz, bool]:
-    """Iterate in float32; if that is good enough say so, if not go on in float64."""
+    """Iterate in float32, and in float64 if needed; also returns whether float32 was accurate enough."""
     goal, n_products = work.goal, 0
     if _single_precision_pays(work):
         single = partial(apply, dtype=np.float32)
@@ -229,7 +229,7 @@ def _iterate(work: _Work, apply: Callable[..., Floats], start: Floats) -> tuple[
 
 
 def _single_precision_pays(work: _Work) -> bool:
-    """The table is large, casting keeps what matters, and is free: a piece of dense rows is copied anyway."""
+    """Whether to use float32: the table is large and dense, and its values are within range."""
     source, total = work.source, work.goal.total
     large = source.n_stored is None or source.n_stored > work.settings.large
     near_zero = float(np.abs(work.mean).max()) < 1e3 * np.sqrt(total)
@@ -238,15 +238,15 @@ def _single_precision_pays(work: _Work) -> bool:
 
 
 def _leading(data: Array, b: int) -> Array:
-    """The b orthogonal combinations of these rows that hold most of them: (b, length)."""
+    """The b leading right singular directions of some rows: (b, length)."""
     _, vectors = np.linalg.eigh(data @ data.T)
     return vectors[:, : -b - 1 : -1].T @ data
 
 
 def _start(data: Array, rng: np.random.Generator) -> Floats:
-    """Vectors to begin with: some of the data, which lean towards the leading axes already, and chance.
+    """Starting vectors: combinations of some rows, which are near the leading axes, plus a random part.
 
-    The random part sees to it that no axis is out of reach because only other rows have it.
+    The random part ensures that no axis is missed because it occurs only in other rows.
     """
     random = rng.standard_normal(data.shape) * (0.3 / np.sqrt(data.shape[1]))
     size = np.linalg.norm(data, axis=1, keepdims=True)
@@ -255,11 +255,11 @@ def _start(data: Array, rng: np.random.Generator) -> Floats:
 
 
 def _is_rough(goal: Certificate, values: Array, residuals: Array) -> bool:
-    """Single precision has done what it can: either the goal is met or rounding hides the rest."""
+    """Whether float32 has reached its limit: the goal is met, or rounding errors dominate the residuals."""
     hidden = bool((residuals[: goal.k] < 1e-6 * values[0]).all())
     return hidden or _is_good(goal, values, residuals)
 
 
 def _is_good(goal: Certificate, values: Array, residuals: Array) -> bool:
-    """Is the goal met, though residuals be larger by the rounding of float32 than they seem?"""
+    """Whether the goal is met even with residuals increased by the rounding error of float32."""
     return values.size > goal.k and goal(values, residuals + SINGLE_EPS * values[0])

@@ -1,4 +1,4 @@
-"""The largest eigenpairs of the covariance of complete rows, by the eigensolver that suits their shape."""
+"""Largest eigenpairs of the covariance of complete rows, by the eigensolver that is fastest for their shape."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def leading_spectrum(table: Description, k: int, settings: Settings, rng: np.random.Generator) -> Spectrum:
-    """The k largest eigenpairs of the sample covariance.
+    """Compute the k largest eigenpairs of the sample covariance, and the variance outside their span.
 
-    ``settings.tol`` bounds, in nats, what an iterative method may leave of the log-likelihood with k components.
-    Where eigenvalues matter that squared data cannot resolve, the energy outside the axes is summed afresh, or a
-    decomposition of the rows themselves takes over.
+    ``settings.tol`` bounds the loss of log-likelihood with k components, in nats, by an iterative method. If
+    eigenvalues are too small to be resolved in squared data, the variance outside the axes is computed again as a sum
+    of squares, or the singular values of the rows are used.
     """
     return _with_safe_tail(table, leading_pairs(table, k, settings, rng), settings)
 
 
 def leading_pairs(table: Description, k: int, settings: Settings, rng: np.random.Generator) -> Spectrum:
-    """The k largest eigenpairs, for those who do not need the energy outside of them to its last digits."""
+    """Compute the k largest eigenpairs, without an accurate variance outside their span."""
     match regime_of(table.source, k, settings):
         case "covariance":
             return by_covariance(table, k, settings, rng)
@@ -40,24 +40,24 @@ def leading_pairs(table: Description, k: int, settings: Settings, rng: np.random
 
 
 def regime_of(source: Source, k: int, settings: Settings) -> Regime:
-    """The eigensolver that the settings name, or the one with the least work."""
+    """Eigensolver named in the settings, or else the one with the least work."""
     named = settings.solver in get_args(Regime)
     regime: Regime = settings.solver if named else choose_regime(source, k, settings)  # type: ignore[assignment]
     if regime == "gram" and source.n_rows is not None and k >= source.n_rows:
-        return "svd"  # the inner products of so few rows have fewer axes than are wanted
+        return "svd"  # the Gram matrix of so few rows has fewer axes than requested
     return regime
 
 
 def choose_regime(source: Source, k: int, settings: Settings = Settings()) -> Regime:
-    """Pick by counted work: the eigenproblem of the shorter side, or products with k vectors."""
+    """Eigensolver with the least estimated work: dense, of the shorter side, or products with k vectors."""
     n, d = source.n_rows, source.n_features
     if not source.repeatable:
         return "svd"
     if n is None or source.n_stored is None:
         return "covariance" if d <= settings.dense.svd_side or k >= d / 5 else "krylov"
     short = min(n, d)
-    # Costs of a multiplication relative to each other, measured: products with k vectors are made
-    # about eight times, there and back; sparse ones run ten times slower; eigh takes about 5 m^3.
+    # Measured relative costs: products with k vectors are needed about eight times, in both directions; sparse
+    # products are ten times slower per cell; eigh takes about 5 m^3.
     direct = n * d * short + 5 * short**3
     iterative = 25 * source.n_stored * (k + settings.krylov.oversampling) * (10 if source.is_sparse else 1)
     if short >= settings.dense.small and iterative < direct and k < short / 5:
@@ -66,7 +66,7 @@ def choose_regime(source: Source, k: int, settings: Settings = Settings()) -> Re
 
 
 def _with_safe_tail(table: Description, spectrum: Spectrum, settings: Settings) -> Spectrum:
-    """Compute the energy outside the axes anew if the difference that gave it has lost its digits."""
+    """Recompute the variance outside the axes as a sum of squares if the difference from the trace is inaccurate."""
     if regime_of(table.source, spectrum.values.size, settings) == "svd":
         return spectrum  # a sum of squares already
     d, k = spectrum.axes.shape
@@ -83,6 +83,6 @@ def _with_safe_tail(table: Description, spectrum: Spectrum, settings: Settings) 
 
 
 def most_pairs(source: Source, limit: int) -> int:
-    """At most ``limit`` eigenpairs, and no more than the rows can have."""
+    """Number of eigenpairs that are available, at most ``limit``."""
     rows = source.n_features if source.n_rows is None else source.n_rows
     return max(min(source.n_features - 1, rows - 1, limit), 1)

@@ -1,4 +1,4 @@
-"""From eigenpairs of the sample covariance to the maximum-likelihood model."""
+"""Eigenpairs of the sample covariance, and the maximum-likelihood model they determine."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ EPS = float(np.finfo(np.float64).eps)
 SINGLE_EPS = 6e-8
 """Rounding error of float32."""
 NOISE_FLOOR = 1e-12
-"""Noise variance, as a share of the mean variance, of a model that explains the data completely."""
+"""Noise variance, relative to the mean variance, that is assigned if the components explain the data completely."""
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Spectrum:
-    """The largest eigenpairs of S, and the energy outside their span."""
+    """Largest eigenpairs of the sample covariance S, and the variance outside their span."""
 
-    weight: float  # n
-    count: int  # rows with a positive weight
-    mean: Array  # xbar: (d,)
-    values: Array  # l_1 >= ... >= l_k: (k,)
-    axes: Array  # orthonormal: (d, k)
-    tail: float  # tr S - sum of values, computed without cancellation where that matters
-    resolution: float  # eigenvalues up to here are indistinguishable from zero
-    n_products: int = 0  # products with a block of vectors that an iterative method needed
-    certified: bool = True  # did it reach what was asked of it?
+    weight: float  # total weight n of the rows
+    count: int  # number of rows with positive weight
+    mean: Array  # mean of the rows: (d,)
+    values: Array  # eigenvalues l_1 >= ... >= l_k: (k,)
+    axes: Array  # orthonormal eigenvectors: (d, k)
+    tail: float  # variance outside the axes, tr S - sum of values, without cancellation if it matters
+    resolution: float  # eigenvalues up to this size are indistinguishable from zero
+    n_products: int = 0  # number of products with a block of vectors by an iterative method
+    certified: bool = True  # whether the requested accuracy was reached
 
     @property
     def n_features(self) -> int:
@@ -47,29 +47,29 @@ class Spectrum:
         return float(self.values.sum() + self.tail)
 
     def residual(self, q: int) -> float:
-        """Energy outside the first q axes: a sum of numbers that are not negative."""
+        """Variance outside the first q axes, as a sum of non-negative terms."""
         return float(np.maximum(self.values[q:], 0.0).sum() + max(self.tail, 0.0))
 
 
 def resolution_of_squares(values: Array) -> float:
-    """Smallest eigenvalue that a matrix of squares can tell from zero."""
+    """Smallest eigenvalue that can be distinguished from zero in a matrix of squares."""
     return 64 * EPS * float(values[0])
 
 
 def resolution_of_rows(total: float, mean: Array) -> float:
-    """Smallest eigenvalue that a decomposition of the rows themselves can tell from zero."""
+    """Smallest eigenvalue that can be distinguished from zero in a decomposition of the rows themselves."""
     return (32 * EPS) ** 2 * (total + float(mean @ mean))
 
 
 class Noise(NamedTuple):
-    """The noise variance of the best model with q components."""
+    """Noise variance of the maximum-likelihood model with q components."""
 
     variance: float
-    collapsed: bool
+    collapsed: bool  # whether the components explain the data completely
 
 
 def noise_of(spectrum: Spectrum, q: int) -> Noise:
-    """Mean of the d - q smallest eigenvalues; every solver that ends in a spectrum ends here."""
+    """Maximum-likelihood noise variance with q components: the mean of the d - q smallest eigenvalues."""
     d = spectrum.n_features
     variance = spectrum.residual(q) / (d - q)
     if variance > spectrum.resolution:
@@ -78,7 +78,7 @@ def noise_of(spectrum: Spectrum, q: int) -> Noise:
 
 
 def model_of(spectrum: Spectrum, q: int) -> LinearGaussian:
-    r"""The maximum-likelihood model with q components.
+    r"""Maximum-likelihood model with q components.
 
     .. math:: W = U_q (\Lambda_q - \sigma^2 I)^{1/2}, \qquad \sigma^2 = \frac{1}{d-q} \sum_{j>q} \lambda_j
 
@@ -108,27 +108,26 @@ def log_likelihood_of(spectrum: Spectrum, q: int) -> float:
 @final
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A stopping test for ``block_krylov``: would exact eigenpairs bring less than ``tol`` nats?"""
+    """Stopping test for ``block_krylov``: whether exact eigenpairs would gain less than ``tol`` in log-likelihood."""
 
-    n: float  # rows
-    d: int  # features
-    k: int  # components
-    total: float  # tr S
-    tol: float  # nats, over all rows
+    n: float  # total weight of the rows
+    d: int  # number of features
+    k: int  # number of components
+    total: float  # total variance tr S
+    tol: float  # in nats, over all rows
 
     def __call__(self, values: Array, residuals: Array) -> bool:
-        """Is what is missing below ``tol``, or hidden by rounding?"""
+        """Whether the possible gain is below ``tol``, or below rounding error."""
         rounding = 16 * np.finfo(float).eps * values[0]
         return self.missing(values, residuals) < self.tol or bool((residuals[: self.k] < rounding).all())
 
     def missing(self, values: Array, residuals: Array) -> float:
-        r"""Upper estimate of the gain in log-likelihood that exact eigenpairs would bring.
+        r"""Upper bound on the gain in log-likelihood that exact eigenpairs would bring.
 
-        An eigenvalue is above its Ritz value by at most :math:`\|r_j\|^2 / \mathrm{gap}_j`
-        (Kato-Temple), and by at most :math:`\|r_j\|`; the log-likelihood rises by
-        :math:`\tfrac n2 (1/\sigma^2 - 1/\theta_j)` for each unit. ``values`` and ``residuals``
-        hold k + 1 pairs: the last one says where the rest of the spectrum begins. A Ritz value below
-        the noise says that its axis is yet to be found, and is charged in full.
+        An eigenvalue exceeds its Ritz value by at most :math:`\|r_j\|^2 / \mathrm{gap}_j` (Kato-Temple), and by at
+        most :math:`\|r_j\|`; the log-likelihood rises by :math:`\tfrac n2 (1/\sigma^2 - 1/\theta_j)` per unit.
+        ``values`` and ``residuals`` hold k + 1 pairs, the last of which shows where the rest of the spectrum begins.
+        A Ritz value below the noise means that its axis has not been found yet, and counts in full.
         """
         theta, r = values[: self.k], residuals[: self.k]
         eps, tiny = np.finfo(float).eps, np.finfo(float).tiny
@@ -139,10 +138,10 @@ class Certificate:
         return float(0.5 * self.n * (slope @ shortfall))
 
     def loss_from_values(self, values: Array, error: float) -> float:
-        r"""Upper estimate of what errors of this size in every eigenvalue cost, the axes being right.
+        r"""Upper bound on the loss of log-likelihood by an error of this size in every eigenvalue, with exact axes.
 
-        The log-likelihood is at its maximum in the eigenvalues and in the noise variance that follows
-        from them, so that it falls with the square of their relative errors, by n/4 for each dimension.
+        The log-likelihood is at its maximum with respect to the eigenvalues and the noise variance, so that it
+        decreases with the square of their relative errors, by n/4 per dimension.
         """
         theta, rest = values[: self.k], self.d - self.k
         noise = max((self.total - theta.sum()) / rest, np.finfo(float).tiny)

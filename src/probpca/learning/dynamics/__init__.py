@@ -1,4 +1,4 @@
-"""Learning linear dynamical systems by expectation-maximisation."""
+"""Fitting linear dynamical systems by expectation-maximisation."""
 
 from probpca.learning.dynamics.fit import SeriesResult, fit_series
 from probpca.learning.dynamics.selection import Chosen, choose_states

@@ -1,4 +1,4 @@
-"""Expectation-maximisation for a state that moves in time."""
+"""Expectation-maximisation for linear dynamical systems."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class SeriesSums:
-    """Sums of one pass over time, which the M-step needs."""
+    """Expected sufficient statistics of an E-step over all sequences."""
 
-    emission: Regression  # of cells on [x; 1]
-    moves: Array  # sum over steps of E[v v'], v = [x_t; u_t; x_{t+1}]: (q + u + q, q + u + q)
-    n_moves: int
+    emission: Regression  # regression of the cells on [x; 1]
+    moves: Array  # sum over transitions of E[v v'], v = [x_t; u_t; x_{t+1}]: (q + u + q, q + u + q)
+    n_moves: int  # number of transitions
     first: Array  # smoothed mean of the first state of each sequence: (k, q)
-    first_covariance: Array  # mean of its covariance: (q, q)
+    first_covariance: Array  # average covariance of the first states: (q, q)
     log_likelihood: float
 
 
 def expect_series(model: StateSpace, rows: Sequences) -> SeriesSums:
-    """The E-step: smooth, then sum."""
+    """E-step: smooth the states and sum their expected statistics."""
     belief = believe(model, rows)
     x, P = belief.mean, belief.covariances.diagonal
     i, j = row_order(model.n_components)
@@ -47,7 +47,7 @@ def expect_series(model: StateSpace, rows: Sequences) -> SeriesSums:
 
 
 def _moves(belief: Trajectory | FilteredTrajectory, rows: Sequences) -> tuple[Array, int]:
-    """Sum over steps of E[v v'], v = [x_t; u_t; x_{t+1}], and how many there are."""
+    """Sum over transitions of E[v v'] with v = [x_t; u_t; x_{t+1}], and the number of transitions."""
     x, (P, beside), copies = belief.mean, belief.covariances, belief.copies
     q, linked = x.shape[1], rows.linked
     if rows.inputs is None:
@@ -55,17 +55,17 @@ def _moves(belief: Trajectory | FilteredTrajectory, rows: Sequences) -> tuple[Ar
     else:
         v = np.hstack([x[:-1], rows.inputs[:-1], x[1:]])[linked]
         moves = v.T @ v
-    within = linked[: P.shape[2] - 1]  # of the sequences that P is told of
+    within = linked[: P.shape[2] - 1]  # transitions of the sequences that P covers
     moves[:q, :q] += copies * (P[:, :, :-1] @ within)
     moves[-q:, -q:] += copies * (P[:, :, 1:] @ within)
-    cross = copies * beside.sum(axis=2)  # of x_t with x_{t+1}; zero between sequences
+    cross = copies * beside.sum(axis=2)  # covariance of x_t with x_{t+1}; zero between sequences
     moves[:q, -q:] += cross
     moves[-q:, :q] += cross.T
     return moves, int(np.count_nonzero(linked))
 
 
 def _second_moments(x: Array, rows: Sequences) -> Array:
-    """Sum over steps of v v', v = [x_t; x_{t+1}]: of all rows, less what goes from one sequence to the next."""
+    """Sum over the transitions within sequences of v v' with v = [x_t; x_{t+1}]."""
     starts, ends = x[rows.starts], x[rows.starts + rows.lengths - 1]
     whole, next_ = x.T @ x, x[:-1].T @ x[1:] - ends[:-1].T @ starts[1:]
     return np.block([[whole - ends.T @ ends, next_], [next_.T, whole - starts.T @ starts]])
@@ -74,21 +74,21 @@ def _second_moments(x: Array, rows: Sequences) -> Array:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class SeriesEM:
-    """The M-step for a given structure; no step lowers the objective."""
+    """EM for a linear dynamical system of a given structure; no step decreases the objective."""
 
     structure: Structure
     floor: Array  # smallest noise variance of each feature: (d,)
-    process_floor: Array  # root of the smallest process noise: (q, q)
-    ratio: float | None  # of the initial covariance to Q, if it is tied to it
+    process_floor: Array  # square root of the smallest process noise: (q, q)
+    ratio: float | None  # ratio of the initial covariance to Q if it is tied to Q, else None
     learn_initial_covariance: bool = False
 
     def step(self, model: StateSpace, rows: Sequences) -> tuple[StateSpace, float]:
-        """The next model, and the objective at the given one."""
+        """Model after one iteration, and the objective at the given model."""
         sums = expect_series(model, rows)
         return self.advance(model, sums), sums.log_likelihood + self.log_prior(model)
 
     def log_prior(self, model: StateSpace) -> float:
-        """Log prior of A given by the ridge, -ridge tr(A' Q^{-1} A) / 2."""
+        """Log prior density of A given by the ridge penalty, -ridge tr(A' Q^{-1} A) / 2."""
         if self.structure.ridge == 0:
             return 0.0
         return (
@@ -98,18 +98,18 @@ class SeriesEM:
         )
 
     def advance(self, model: StateSpace, sums: SeriesSums) -> StateSpace:
-        """The next model, given the sums at this one."""
+        """Model after one iteration, given the statistics of the E-step at ``model``."""
         free = self.structure.says("initial_mean", "free")
         mean = sums.first.mean(axis=0) if free else model.initial.mean
         deviation = sums.first - mean
-        first = sums.first_covariance + deviation.T @ deviation / len(deviation)  # E[(x_1 - p1)(x_1 - p1)'] on average
+        first = sums.first_covariance + deviation.T @ deviation / len(deviation)  # average of E[(x_1 - p1)(x_1 - p1)']
         A, B, Q = self._dynamics(model, sums, first)
         P = first if self.learn_initial_covariance else model.initial.covariance
         initial = Gaussian(mean, P if self.ratio is None else self.ratio * Q)
         return StateSpace(initial, A, Q, self._emission(model.emission, sums.emission), B)
 
     def _dynamics(self, model: StateSpace, sums: SeriesSums, first: Array) -> tuple[Array, Array | None, Array]:
-        """A, B and Q: each is the best given those before it."""
+        """Updated A, B and Q, each maximising the objective given those before it."""
         q, structure = model.n_components, self.structure
         moves = sums.moves.copy()
         moves[:q, :q] += structure.ridge * np.eye(q)
@@ -127,13 +127,13 @@ class SeriesEM:
             B = _regress(known[q:, q:], cross[:, q:] - A @ known[:q, q:])
         left = np.hstack([-A, np.eye(q)] if B is None else [-A, -B, np.eye(q)])
         total, n = _turned(left, moves), sums.n_moves
-        if self.ratio is not None:  # first states are draws of the same noise, larger by the ratio
+        if self.ratio is not None:  # first states have the covariance of the process noise times the ratio
             k = len(sums.first)
             total, n = total + k * first / self.ratio, n + k
         return A, B, self.process_noise(model, total / n)
 
     def process_noise(self, model: StateSpace, free: Array) -> Array:
-        """The best Q of the structure that is asked for, given the best one of any."""
+        """Process noise of the given structure that maximises the objective, from the unconstrained maximum."""
         if not self.structure.says("process_noise", "free", "diagonal"):
             return model.process_noise
         if self.structure.says("process_noise", "diagonal"):
@@ -164,7 +164,7 @@ class SeriesEM:
 
 
 def _above(covariance: Array, root: Array) -> Array:
-    """The most likely covariance that is nowhere smaller than L L': eigenvalues below 1 are raised, in its units."""
+    """Most likely covariance not smaller than L L': in coordinates in which L L' = I, raise eigenvalues to 1."""
     scaled = np.linalg.solve(root, np.linalg.solve(root, covariance).T)
     values, axes = np.linalg.eigh((scaled + scaled.T) / 2)
     if values[0] >= 1.0:
@@ -174,18 +174,18 @@ def _above(covariance: Array, root: Array) -> Array:
 
 
 def _regress(known: Array, cross: Array) -> Array:
-    """Solve X known = cross; the shortest of many solutions where there are many."""
+    """Solve X known = cross; the minimum-norm solution if it is not unique."""
     return np.asarray(np.linalg.lstsq(known, cross.T, rcond=1e-13)[0].T)
 
 
 def _turned(left: Array, moments: Array) -> Array:
-    """D M D' as a sum of squares, so that it cannot lose its sign."""
+    """Product D M D' as a sum of squares, so that it stays positive semidefinite."""
     root = left @ symmetric_root(moments)
     return np.asarray(root @ root.T)
 
 
 def _diagonal_transition(model: StateSpace, known: Array, cross: Array) -> Array:
-    """The best diagonal A given Q and B: (Q^{-1} * S00) a = diag(Q^{-1} S10)."""
+    """Diagonal A that maximises the objective given Q and B: (Q^{-1} * S00) a = diag(Q^{-1} S10)."""
     q = model.n_components
     precision = np.linalg.inv(model.process_noise)
     target = cross[:, :q]
@@ -195,9 +195,9 @@ def _diagonal_transition(model: StateSpace, known: Array, cross: Array) -> Array
 
 
 def _stable(old: Array, new: Array, largest_radius: float) -> Array:
-    """The matrix between a stable one and the best one that is as near to the best as eigenvalues allow.
+    """Stable transition matrix on the line from ``old``, which is stable, to ``new``, as near to ``new`` as possible.
 
-    The objective is concave, so that it rises all the way.
+    The objective is concave along this line, so that it does not decrease.
     """
 
     def radius(share: float) -> float:

@@ -1,4 +1,4 @@
-"""Fit a dynamical system to sequences: start, iterate, report the result."""
+"""Fit of linear dynamical systems to time series."""
 
 from __future__ import annotations
 
@@ -27,31 +27,76 @@ if TYPE_CHECKING:
 
 
 class SeriesResult(NamedTuple):
-    """A fitted system and how it came about."""
+    """Result of a fit of a linear dynamical system.
+
+    Attributes
+    ----------
+    model : StateSpace
+        The fitted system.
+    status : Status
+        How the fit ended.
+    log_likelihood : float
+        Total log-likelihood of all sequences.
+    trace : tuple of float
+        Objective before each iteration: the log-likelihood, plus the log prior if there is a ridge penalty.
+    n_iter : int
+        Number of iterations.
+    n_observed : int
+        Number of observed cells.
+    empty : ndarray of int
+        Positions of features without observed cells.
+    """
 
     model: StateSpace
     status: Status
-    log_likelihood: float  # total over all sequences, at the model
-    trace: tuple[float, ...]  # objective before each step
+    log_likelihood: float
+    trace: tuple[float, ...]
     n_iter: int
-    n_observed: int  # cells
-    empty: Index  # features of which nothing was observed
+    n_observed: int
+    empty: Index
 
 
 def fit_series(
     rows: Sequences, q: int, settings: Settings, rng: np.random.Generator, structure: Structure | None = None
 ) -> SeriesResult:
-    """Learn a system with q states by EM, from the best of several starts.
+    """Fit a linear dynamical system with q states by EM, from the best of several starting points.
 
-    While EM runs the process noise is free, which is an expansion of the parameters; in the end, if no
-    parameter is constrained to coordinates of its own, the system is returned in canonical form, with Q = I.
+    Parameters
+    ----------
+    rows : Sequences
+        One or several time series, as made by ``probpca.blocks.as_sequences``.
+    q : int
+        Number of states.
+    settings : Settings
+        Tolerance, number of iterations and of starts.
+    rng : numpy.random.Generator
+        Random number generator.
+    structure : Structure or None
+        Which parameters are estimated, and in which form; None for the defaults.
+
+    Returns
+    -------
+    SeriesResult
+        The fitted system. It is in canonical form, with process noise Q = I, unless a parameter is constrained in a
+        way that fixes the coordinates of the state.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.blocks import as_sequences
+    >>> from probpca.learning import Settings, fit_series
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.cumsum(rng.standard_normal((200, 1)), axis=0) @ [[1.0, 0.5]] + rng.standard_normal((200, 2))
+    >>> result = fit_series(as_sequences(y), 1, Settings(), rng)
+    >>> result.status.converged, result.model.transition.round(1)
+    (True, array([[1.]]))
     """
     structure = structure or Structure()
     _require_series(rows, q, structure)
-    shrunk = structure.any_basis and structure.ridge > 0  # which means something only where Q = I
+    shrunk = structure.any_basis and structure.ridge > 0  # the ridge is defined in coordinates with Q = I
     inner = replace(structure, process_noise="identity") if shrunk else structure
     problem = _Problem.of(rows, q, settings, rng, inner)
-    with one_blas_thread():  # products are small, and waiting threads would be in the way
+    with one_blas_thread():  # products are small, and waiting threads would slow them down
         ended = problem.best()
     model = ended.state
     if structure.any_basis:
@@ -70,31 +115,31 @@ def _require_series(rows: Sequences, q: int, structure: Structure) -> None:
     _require_room(structure)
     seen = ~np.isnan(rows.values)
     if not seen.any():
-        msg = "no cell of any sequence was observed."
+        msg = "at least one cell must be observed; all cells of all sequences are missing."
         raise DataError(msg)
     if rows.n_steps - len(rows.lengths) < 2:
         msg = (
             f"a dynamical system needs sequences with at least two steps after the first; got {len(rows.lengths)} "
-            f"sequences and {rows.n_steps} steps in all (n_samples = 1 step is not enough)."
+            f"sequences with {rows.n_steps} steps in total (n_samples = 1 step is not enough)."
         )
         raise DataError(msg)
     first = np.nanmin(np.where(seen, rows.values, np.inf), axis=0)
     if (np.where(seen, rows.values, first) == first).all():
-        msg = "all observed values of each column are identical: nothing moves."
+        msg = "all observed values of each column are identical: there is no variation to explain."
         raise DataError(msg)
 
 
 def _require_room(structure: Structure) -> None:
-    """Raise ``DataError`` if a process noise that is kept leaves nothing to learn with."""
+    """Raise ``DataError`` if a fixed singular process noise makes the other parameters impossible to estimate."""
     Q = structure.fixed("process_noise")
     if Q is None:
         return
     if not Q.any() and structure.fixed("initial_covariance") is None:
-        msg = "without process noise the state is where it starts: give initial_covariance as an array too."
+        msg = "with process_noise fixed at zero, initial_covariance must be given as an array too."
         raise DataError(msg)
     singular = np.linalg.eigvalsh(Q)[0] <= 1e-13 * np.abs(Q).max()
     if singular and (structure.says("transition", "diagonal") or structure.ridge > 0):
-        msg = "a diagonal transition and a ridge need a process_noise that is not singular; the one given is."
+        msg = "a diagonal transition or a ridge needs a process_noise that is not singular; the one given is singular."
         raise DataError(msg)
 
 
@@ -122,7 +167,7 @@ class _Problem:
         return cls(rows, settings, rng, structure, floor, learn, tuple(guesses))
 
     def best(self) -> Iterated[StateSpace]:
-        """The best of ``n_init`` runs: the first from the best guess, the others from the next ones or around it."""
+        """Best of ``n_init`` fits, the first from the best starting point, the others from further or random ones."""
         runs = [self.run(guess) for guess in self.guesses[: self.settings.n_init]]
         while len(runs) < self.settings.n_init:
             runs.append(self.run(self._moved(self.guesses[0])))
@@ -139,7 +184,7 @@ class _Problem:
         return accelerate(step, start, monitor, coordinates.pack, coordinates.place)
 
     def em(self, start: StateSpace) -> SeriesEM:
-        """EM from a start, whose size says what is negligible."""
+        """EM with the limits of variances derived from a starting model."""
         size = np.sqrt(np.diagonal(start.initial.covariance) + np.diagonal(start.process_noise))
         root = np.diag(np.sqrt(self.structure.process_floor) * size)
         given = any(self.structure.fixed(name) is not None for name in ("process_noise", "initial_covariance"))
@@ -155,7 +200,7 @@ class _Problem:
 
 
 def _impose(model: StateSpace, *, structure: Structure, floor: Array, rows: Sequences) -> StateSpace:
-    """A first guess that has the structure that is asked for."""
+    """Starting model changed to the given structure."""
     q = model.n_components
     if structure.any_basis or structure.says("process_noise", "identity"):
         model = model.whiten()
@@ -180,7 +225,7 @@ def _impose(model: StateSpace, *, structure: Structure, floor: Array, rows: Sequ
 
 
 def _ratio(covariance: Array, process_noise: Array) -> float:
-    """How many times the process noise a covariance is, on average over directions."""
+    """Average ratio of a covariance to the process noise over all directions."""
     return float(np.trace(np.linalg.solve(process_noise, covariance))) / len(covariance)
 
 

@@ -1,4 +1,4 @@
-"""How many states? By BIC, or by cells that were held out."""
+"""Choosing the number of states by BIC or by held-out cells."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True)
 class StateSearch:
-    """How numbers of states are tried."""
+    """Options of the search for the number of states."""
 
-    largest: int = 12  # number of states
-    patience: int = 2  # numbers of states that may be worse than the best so far before the search ends
+    largest: int = 12  # largest number of states
+    patience: int = 2  # the search ends after this many successive numbers that are worse than the best
     held_out: float = 0.1  # share of the cells that cross-validation holds out
 
 
@@ -34,17 +34,17 @@ SEARCH = StateSearch()
 
 
 class Chosen(NamedTuple):
-    """The fit with the number of states that was found, and how it was found."""
+    """Fit with the chosen number of states, and how it was chosen."""
 
     result: SeriesResult
     rule: str
-    scores: dict[int, float]  # of each number of states that was tried; the largest is best
+    scores: dict[int, float]  # score of each number of states that was tried; larger is better
 
 
 def choose_states(
     rows: Sequences, rule: str, settings: Settings, rng: np.random.Generator, structure: Structure
 ) -> Chosen:
-    """Try 1, 2, 3, ... states until the criterion has not risen twice in a row."""
+    """Choose the number of states by "bic" or held-out cells: try 1, 2, ... until the score fails to improve twice."""
     largest = min(max(rows.n_features, 3), SEARCH.largest)
     held, rngs = _held_out(rows, rng), rng.spawn(largest + 1)  # the last one is for the fit to all cells
     training = Sequences(np.where(held, np.nan, rows.values), rows.lengths, rows.inputs) if rule == "cv" else rows
@@ -66,7 +66,7 @@ def choose_states(
 
 
 def bic(result: SeriesResult, rows: Sequences, structure: Structure) -> float:
-    """-2 log-likelihood + parameters times the logarithm of the number of steps with something observed."""
+    """Bayesian information criterion, -2 log-likelihood + p log n, with n the steps that have an observed cell."""
     steps = int((~np.isnan(rows.values)).any(axis=1).sum())
     model = result.model
     count = n_parameters(structure, model.n_components, model.n_features, model.n_inputs, len(rows.lengths))
@@ -74,14 +74,14 @@ def bic(result: SeriesResult, rows: Sequences, structure: Structure) -> float:
 
 
 def _held_out(rows: Sequences, rng: np.random.Generator) -> Any:
-    """Which observed cells to hold out, one at least: (n, d)."""
+    """Random mask of the observed cells to hold out, at least one: (n, d)."""
     seen = ~np.isnan(rows.values)
     drawn = np.where(seen, rng.random(seen.shape), np.inf)
     return seen & (drawn <= max(SEARCH.held_out, drawn.min()))
 
 
 def held_out_score(result: SeriesResult, training: Sequences, values: Array, held: Any) -> float:
-    """Mean log density of the held-out cells, each given all that were kept."""
+    """Mean log density of the held-out cells, each given all training cells."""
     filled = impute_series(result.model, training)
     error, std = (values - filled.values)[held], filled.std[held]
     return float(-0.5 * np.mean(LOG_2PI + 2 * np.log(std) + np.square(error / std)))

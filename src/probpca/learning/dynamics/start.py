@@ -1,4 +1,4 @@
-"""Where learning of a dynamical system begins."""
+"""Starting points for the fit of linear dynamical systems."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True)
 class StartSettings:
-    """How first guesses are made."""
+    """Options of the starting points."""
 
     largest_radius: float = 0.995  # largest modulus of an eigenvalue of A
     lags: tuple[int, ...] = (5, 10)  # numbers of lags of the block Hankel matrices that are tried
-    axes: int = 3  # principal axes to look for dynamics in, for each component
-    noise_share: float = 0.05  # least share of a feature's variance that is left to its noise
-    ppca: Settings = field(default_factory=lambda: Settings(tol=1.0, max_iter=20))  # of the fit without time
+    axes: int = 3  # number of principal axes per state that subspace identification uses
+    noise_share: float = 0.05  # smallest share of a feature's variance that is noise
+    ppca: Settings = field(default_factory=lambda: Settings(tol=1.0, max_iter=20))  # of the fit of PPCA
 
 
 START = StartSettings()
 
 
 def starts(rows: Sequences, q: int, rng: np.random.Generator) -> list[StateSpace]:
-    """First guesses: by the covariances between times, and by regression of principal components in time."""
+    """Starting systems, by subspace identification and by regression of principal components on earlier ones."""
     filled = interpolated(rows)
     guesses = [by_subspace(rows, filled, q, lags) for lags in START.lags]
     if q < rows.n_features and rows.n_steps > q + 2:
@@ -44,7 +44,7 @@ def starts(rows: Sequences, q: int, rng: np.random.Generator) -> list[StateSpace
 
 
 def interpolated(rows: Sequences) -> Array:
-    """Missing cells filled in along time, sequence by sequence; where there is nothing to go by, with the mean."""
+    """Fill in missing cells by interpolation in time within each sequence, or by the mean if that is impossible."""
     values = rows.values
     missing = np.isnan(values)
     if not missing.any():
@@ -87,7 +87,7 @@ def by_subspace(rows: Sequences, filled: Array, q: int, lags: int) -> StateSpace
 
 
 def by_components(rows: Sequences, q: int, rng: np.random.Generator) -> StateSpace:
-    """PPCA, then each state regressed on the one before it."""
+    """Starting system by PPCA, followed by a regression of each state on the one before it."""
     if rows.missing is None:
         model = _principal_components(rows, q)
     else:
@@ -98,7 +98,7 @@ def by_components(rows: Sequences, q: int, rng: np.random.Generator) -> StateSpa
 
 
 def _principal_components(rows: Sequences, q: int) -> LinearGaussian:
-    """PPCA of complete rows, by their singular values."""
+    """Fit PPCA to complete rows from their singular values."""
     centred = rows.values - rows.centre
     _, singular, axes = np.linalg.svd(_square_root(centred), full_matrices=False)
     values = np.square(singular) / rows.n_steps
@@ -126,14 +126,14 @@ def _from_states(
 
 
 def _padded(filled: Array, q: int, rng: np.random.Generator) -> Array:
-    """States made of centred features and small random numbers, as many as wanted."""
+    """Pad the centred features with small random columns to q states."""
     centred = filled - filled.mean(axis=0)
     scale = np.sqrt(np.square(centred).mean()) + 1e-12
     return np.hstack([centred, 0.1 * scale * rng.standard_normal((len(centred), q))])[:, :q]
 
 
 def _with_covariance(rows: Sequences, centred: Array, C: Array, A: Array, own: Array, inner: Array) -> StateSpace:
-    """Noises from what covariances between times leave of the covariance at one time."""
+    """Complete a starting system with noise covariances, from the covariances at lags zero and one."""
     variance = np.square(centred).mean(axis=0)
     back = np.linalg.pinv(inner)
     P = _positive(back @ own @ back.T)
@@ -146,7 +146,7 @@ def _with_covariance(rows: Sequences, centred: Array, C: Array, A: Array, own: A
 
 
 def _lagged(scores: Array, rows: Sequences, h: int) -> Array:
-    """Covariance of rows h steps apart, over all sequences."""
+    """Covariance of rows that are h steps apart, over all sequences."""
     if h == 0:
         return scores.T @ scores / len(scores)
     sequences = [s for s in np.split(scores, rows.starts[1:]) if len(s) > h]
@@ -159,7 +159,7 @@ def _square_root(centred: Array) -> Array:
 
 
 def _shrunk(A: Floats) -> Array:
-    """A transition matrix scaled so that all its modes decay."""
+    """Scale a transition matrix so that all its modes decay."""
     radius = float(np.abs(np.linalg.eigvals(A)).max())
     return np.asarray(A * min(1.0, START.largest_radius / radius) if radius > 0 else A, dtype=np.float64)
 

@@ -1,4 +1,4 @@
-"""Which parameters of a dynamical system are learned, and in which form."""
+"""Structure of a linear dynamical system: which parameters are estimated, and in which form."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from probpca.blocks.block import unmasked
 from probpca.errors import DataError, ShapeError, require_finite
 from probpca.models import Gaussian, LinearGaussian
 
@@ -29,14 +30,44 @@ CHOICES = {
 @final
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """Each parameter in words, or as an array that is kept as it is.
+    """Structure of a linear dynamical system: which parameters are estimated, and under which constraints.
 
-    ``initial_covariance="auto"`` learns it where sequences are many. Where they are few it is a fixed multiple of the
-    process noise, as "stationary" and "identity" (the multiple is 1) ask for it: with a single sequence its
-    maximum-likelihood value is zero, which EM approaches without end, by way of the coordinates of the state if need
-    be.
-    ``ridge`` adds as many transitions, from each unit vector to zero, to those seen: a prior that holds A back, in
-    coordinates in which the process noise is the identity.
+    Each parameter is given by a word that names its form, or by an array at which it is held fixed.
+
+    Attributes
+    ----------
+    transition : "free", "diagonal", "stable" or array of shape (q, q)
+        Transition matrix A.
+    process_noise : "free", "diagonal", "identity" or array of shape (q, q)
+        Covariance Q of the process noise.
+    noise : "diagonal", "isotropic" or array of shape (d,) or ()
+        Variances R of the observation noise.
+    loadings : "free" or array of shape (d, q)
+        Loadings C.
+    offset : "free" or array of shape (d,)
+        Mean c of the observations at state zero.
+    initial_mean : "free" or array of shape (q,)
+        Mean of the first state.
+    initial_covariance : "auto", "free", "stationary", "identity" or array of shape (q, q)
+        Covariance of the first state. "free" estimates it; "stationary" and "identity" make it a fixed multiple of the
+        process noise (1 for "identity"); "auto" estimates it only if there are many sequences. With a single sequence
+        its maximum-likelihood value is zero, which EM would approach indefinitely.
+    ridge : float
+        Strength of a Gaussian prior that shrinks A towards zero, in coordinates in which Q = I. It has the effect of
+        that many additional transitions from each unit vector to zero.
+    largest_radius : float
+        Largest modulus of the eigenvalues of A if the transition is "stable".
+    process_floor : float
+        Smallest variance of the process noise, relative to the variance of the state in the starting model.
+    many_sequences : int
+        Number of sequences per state from which on "auto" estimates the initial covariance.
+
+    Examples
+    --------
+    >>> from probpca.learning import Structure
+    >>> structure = Structure(transition="diagonal", ridge=1.0)
+    >>> structure.says("transition", "diagonal", "stable"), structure.fixed("loadings") is None
+    (True, True)
     """
 
     transition: Any = "free"
@@ -47,20 +78,20 @@ class Structure:
     initial_mean: Any = "free"
     initial_covariance: Any = "auto"
     ridge: float = 0.0
-    largest_radius: float = 0.999  # largest modulus of an eigenvalue of a transition that is to be "stable"
-    process_floor: float = 1e-6  # smallest variance of the process noise, as a share of the state's in the first guess
-    many_sequences: int = 10  # sequences a state from which on "auto" learns the initial covariance
+    largest_radius: float = 0.999
+    process_floor: float = 1e-6
+    many_sequences: int = 10
 
     def __post_init__(self) -> None:
-        """Refuse words that do not exist; make arrays of the rest."""
+        """Raise ``DataError`` for unknown words, and convert other values to arrays."""
         for name, words in CHOICES.items():
             value = getattr(self, name)
             if isinstance(value, str):
                 if value not in words:
-                    msg = f"{name} must be {', '.join(map(repr, words))} or an array to be kept; got {value!r}."
+                    msg = f"{name} must be {', '.join(map(repr, words))} or an array; got {value!r}."
                     raise DataError(msg)
                 continue
-            array = np.array(value, dtype=np.float64)
+            array = np.array(unmasked(value), dtype=np.float64)
             require_finite(name, array)
             object.__setattr__(self, name, array)
         if not self.ridge >= 0:
@@ -68,29 +99,29 @@ class Structure:
             raise DataError(msg)
 
     def fixed(self, name: str) -> Array | None:
-        """The array that a parameter is kept at, if it is."""
+        """Array at which a parameter is held fixed; None if it is estimated."""
         value = getattr(self, name)
         return None if isinstance(value, str) else value
 
     @property
     def any_basis(self) -> bool:
-        """Whether the coordinates of the state may change: not if a parameter that is kept fixes them."""
+        """Whether the coordinates of the state are arbitrary, because no parameter is fixed in a way that sets them."""
         names = ("loadings", "initial_mean", "initial_covariance")
         given = any(self.fixed(name) is not None for name in names)
         return not given and self.says("transition", "free", "stable") and self.says("process_noise", "free")
 
     def says(self, name: str, *words: str) -> bool:
-        """Is a parameter described by one of these words?"""
+        """Whether the form of the parameter ``name`` is given by one of ``words``."""
         value = getattr(self, name)
         return isinstance(value, str) and value in words
 
     def learns_initial_covariance(self, q: int, n_sequences: int) -> bool:
-        """Whether the covariance of the first state is learned; "auto" learns it from many sequences a state."""
+        """Whether the covariance of the first state is estimated, given the numbers of states and sequences."""
         many = n_sequences >= self.many_sequences * q
         return self.says("initial_covariance", "free") or (self.says("initial_covariance", "auto") and many)
 
     def check(self, q: int, d: int) -> None:
-        """Do the arrays have the shapes that q states and d features ask for?"""
+        """Raise ``ShapeError`` unless fixed arrays have the shapes for q states and d features."""
         shapes: dict[str, list[tuple[int, ...]]] = {
             "transition": [(q, q)],
             "process_noise": [(q, q)],
@@ -109,7 +140,7 @@ class Structure:
 
 
 def n_parameters(structure: Structure, q: int, d: int, inputs: int = 0, n_sequences: int = 1) -> int:
-    """Number of parameters that change the distribution of the data: the coordinates of the state do not count."""
+    """Number of free parameters, not counting those that only change the coordinates of the state."""
     square, triangle = q * q, q * (q + 1) // 2
     count = 0
     if structure.fixed("transition") is None:
@@ -127,7 +158,7 @@ def n_parameters(structure: Structure, q: int, d: int, inputs: int = 0, n_sequen
 
 
 def _coordinates(structure: Structure, q: int) -> int:
-    """Ways to tell the same system differently that the structure leaves open."""
+    """Degrees of freedom of the coordinates of the state that the structure leaves open."""
     if any(structure.fixed(name) is not None for name in ("loadings", "initial_mean", "initial_covariance")):
         return 0
     turns = q * (q - 1) // 2
@@ -148,24 +179,25 @@ def _coordinates(structure: Structure, q: int) -> int:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class SeriesCoordinates:
-    """Everything that EM may change, in units of the data; covariances by the logarithms of their Cholesky factors.
+    """Conversion between systems and vectors of their parameters, for extrapolation.
 
-    What is constrained to be zero or constant stays so in every combination of vectors.
+    Parameters are in units of the data, and covariances are represented by Cholesky factors with logarithms on the
+    diagonal. Constraints to zero or constant values hold for every combination of vectors.
     """
 
     like: StateSpace
     em: SeriesEM
-    unit: Array  # of each feature: (d,)
+    unit: Array  # standard deviation of each feature: (d,)
 
     @classmethod
     def around(cls, model: StateSpace, em: SeriesEM) -> SeriesCoordinates:
-        """Units from a model of the same data."""
+        """Coordinates with units from a model of the same data."""
         noise = np.broadcast_to(model.emission.noise_variance, model.emission.mean.shape)
         size = np.square(model.emission.loadings) @ np.diagonal(model.process_noise)
         return cls(model, em, np.sqrt(noise + size))
 
     def pack(self, model: StateSpace) -> Array:
-        """Model to vector, log R last."""
+        """Convert a model to a vector with log R last."""
         emission = model.emission
         parts = [
             model.transition,
@@ -180,9 +212,9 @@ class SeriesCoordinates:
         return np.concatenate([np.ravel(part) for part in parts])
 
     def place(self, vector: Array) -> StateSpace | None:
-        """Vector to model; None if there is no such model, or not one of the structure that is asked for."""
+        """Convert a vector to a model; None if it is not a valid model of the given structure."""
         like, q, d = self.like, self.like.n_components, self.like.n_features
-        if not np.abs(vector).max() < 1e8:  # far outside of anything that data in these units can mean
+        if not np.abs(vector).max() < 1e8:  # not plausible in units of the data
             return None
         rest = vector
 
@@ -213,7 +245,7 @@ class SeriesCoordinates:
 
 
 def _log_root(covariance: Array) -> Array:
-    """Cholesky factor with the logarithms of its diagonal: (q, q); a little is added to what is singular."""
+    """Cholesky factor with logarithms on the diagonal, (q, q); a small multiple of I is added to a singular matrix."""
     size = np.trace(covariance) / len(covariance)
     root = np.linalg.cholesky(covariance + 1e-14 * max(float(size), 1e-300) * np.eye(len(covariance)))
     i = np.arange(len(root))

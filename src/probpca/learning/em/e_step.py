@@ -1,4 +1,4 @@
-"""The E-step: expected sufficient statistics of complete rows and of rows with missing cells."""
+"""E-step: expected sufficient statistics of complete rows and of rows with missing cells."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from probpca.typing import Array, Index
 
 CLEAR = 1e-4
-"""Share of noise in the variance from which on differences of sums of squares keep enough digits."""
+"""Share of noise in the variance above which differences of sums of squares are accurate enough."""
 
 
 def _expect_observed(parameters: Parameters, block: Observed) -> Regression:
-    """Summarise a block with missing cells at the given parameters, with one noise variance.
+    """Expected statistics of a block with missing cells at the given parameters, with one noise variance.
 
-    If the parameters are known up to a covariance, the log-likelihood of the rows is replaced by its lower bound,
-    the best that independent beliefs about latents and parameters can reach.
+    If the parameters have a posterior covariance, the log-likelihood is replaced by its variational lower bound for
+    independent posteriors of latent variables and parameters.
 
-    Two matrix products per group of the block: the mask with outer products of loadings, and moments
-    of latents with the mask. Where the noise is a fair share of the variance, squared residuals
-    follow from the sums; where it is small they are summed residual by residual.
+    Each group of rows needs two matrix products: of the mask with outer products of loadings, and of moments of the
+    latent variables with the mask. Squared residuals follow from the sums unless the noise is small, in which case
+    they are summed residual by residual.
     """
     W = parameters.loadings[:-1]
     clear = float(parameters.noise) > CLEAR * np.einsum("kd,kd->d", W, W).max()
@@ -44,7 +44,7 @@ def _expect_observed(parameters: Parameters, block: Observed) -> Regression:
 
 
 class _Sums:
-    """Sums over the groups of a block, whichever way residuals are summed."""
+    """Sums over the groups of a block that do not depend on how residuals are summed."""
 
     def __init__(self, parameters: Parameters) -> None:
         q, d = parameters.q, parameters.centre.size
@@ -56,7 +56,7 @@ class _Sums:
         self.squares = np.zeros(d)
 
     def count(self, group: Group, found: Latents) -> None:
-        """Rows, cells, and the part of the log-likelihood that no residual enters."""
+        """Add rows, cells, and the part of the log-likelihood that does not involve residuals."""
         self.weight += group.total_weight
         self.cells += group.n_cells
         self.constant += group.n_cells * (LOG_2PI + log(self.noise))
@@ -68,7 +68,7 @@ class _Sums:
 
 
 def _from_sums(parameters: Parameters, groups: tuple[Group, ...], work: Workspace) -> Regression:
-    """Sums of y and of its squares, turned into those of residuals."""
+    """Expected statistics from sums of y and of its squares, converted to sums of residuals."""
     sums = _Sums(parameters)
     for group in groups:
         cells, w = group.cells.ready(work), group.weight
@@ -91,7 +91,7 @@ def _from_sums(parameters: Parameters, groups: tuple[Group, ...], work: Workspac
 
 
 def _from_residuals(parameters: Parameters, groups: tuple[Group, ...], work: Workspace) -> Regression:
-    """Sum residuals at the posterior mean and posterior covariances separately."""
+    """Expected statistics from separate sums of residuals at the posterior means and of posterior covariances."""
     sums = _Residuals(parameters)
     k = packed_size(parameters.q)
     for group in groups:
@@ -114,11 +114,11 @@ def _from_residuals(parameters: Parameters, groups: tuple[Group, ...], work: Wor
 def regress_on(
     model: LinearGaussian, block: Observed, mean: Array, covariance: Array, squares: Array
 ) -> tuple[Regression, Array]:
-    """Summarise rows whose latents are known from elsewhere: means (q, n) and covariances, packed: (., n).
+    """Expected statistics of rows given the means (q, n) and packed covariances (., n) of their latent variables.
 
-    If every row has every cell, some rows' covariances may stand for all. The log-likelihood is left out: it depends on
-    where latents are known from. Beside the sums stand the squared
-    residuals of each feature at the means: (d,).
+    For complete rows the covariances of some rows may represent all. The log-likelihood is left out, because it
+    depends on how the latent variables were inferred. Also returns the squared residuals of each feature at the
+    means, summed over the rows: (d,).
     """
     counts = max(block.n_rows, 1)
     clear = bool((model.noise_variance > CLEAR * squares / counts).all())
@@ -128,7 +128,7 @@ def regress_on(
     with workspace() as work:
         for group in block.groups:
             cells, w = group.cells.ready(work), group.weight
-            if _is_one_pattern(cells):  # its rows may share their covariances with others: the same on average
+            if _is_one_pattern(cells):  # rows may share covariances with others: use the average
                 latent_covariance = np.zeros((size, 1))
                 latent_covariance[:k, 0] = covariance.mean(axis=1) * w.sum()
             else:
@@ -144,7 +144,7 @@ def regress_on(
 
 
 class _Residuals(_Sums):
-    """Sums of residuals at the mean of the latents, and of their covariances."""
+    """Sums of residuals at the means of the latent variables, and of their covariances."""
 
     def __init__(self, parameters: Parameters, total: Array | None = None) -> None:
         super().__init__(parameters)
@@ -152,11 +152,11 @@ class _Residuals(_Sums):
         self.latent_covariance = np.zeros(self.gram.shape)
 
     def add(self, group: Group, cells: Cells, mean: Array, latent_covariance: Array, work: Workspace) -> None:
-        """Add one group, given w P of each of its rows, or their sum over the rows of each pattern."""
+        """Add one group, given w P of each of its rows, or the sum of w P over the rows of each pattern."""
         w = group.weight
         m = np.vstack([mean, np.ones(mean.shape[1])])
         rest = cells.residual(self.theta, m)
-        known = _outer(m, w, cells, work)  # w m m': (p, b), or sums of patterns
+        known = _outer(m, w, cells, work)  # w m m': (p, b), or sums over patterns
         cells.mask.add_sums(latent_covariance, self.latent_covariance)  # sum w omega P: (p, d)
         cells.mask.add_sums(known, self.gram)
         self.right += rest.sums(w * m)
@@ -164,7 +164,7 @@ class _Residuals(_Sums):
         self.squares += rest.column_squares(w)
 
     def shrunk(self) -> Regression:
-        """Sums of expected residuals: those at the means, and what the covariances add."""
+        """Expected statistics: residuals at the means plus the contribution of the covariances."""
         self.gram += self.latent_covariance
         shrink = multiply(self.latent_covariance, self.theta)
         squares = self.squares + np.einsum("kd,kd->d", self.theta, shrink)
@@ -172,11 +172,11 @@ class _Residuals(_Sums):
 
 
 def _moments(found: Latents, w: Array) -> tuple[Array, Array]:
-    """Entries of w E[t t'], of each row or summed over patterns, and w [m; 1] of each row."""
+    """Packed w E[t t'] of each row, or summed over patterns, and w [m; 1] of each row."""
     q, b = found.mean.shape
     k = packed_size(q)
     if found.pattern is None:
-        moments = found.covariance  # P + m m', with room for the rest below
+        moments = found.covariance  # P + m m', followed by spare rows for the border
         moments[k:-1] = found.mean
         moments[-1] = 1.0
         moments *= w
@@ -190,10 +190,10 @@ def _moments(found: Latents, w: Array) -> tuple[Array, Array]:
 
 
 class _Products(_Residuals):
-    """Sums of residuals of complete rows in clear noise, where they follow from sums of products."""
+    """Sums of residuals of complete rows whose noise is not small, computed from sums of products."""
 
     def add(self, group: Group, cells: Cells, mean: Array, latent_covariance: Array, work: Workspace) -> None:
-        """Add one group."""
+        """Add one group, given w P of each of its rows, or the sum of w P over the rows of each pattern."""
         m = np.vstack([mean, np.ones(mean.shape[1])])
         known = _outer(m, group.weight, cells, work)
         cells.mask.add_sums(latent_covariance, self.latent_covariance)
@@ -202,7 +202,7 @@ class _Products(_Residuals):
         self.latent += known.sum(axis=1) + latent_covariance.sum(axis=1)
 
     def shrunk(self) -> Regression:
-        """Sums of expected residuals; those at the means follow from sums of products."""
+        """Expected statistics, with residuals at the means computed from sums of products."""
         fitted = multiply(self.gram, self.theta)
         self.squares = self.total + np.einsum("kd,kd->d", self.theta, fitted - 2 * self.right)
         self.right = self.right - fitted
@@ -210,7 +210,7 @@ class _Products(_Residuals):
 
 
 def _outer(m: Array, w: Array, cells: Cells, work: Workspace) -> Array:
-    """Entries of w m m' of each row, or their sums over the rows of each pattern; perhaps in the workspace."""
+    """Packed w m m' of each row, or summed over the rows of each pattern; may be stored in the workspace."""
     weighted = m * w
     if _is_one_pattern(cells):
         return pack(weighted @ m.T)[:, None]
@@ -225,15 +225,15 @@ def _is_one_pattern(cells: Cells) -> bool:
 
 
 def _by_pattern(of_rows: Array, pattern: Index) -> Array:
-    """Sums over the rows of each pattern; rows are sorted by it: (p, patterns)."""
+    """Sums over the rows of each pattern, for rows sorted by pattern: (p, patterns)."""
     starts = np.flatnonzero(np.diff(pattern, prepend=-1))
     return np.add.reduceat(of_rows, starts, axis=1)
 
 
 def expect(model: LinearGaussian, block: Block | Observed) -> Regression:
-    """Summarise rows at the given parameters: every iterative solver consumes this.
+    """E-step: expected sufficient statistics and log-likelihood of rows at the parameters of a model.
 
-    The log-likelihood comes free: x'C^{-1}x = r'Psi^{-1}r + m'm, with r the residual at the
+    The log-likelihood needs no extra pass, because x'C^{-1}x = r'Psi^{-1}r + m'm with r the residual at the
     posterior mean m.
     """
     if isinstance(block, Observed):
@@ -243,12 +243,14 @@ def expect(model: LinearGaussian, block: Block | Observed) -> Regression:
 
 
 def expect_believed(belief: ParameterBelief, block: Block | Observed) -> Regression:
-    """Summarise rows at parameters known up to a covariance, with a lower bound in place of the log-likelihood."""
+    """E-step of variational Bayes: expected statistics of rows, with a lower bound in place of the log-likelihood."""
     model = belief.centre
     if isinstance(block, Observed):
         return _expect_observed(Parameters.of_belief(belief, block.centre), block)
     d, q = model.loadings.shape
-    summed = d * unpack(belief.covariance[:, 0]) / float(model.noise_variance)  # of all features: (q + 1, q + 1)
+    summed = (
+        d * unpack(belief.covariance[:, 0]) / float(model.noise_variance)
+    )  # summed over the features: (q + 1, q + 1)
     root = np.linalg.cholesky(np.eye(q) + model.loadings.T @ model.loadings / model.noise_variance + summed[:q, :q])
     inverse = np.linalg.solve(root, np.eye(q))
     P = inverse.T @ inverse
@@ -258,9 +260,9 @@ def expect_believed(belief: ParameterBelief, block: Block | Observed) -> Regress
 
 
 def expect_zero_noise(model: LinearGaussian, block: Block) -> Regression:
-    """Summarise rows in the limit of no noise, where latents are the least-squares coordinates.
+    """E-step in the limit of zero noise, where the latent variables are least-squares coordinates.
 
-    The likelihood diverges there: what is reported of it means nothing, and the caller looks at squares.
+    The likelihood diverges in this limit: ``log_likelihood`` of the result is not meaningful, only ``squares`` is.
     """
     gain = np.asarray(np.linalg.pinv(model.loadings).T)  # W (W'W)^{-1}: (d, q)
     q = model.n_components
@@ -268,7 +270,7 @@ def expect_zero_noise(model: LinearGaussian, block: Block) -> Regression:
 
 
 class _Latents(NamedTuple):
-    """Posterior of the latents of complete rows, N(G'(x - mu) + c, P)."""
+    """Posterior N(G'(x - mu) + c, P) of the latent variables of complete rows."""
 
     gain: Array  # G: (d, q)
     covariance: Array  # P: (q, q)
@@ -280,7 +282,7 @@ class _Latents(NamedTuple):
 
 
 def _regress(model: LinearGaussian, block: Block, latents: _Latents) -> Regression:
-    """Sums of one pass over complete rows."""
+    """Expected statistics of complete rows, in one pass."""
     block = as_block(block, model.n_features)
     d, q = model.loadings.shape
     P = latents.covariance

@@ -1,4 +1,4 @@
-"""Type-II maximum likelihood by its gradient, and L-BFGS on it."""
+"""Gradient of the log-likelihood, and maximum likelihood by L-BFGS."""
 
 from __future__ import annotations
 
@@ -23,24 +23,49 @@ if TYPE_CHECKING:
 
 
 class Gradient(NamedTuple):
-    """Derivatives of the total log-likelihood."""
+    """Derivatives of the total log-likelihood with respect to the parameters of PPCA.
 
-    mean: Array  # (d,)
-    loadings: Array  # (d, q)
+    Attributes
+    ----------
+    mean : ndarray of shape (d,)
+        Derivative with respect to the mean mu.
+    loadings : ndarray of shape (d, q)
+        Derivative with respect to the loadings W.
+    log_noise_variance : float
+        Derivative with respect to the logarithm of the noise variance.
+    """
+
+    mean: Array
+    loadings: Array
     log_noise_variance: float
 
 
 def value_and_gradient(model: LinearGaussian, source: Source) -> tuple[float, Gradient]:
-    """Total log-likelihood of the rows and its gradient in mu, W and log s2, in one pass."""
+    """Total log-likelihood of the rows of a source, and its gradient, in one pass.
+
+    The gradient is with respect to mu, W and the logarithm of the noise variance, and takes missing cells into
+    account. The model must have a single noise variance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from probpca.learning import fit_ppca, value_and_gradient
+    >>> from probpca.sources import open_source
+    >>> X = load_iris().data
+    >>> value, gradient = value_and_gradient(fit_ppca(X, 2).model, open_source(X))
+    >>> round(value, 2), bool(np.abs(gradient.loadings).max() < 1e-6)
+    (-404.96, True)
+    """
     if model.noise_variance.ndim:
-        msg = "the gradient is that of one noise variance; this model has one per feature."
+        msg = "the gradient needs a model with one noise variance; this model has one per feature."
         raise ShapeError(msg)
     sums = open_source(source).fold(partial(expect, model))
     return sums.log_likelihood, gradient_of(model, sums)
 
 
 def gradient_of(model: LinearGaussian, sums: Regression) -> Gradient:
-    r"""The gradient from the sums of an E-step (Fisher's identity).
+    r"""Gradient of the log-likelihood from the statistics of an E-step, by Fisher's identity.
 
     .. math::
         \frac{\partial \mathcal L}{\partial w_j} = \tfrac{1}{\sigma^2} \sum_{i \in R_j} (r_{ij} m_i - P_i w_j),\quad
@@ -48,8 +73,8 @@ def gradient_of(model: LinearGaussian, sums: Regression) -> Gradient:
         \frac{\partial \mathcal L}{\partial \log \sigma^2}
         = \tfrac{1}{2 \sigma^2} \sum_{ij} \big(r_{ij}^2 + w_j^\top P_i w_j\big) - \tfrac{N}{2}
 
-    over the rows in which feature j was observed, and the N observed cells. For complete rows this is
-    :math:`n (C^{-1} S C^{-1} - C^{-1}) W` and its companions, without a d x d matrix.
+    with sums over the rows :math:`R_j` in which feature j was observed, and N the number of observed cells. For
+    complete rows the first is :math:`n (C^{-1} S C^{-1} - C^{-1}) W`, computed without a d x d matrix.
     """
     sigma2 = float(model.noise_variance)
     spread = float(sums.squares.sum()) / sigma2
@@ -61,7 +86,8 @@ def ascend(
 ) -> Iterated[LinearGaussian]:
     """Maximise the log-likelihood by L-BFGS from ``start``.
 
-    s2 stays above ``floor``, and its logarithm within ``largest`` of that of the mean variance at the start.
+    The noise variance stays above ``floor``, and its logarithm within ``largest`` of that of the mean variance at
+    the start.
     """
     coordinates = Coordinates.around(start)
     sums = source.fold(partial(expect, start))
@@ -82,7 +108,7 @@ def ascend(
     found = minimize(
         objective, vector, jac=True, method="L-BFGS-B", bounds=bounds, callback=after_step, options=options
     )
-    # Status 2: the line search found no better point, which at the limit of precision is not a failure.
+    # Status 2: the line search found no better point, which is not a failure at the limit of precision.
     gain = monitor.trace[-1] - monitor.trace[-2] if len(monitor.trace) > 1 else np.inf
     stuck = found.status == 2 and gain < 1e-12 * abs(monitor.trace[-1])
     arrived = monitor.stopped or found.success or stuck or monitor.remaining() < max(monitor.tol, 1e-9)

@@ -1,4 +1,4 @@
-"""Incremental EM: the statistics of one piece of rows replaced at a time, and a step after each."""
+"""Incremental EM: the statistics of one piece of rows are updated at a time, each followed by an M-step."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ if TYPE_CHECKING:
 
 
 class _Known(NamedTuple):
-    """Sums of one piece of rows when it was last read, with the parameters and latent axes of that moment."""
+    """Statistics of one piece of rows when it was last read, with the parameters and latent axes at that time."""
 
     sums: Regression
-    entropy: float  # of its latents
+    entropy: float  # of the posterior of its latent variables
     theta: Array  # [W'; mu']: (q + 1, d)
-    axes: Array  # that turn the first latents into those of then: (q + 1, q + 1)
+    axes: Array  # transformation of the initial latent axes into those at that time: (q + 1, q + 1)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Incremental:
-    r"""Neal & Hinton's E-step on one item: s <- s - s_i(old) + s_i(new), and an M-step.
+    r"""Incremental EM of Neal & Hinton (1998): s <- s - s_i(old) + s_i(new) for one piece i, then an M-step.
 
-    Its objective is the free energy
+    The objective is the free energy
 
     .. math:: F = \sum_i \mathbb{E}_{q_i}[\log p(x_i, z_i \mid \theta)] + H(q_i)
 
-    which neither kind of step lowers, and which is the log-likelihood where every :math:`q_i` is the
-    posterior at :math:`\theta`. With the latents of no noise, where F has no value, the expected squared
-    residual takes its place: that is the incremental EM for PCA.
+    which no step decreases, and which equals the log-likelihood if every :math:`q_i` is the posterior at
+    :math:`\theta`. In the limit of zero noise, where F is not defined, the objective is the expected squared residual:
+    incremental EM for classical PCA.
     """
 
-    expect: Any  # (model, rows) -> Regression
-    floor: float
-    noise_free: bool = False
-    piece_rows: int = 1024  # rows whose sums are replaced at a time
-    enough: int = 4  # observed cells for each parameter before which no step is made
+    expect: Any  # E-step, (model, rows) -> Regression
+    floor: float  # smallest noise variance
+    noise_free: bool = False  # whether to take the limit of zero noise
+    piece_rows: int = 1024  # number of rows whose statistics are updated at a time
+    enough: int = 4  # observed cells per parameter that are needed before the first M-step
 
     def run(
         self, rows: Source, start: LinearGaussian, monitor: Monitor, saver: Saver | None = None
     ) -> Iterated[LinearGaussian]:
-        """Pass after pass; the trace has the objective after each."""
+        """Repeat passes over the rows until convergence; the trace holds the objective after each pass."""
         walk = _Walk(self, start)
         walk.over(rows, eager=not monitor.trace)
         while not monitor.record(walk.objective()) and len(monitor.trace) <= monitor.max_iter:
@@ -69,7 +69,7 @@ class Incremental:
 
 
 class _Walk:
-    """Where it stands: a model, the sums of all pieces at it, and those of each piece as they were."""
+    """State of the iteration: the model, the total statistics, and those of each piece as last computed."""
 
     def __init__(self, method: Incremental, model: LinearGaussian) -> None:
         self.method, self.model = method, model
@@ -79,7 +79,7 @@ class _Walk:
         self.entropy = 0.0
 
     def over(self, rows: Source, *, eager: bool = True) -> None:
-        """Make one pass; with ``eager`` parameters change after each piece of the first pass already."""
+        """Make one pass over the rows; with ``eager`` there is an M-step after each piece of the first pass too."""
         first = not self.known
         for number, piece in enumerate(_pieces(rows, self.method.piece_rows)):
             sums = self.method.expect(self.model, piece)
@@ -93,11 +93,11 @@ class _Walk:
         self._sum_afresh()
 
     def _has_enough(self) -> bool:
-        """Have enough rows been read to learn from them alone?"""
+        """Whether enough rows have been read for an M-step."""
         return self.total is not None and self.total.cells >= self.method.enough * theta_of(self.model).size
 
     def objective(self) -> float:
-        """Free energy at the model, or what takes its place without noise."""
+        """Free energy at the model, or the corresponding objective in the limit of zero noise."""
         sums = self.total
         assert sums is not None  # noqa: S101
         squares, cells = float(sums.squares.sum()), sums.cells
@@ -106,7 +106,7 @@ class _Walk:
         return self.entropy - 0.5 * _energy(sums, float(self.model.noise_variance))
 
     def _enter(self, sums: Regression) -> _Known:
-        """Add the sums of a piece at the present model."""
+        """Add the statistics of a piece at the current model."""
         entropy = 0.0
         if not self.method.noise_free:
             entropy = sums.log_likelihood + 0.5 * _energy(sums, float(self.model.noise_variance))
@@ -115,21 +115,21 @@ class _Walk:
         return _Known(sums, entropy, theta_of(self.model), self.axes)
 
     def _leave(self, known: _Known) -> None:
-        """Take away the sums that a piece had."""
+        """Subtract the earlier statistics of a piece."""
         sums, entropy = self._as_of_now(known)
         assert self.total is not None  # noqa: S101
         self.total = self.total.merge(sums.scaled(-1.0))
         self.entropy -= entropy
 
     def _as_of_now(self, known: _Known) -> tuple[Regression, float]:
-        """The sums of a piece and their entropy, brought to the present axes and parameters."""
-        basis = np.asarray(np.linalg.solve(known.axes, self.axes), np.float64)  # t now = B' t then
+        """Statistics and entropy of a piece, converted to the current axes and parameters."""
+        basis = np.asarray(np.linalg.solve(known.axes, self.axes), np.float64)  # t (current) = B' t (earlier)
         theta = np.linalg.solve(basis, known.theta)
         sums = known.sums.turned(basis).moved(theta_of(self.model) - theta)
         return sums, known.entropy + sums.weight * _log_scale(basis)
 
     def _sum_afresh(self) -> None:
-        """Sums from which pieces are taken away lose digits; once a pass they are summed anew."""
+        """Recompute the total from all pieces, once per pass, because repeated subtraction loses digits."""
         self.total, self.entropy = None, 0.0
         for known in self.known:
             sums, entropy = self._as_of_now(known)
@@ -137,7 +137,7 @@ class _Walk:
             self.entropy += entropy
 
     def _step(self) -> None:
-        """M-step, then the parameter expansion: latents with moments 0 and I."""
+        """M-step, followed by the parameter expansion that gives latent variables mean 0 and covariance I."""
         sums, before = self.total, self.model
         assert sums is not None  # noqa: S101
         after = maximise(before, sums, self.method.floor)
@@ -154,7 +154,7 @@ class _Walk:
 
 
 def _pieces(rows: Source, piece_rows: int) -> Iterator[Any]:
-    """Rows in the same pieces in every pass."""
+    """Yield the rows in pieces that are the same in every pass."""
     for block in rows.answers(itself):
         if isinstance(block, Observed):
             yield from (replace(block, groups=(group,)) for group in block.groups)
@@ -168,7 +168,7 @@ def _cut(block: Block, piece_rows: int) -> Iterator[Block]:
 
 
 def _energy(sums: Regression, noise: float) -> float:
-    """Minus twice the expected logarithm of the joint density, but for a constant that the entropy lacks too."""
+    """Minus twice the expected log joint density, up to a constant that is also left out of the entropy."""
     q = int(np.sqrt(2 * sums.latent.size)) - 1
     diagonal = np.cumsum(np.arange(1, q + 1)) - 1
     prior = float(sums.latent[diagonal].sum())
@@ -176,5 +176,5 @@ def _energy(sums: Regression, noise: float) -> float:
 
 
 def _log_scale(basis: Array) -> float:
-    """Change of the entropy of one row under a change of latent axes."""
+    """Change of the entropy per row by a transformation of the latent axes."""
     return float(np.linalg.slogdet(basis)[1])

@@ -1,4 +1,4 @@
-"""Expectation-maximisation: PPCA, its parameter-expanded form, and the zero-noise limit."""
+"""Expectation-maximisation for PPCA: plain, parameter-expanded, and in the limit of zero noise."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True)
 class EM:
-    """E-step, M-step and, with ``expand``, the parameter expansion that removes the slow scale.
+    """EM for PPCA; with ``expand``, parameter-expanded EM (PX-EM), which converges much faster.
 
-    Plain EM creeps when noise is small: the scale of component j converges at the rate
-    ((l - s2)^2 + s2^2) / l^2. Expanded, at (s2 / l)^2 (Liu, Rubin & Wu 1998). Both are monotone.
+    Plain EM is slow if the noise is small: the scale of a component with eigenvalue l converges at the rate
+    ((l - s2)^2 + s2^2) / l^2. With parameter expansion the rate is (s2 / l)^2 (Liu, Rubin & Wu 1998). Neither
+    decreases the log-likelihood.
     """
 
     floor: float  # smallest noise variance
     expand: bool = True
-    noise: float | None = None  # the noise variance, if it is known
+    noise: float | None = None  # fixed noise variance; None to estimate it
 
     def step(self, model: LinearGaussian, source: Source) -> tuple[LinearGaussian, float]:
-        """The next model, and the log-likelihood of the given one."""
+        """Model after one iteration, and the log-likelihood of the given model."""
         sums = source.fold(partial(expect, model))
         return self.advance(model, sums), sums.log_likelihood
 
     def advance(self, model: LinearGaussian, sums: Regression) -> LinearGaussian:
-        """The next model, given the sums at this one."""
+        """Model after one iteration, given the statistics of the E-step at ``model``."""
         return maximise(model, sums, self.floor, self.noise, latent_moments(sums) if self.expand else None)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class ZeroNoiseEM:
-    """Roweis' EM for PCA: latents by least squares, then loadings by least squares."""
+    """EM for classical PCA (Roweis 1998): alternating least squares for latent variables and loadings."""
 
     floor: float
 
     def step(self, model: LinearGaussian, source: Source) -> tuple[LinearGaussian, float]:
-        """The next model, and the log-likelihood of the given one with its latents as parameters.
+        """Model after one iteration, and the log-likelihood of the given model with latent variables as parameters.
 
-        That is -nd/2 (log 2 pi s2 + 1), s2 the mean squared residual: it rises as the
-        reconstruction error falls.
+        That is -nd/2 (log 2 pi s2 + 1), with s2 the mean squared reconstruction error.
         """
         sums = source.fold(partial(expect_zero_noise, model))
         cells = sums.cells
@@ -69,11 +69,12 @@ def maximise(
     noise: float | None = None,
     latent: Gaussian | None = None,
 ) -> LinearGaussian:
-    """The M-step: regress cells on [z; 1], pool the residuals; or keep a ``noise`` variance that is known.
+    """M-step: regress the cells on [z; 1] and pool the residuals, or keep a fixed ``noise`` variance.
 
-    ``latent`` is the distribution that latents had over the rows: they become standard normal ones.
+    If ``latent``, the distribution of the latent variables over the rows, is given, the model is transformed so that
+    it becomes standard normal (parameter expansion).
     """
-    change = sums.change()  # of [W'; mu']: (q + 1, d)
+    change = sums.change()  # change of [W'; mu']: (q + 1, d)
     sigma2 = float(sums.squares_after(change).sum()) / sums.cells if noise is None else noise
     mean, loadings = model.mean + change[-1], model.loadings + change[:-1].T
     if latent is not None:
@@ -82,12 +83,12 @@ def maximise(
 
 
 def theta_of(model: LinearGaussian) -> Array:
-    """The parameters of each feature, [W'; mu']: (q + 1, d)."""
+    """Parameters of each feature as a matrix [W'; mu']: (q + 1, d)."""
     return np.vstack([model.loadings.T, model.mean])
 
 
 def whitening_basis(latent: Gaussian) -> Array:
-    """B with B' [z; 1] = [L^{-1} (z - m); 1], for latents N(m, L L'): the axes of ``LinearGaussian.whiten``."""
+    """Matrix B with B'[z; 1] = [L^{-1} (z - m); 1], which standardises latent variables N(m, L L')."""
     q = latent.mean.size
     inverse = np.linalg.solve(np.linalg.cholesky(latent.covariance), np.eye(q))
     basis = np.eye(q + 1)
@@ -97,7 +98,7 @@ def whitening_basis(latent: Gaussian) -> Array:
 
 
 def latent_moments(sums: Regression) -> Gaussian:
-    """Mean and covariance of the latents over rows: N(0, I) at the optimum."""
+    """Mean and covariance of the latent variables over the rows; 0 and I at the optimum."""
     second = unpack(sums.latent) / sums.weight
     nu = second[-1, :-1]
     return Gaussian(nu, second[:-1, :-1] - np.outer(nu, nu))

@@ -1,4 +1,4 @@
-"""Maximum likelihood from the observed cells."""
+"""Maximum likelihood for rows with missing cells."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 
 def fit_missing(table: Description, wanted: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
-    """Fit PPCA to the observed-data likelihood: W, mu and s2 together, exactly.
+    """Fit PPCA to rows with missing cells by maximising the likelihood of the observed cells over W, mu and s2.
 
-    Where rows are not in memory, the fit of a sample of them is the start and says how many components there are;
-    they are then read once an iteration.
+    For rows that are not in memory, a fit to a sample gives the number of components and the start; all rows are then
+    read once per iteration.
     """
     _require_applicable(settings)
     given = isinstance(wanted, Count)
@@ -73,13 +73,13 @@ def _require_applicable(settings: Settings) -> None:
     if settings.solver in ("closed_form", *ZERO_NOISE, *get_args(Regime)):
         msg = (
             f"solver {settings.solver!r} needs complete rows; cells are missing here.\n"
-            "Hint: solver='auto' (or 'px_em', 'em', 'gradient') learns from the cells that were observed."
+            "Hint: solver='auto' (or 'px_em', 'em', 'gradient') learns from the observed cells."
         )
         raise DataError(msg)
     if settings.bias_correction:
         msg = (
-            "bias_correction=True needs complete rows: its formulas are those of eigenvalues; cells are missing here.\n"
-            "Hint: bias_correction=False."
+            "bias_correction=True needs complete rows, because it corrects eigenvalues; cells are missing here.\n"
+            "Hint: use bias_correction=False."
         )
         raise DataError(msg)
 
@@ -91,7 +91,7 @@ def _checkpoint(problem: Problem, wanted: Components, path: Path) -> Checkpoint:
 
 
 def _resumed(problem: Problem, checkpoint: Checkpoint | None) -> Fitted | None:
-    """Go on where an earlier process stopped."""
+    """Continue the fit of an interrupted process from its checkpoint; None if there is none."""
     saved = None if checkpoint is None else checkpoint.read()
     if checkpoint is None or saved is None:
         return None
@@ -99,11 +99,11 @@ def _resumed(problem: Problem, checkpoint: Checkpoint | None) -> Fitted | None:
 
 
 def _searched(problem: Problem, sample: Source | None, wanted: Components, checkpoint: Checkpoint | None) -> Fitted:
-    """Fit rows that are in memory; of others a sample, then all of them."""
+    """Fit rows in memory; for other rows, fit a sample first and then all rows."""
     if sample is None:
         if not isinstance(wanted, Count) or checkpoint is None or problem.settings.n_init > 1:
             if checkpoint is not None:
-                warn_of_no_checkpoint("while the number of components is searched for, or the best of several starts")
+                warn_of_no_checkpoint("during a search for the number of components or with n_init > 1")
             return search(problem, wanted)
         start, rule, notes = first_model(problem, wanted.q), wanted.rule, wanted.notes
     else:
@@ -117,23 +117,23 @@ def _searched(problem: Problem, sample: Source | None, wanted: Components, check
 
 @final
 class Steps:
-    """Steps of EM, which remember the sums of the last one."""
+    """EM steps that keep the statistics of the last one."""
 
     def __init__(self, em: EM, rows: Source) -> None:
-        """Take the method and the prepared rows."""
+        """Set the method and the prepared rows."""
         self._em, self._rows = em, rows
         self._model: LinearGaussian | None = None
         self._gram: Array | None = None
 
     def __call__(self, model: LinearGaussian) -> tuple[LinearGaussian, float]:
-        """The next model, and the log-likelihood of the given one."""
-        self._model = self._gram = None  # large where features are many
+        """Model after one iteration, and the log-likelihood of the given model."""
+        self._model = self._gram = None  # freed early: large if there are many features
         sums = self._rows.fold(partial(expect, model))
         self._model, self._gram = model, sums.gram
         return self._em.advance(model, sums), sums.log_likelihood
 
     def gram_at(self, model: LinearGaussian) -> Array:
-        """Sums of E[t t'] at a model: (., d)."""
+        """Sums of E[t t'] over the rows in which each feature was observed, packed: (., d)."""
         if self._gram is None or self._model is not model:
             self(model)
         return self._gram  # type: ignore[return-value]
@@ -142,7 +142,7 @@ class Steps:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """Prepared rows and all that every fit to them has in common."""
+    """Prepared rows and options that all fits to them share."""
 
     rows: Source
     summary: ColumnSummary
@@ -155,10 +155,7 @@ class Problem:
     def of(
         cls, table: Description, settings: Settings, rng: np.random.Generator, least_noise: float = NOISE_FLOOR
     ) -> Problem:
-        """Prepare the rows of a table.
-
-        ``least_noise`` is the smallest noise variance of a fit to them, as a share of their mean variance.
-        """
+        """Prepare the rows of a table; ``least_noise`` is the smallest noise variance relative to the mean variance."""
         source, summary = table.source, table.summarise()
         centre = summary.mean.astype(source.dtype).astype(np.float64)
         rows = source.keep(partial(observe, centre=centre))
@@ -166,7 +163,7 @@ class Problem:
         return cls(rows, summary, floor, settings, rng, Steps(EM(floor, settings.solver != "em"), rows))
 
     def best(self, model: LinearGaussian) -> Iterated[LinearGaussian]:
-        """The best of ``n_init`` fits: the first from the given model, the others from around it."""
+        """Best of ``n_init`` fits, the first started from the given model, the others from random points near it."""
         best = self.run(model)
         for _ in range(self.settings.n_init - 1):
             size = np.sqrt(np.square(model.loadings).mean())
@@ -176,7 +173,7 @@ class Problem:
         return best
 
     def run(self, start: LinearGaussian, saver: Saver | None = None) -> Iterated[LinearGaussian]:
-        """Fit with the solver that the settings name."""
+        """Run the solver named in the settings from ``start``."""
         settings = self.settings
         steady, trace = settings.solver != "gradient", () if saver is None else saver.trace
         monitor = Monitor(settings.tol, settings.max_iter, settings.watch, steady=steady, trace=trace)
@@ -198,5 +195,5 @@ class Problem:
 
 
 def noise_floor(summary: ColumnSummary, share: float = NOISE_FLOOR) -> float:
-    """The smallest noise variance of a model of these columns, a share of their mean variance."""
+    """Smallest noise variance of a model of these columns: ``share`` times their mean variance."""
     return share * float(summary.squares.sum() / summary.precision.sum())

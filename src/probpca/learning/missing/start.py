@@ -1,4 +1,4 @@
-"""Start and number of components of a fit to rows with missing cells."""
+"""Starting values, and the number of components, of a fit to rows with missing cells."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 
 
 class Start(NamedTuple):
-    """Axes and variances to begin with."""
+    """Approximate principal axes and variances, as starting values."""
 
     summary: ColumnSummary
-    axes: Array  # scaled by the root of the observed share, orthonormal: (d, k)
-    values: Array  # variances along them: (k,)
-    share: Array  # of rows in which each feature was observed: (d,)
+    axes: Array  # orthonormal axes of the columns times the square root of ``share``: (d, k)
+    values: Array  # variances along the axes: (k,)
+    share: Array  # share of the rows in which each feature was observed: (d,)
 
     def model(self, q: int, enough: int = 2, least_noise: float = 0.03) -> LinearGaussian:
-        """The model of the first q axes.
+        """Starting model with q components.
 
-        The start of a feature is read from its cells if there are ``enough`` of them for each of its parameters. The
-        noise variance is at least the share ``least_noise`` of the variance of a feature: it may be too small to begin
-        with, but a start with too much noise hides weak components.
+        The loadings of a feature start from the axes if it has at least ``enough`` observed cells per parameter. The
+        noise variance is at least ``least_noise`` times the mean variance; it is better too small than too large,
+        because a start with too much noise hides weak components.
         """
         d = self.share.size
         kept = self.values[:q]
         energy = float(self.share @ self.summary.variance)
-        rest = energy - float(np.maximum(kept, 0.0).sum())  # of the d - q axes that are left
+        rest = energy - float(np.maximum(kept, 0.0).sum())  # variance of the other d - q axes
         noise = max(rest / max(d - q, 1), least_noise * energy / d) * d / self.share.sum()
         size = np.sqrt(np.maximum(kept - noise * self.share.mean(), 0.1 * noise * self.share.mean()))
         known = self.summary.observed >= min(enough * (q + 1), self.summary.observed.max() / 2)
@@ -53,7 +53,7 @@ class Start(NamedTuple):
         return LinearGaussian(self.summary.mean, loadings, np.asarray(noise))
 
     def grown(self, model: LinearGaussian) -> LinearGaussian:
-        """A fitted model with one more component: the next axis, less what the others hold of it."""
+        """Add a component to a fitted model: the next axis, made orthogonal to the loadings of the model."""
         fresh = self.model(model.n_components + 1).loadings[:, -1]
         basis = np.linalg.qr(model.loadings)[0]
         fresh = fresh - basis @ (basis.T @ fresh)
@@ -69,12 +69,12 @@ def spectral_start(
     max_products: int = 6,
     oversampling: int = 4,
 ) -> Start:
-    r"""Leading eigenpairs of the covariance that the observed cells estimate, by products alone.
+    r"""Leading eigenpairs of the covariance estimated from the observed cells, by products with blocks of vectors.
 
     With :math:`\rho_j` the share of rows in which feature j was observed and :math:`S_0` the covariance of
     zero-filled rows, :math:`[S_0]_{jk}` is about :math:`\rho_j \rho_k C_{jk}` off the diagonal and
-    :math:`\rho_j C_{jj}` on it. Scaled by :math:`(\rho_j \rho_k)^{-1/2}` and with its diagonal mended it
-    estimates a matrix with the same leading subspace as C, in which rare features weigh little.
+    :math:`\rho_j C_{jj}` on it. Scaled by :math:`(\rho_j \rho_k)^{-1/2}` and with a corrected diagonal, it estimates
+    a matrix with the same leading subspace as C in which rarely observed features have little weight.
     """
     d = rows.n_features
     share = summary.observed / summary.total_weight
@@ -87,12 +87,12 @@ def spectral_start(
         image = rows.fold(partial(_zero_filled_product, scaled)).value.T / summary.total_weight
         return scale[:, None] * image - excess[:, None] * vectors
 
-    if k + oversampling >= d:  # one product with all axes is the matrix itself
+    if k + oversampling >= d:  # a product with the identity gives the matrix itself
         values, vectors = np.linalg.eigh(apply(np.eye(d)))
         return Start(summary, vectors[:, ::-1], values[::-1], share)
     start = rng.standard_normal((d, k + oversampling))
     total = float(summary.variance.sum())
-    # Eigenvalues may be negative here, and Krylov spaces do not mind.
+    # Eigenvalues may be negative here, which the Krylov method allows.
     found = block_krylov(apply, start, k, _is_fair, scale=total, max_products=max_products)
     return Start(summary, found.vectors.astype(np.float64), found.values, share)
 
@@ -102,7 +102,7 @@ def _is_fair(values: Array, residuals: Array) -> bool:
 
 
 def _zero_filled_product(table: Array, block: Observed) -> Sum:
-    """Sum over rows of w (V'y) y', y zero where nothing was observed: (k, d)."""
+    """Sum over rows of w (V'y) y', with y zero in missing cells: (k, d)."""
     total = np.zeros(table.shape)
     for group in block.groups:
         cells = group.cells.ready()
@@ -111,7 +111,7 @@ def _zero_filled_product(table: Array, block: Observed) -> Sum:
 
 
 class Fitted(NamedTuple):
-    """A fit, and how its number of components was chosen."""
+    """Result of a fit, with how its number of components was chosen."""
 
     ended: Iterated[LinearGaussian]
     rule: str
@@ -134,17 +134,17 @@ def search(problem: Problem, wanted: Components) -> Fitted:
 
 
 def first_model(problem: Problem, q: int) -> LinearGaussian:
-    """Where a fit with q components begins."""
+    """Starting model with q components."""
     return spectral_start(problem.rows, problem.summary, q, problem.rng).model(q)
 
 
 def by_bic(problem: Problem, most: int) -> Fitted:
-    """Ever more components, each fit started from the one before, until BIC has fallen a few times.
+    """Fit increasing numbers of components, each started from the last, until BIC has fallen a few times in a row.
 
-    A fit that leaves no noise has found the rank of the table, if it had fewer parameters than there are cells.
+    A fit without remaining noise gives the rank of the table, if it has clearly fewer parameters than cells.
     """
     d = problem.rows.n_features
-    # A row with half of its cells observed counts for half a row.
+    # A row with half of its cells observed counts as half a row.
     penalty = 0.5 * np.log(max(problem.summary.observed.sum() / d, 2.0))
     best: Iterated[LinearGaussian] | None = None
     scores: list[float] = []
@@ -168,10 +168,10 @@ def _numbered(scores: list[float]) -> Curve:
 
 
 def tells_rank(problem: Problem, q: int, least_free: float = 0.1) -> bool:
-    """Whether a fit of q components without noise tells the rank of the table.
+    """Whether a fit of q components that leaves no noise shows that the table has rank q.
 
-    It does if the rank is low, and if at least a share ``least_free`` of the cells is left when each parameter and each
-    latent variable has taken one.
+    It does if q is low, and if the cells outnumber the parameters and latent variables by at least the share
+    ``least_free`` of the cells.
     """
     summary = problem.summary
     varying, cells = int((column_std(summary) > 0).sum()), float(summary.observed.sum())
@@ -180,16 +180,16 @@ def tells_rank(problem: Problem, q: int, least_free: float = 0.1) -> bool:
 
 
 def _by_share(problem: Problem, wanted: Share, most: int) -> Fitted:
-    """Ever more components until they hold the share of the model's variance."""
+    """Fit increasing numbers of components until they explain the requested share of the variance."""
     for ended in _path(problem, most):
         held = float(explained_variance_ratio(ended.state).sum())
         if held >= wanted.share:
             break
-    return Fitted(ended, wanted.rule(held, f"{most} components are the most that these rows allow"))
+    return Fitted(ended, wanted.rule(held, f"these rows allow at most {most} components"))
 
 
 def _path(problem: Problem, most: int) -> Iterator[Iterated[LinearGaussian]]:
-    """Fits with 1, 2, ... components."""
+    """Yield fits with 1, 2, ... components."""
     start = spectral_start(problem.rows, problem.summary, min(most, problem.settings.search.missing), problem.rng)
     ended = problem.best(start.model(1))
     yield ended

@@ -1,4 +1,4 @@
-"""Choose the number of components of a table by one criterion or compare several."""
+"""Choosing the number of components by one criterion, or comparing several."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows in memory, and what several criteria share."""
+    """Rows in memory, with the computations that several criteria share."""
 
     source: Source
     described: Description
-    rng: dict[str, np.random.Generator]  # one for each criterion, whichever others are asked
-    largest: int | None = None  # number of components to look at; None: as each criterion sees fit
-    all_values: bool = True  # whether a criterion wants every eigenvalue
-    tell: Callable[[str], None] | None = None
+    rng: dict[str, np.random.Generator]  # one for each criterion, independent of which others are computed
+    largest: int | None = None  # largest number of components to try; None for the default of each criterion
+    all_values: bool = True  # whether a criterion needs all eigenvalues
+    tell: Callable[[str], None] | None = None  # called with the name of each stage
     settings: Settings = field(default_factory=Settings)
 
     @classmethod
     def of(cls, source: Source, rng: np.random.Generator, **options: Any) -> Table:
-        """Describe the rows; each criterion has a generator of its own."""
+        """Describe the rows of a source, and make a random number generator for each criterion."""
         described = describe(source, rng)
         require_counted(described.summarise())
         return cls(source, described, dict(zip(RULES, rng.spawn(len(RULES)), strict=True)), **options)
@@ -62,13 +62,13 @@ class Table:
 
     @cached_property
     def spectrum(self) -> Spectrum:
-        """The eigenvalues of complete rows."""
+        """Eigenvalues of the covariance of complete rows."""
         limit = self.source.n_features - 1 if self.all_values else max(self.settings.search.complete, self.largest or 0)
         return leading_spectrum(self.described, most_pairs(self.source, limit), self.settings, self.rng["bic"])
 
     @cached_property
     def rank(self) -> int | None:
-        """Rank of complete rows without noise, which is then the choice of every criterion; None if it is too large."""
+        """Rank of complete rows without noise, which every criterion then chooses; None if there is noise."""
         if not self.described.complete:
             return None
         rank = exact_rank(self.spectrum, single=self.source.single_precision)
@@ -82,7 +82,7 @@ class Table:
 
 
 def judge(table: Table, name: str) -> Criterion:
-    """Apply one criterion; DataError where it does not apply."""
+    """Apply one criterion to a table; raises ``DataError`` if it is not applicable."""
     Rule(name).require_complete(complete=table.described.complete)
     if table.tell is not None:
         table.tell(RULES[name])
@@ -113,7 +113,7 @@ def _by_cv(table: Table) -> Criterion:
     most = table.most(settings.search.missing)
     scores = cross_validate(table.block, most, table.rng["cv"], how=settings.folds, n_jobs=jobs, tell=table.tell)
     counts, best = np.arange(1, len(scores.rows) + 1), int(scores.mean.argmax()) + 1
-    note = "" if best == scores.choice else f"{best} predicts best, but not clearly better"
+    note = "" if best == scores.choice else f"{best} predicts best, but only slightly better"
     return Criterion("cv", scores.choice, counts, scores.mean, scores.shortfall()[1], note)
 
 
@@ -124,7 +124,7 @@ def _by_parallel(table: Table) -> Criterion:
 
 def _by_threshold(table: Table) -> Criterion:
     curve = _up_to(gavish_donoho(table.spectrum), table.most(table.source.n_features))
-    note = "" if curve.score[0] > 1 else "no singular value exceeds the threshold; one is the least there is"
+    note = "" if curve.score[0] > 1 else "no singular value exceeds the threshold; one component is the minimum"
     return Criterion("gavish_donoho", n_above(curve), *curve, note=note)
 
 
@@ -156,7 +156,10 @@ def select(
     largest: int | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Selection:
-    """Ask several criteria, or with None all of them; of those the ones that do not apply say why."""
+    """Compute several criteria, or all if ``names`` is None; those that do not apply get a note with the reason.
+
+    ``largest`` limits the number of components, and ``tell`` is called with the name of each stage.
+    """
     check_count(1, source.n_features)
     rows = at_hand(source, rng)
     asked = list(RULES) if names is None else list(dict.fromkeys(names))
@@ -175,9 +178,9 @@ def select(
 
 
 def choose_by_rows(source: Source, wanted: Rule, settings: Settings, rng: np.random.Generator) -> tuple[Source, Count]:
-    """The number of components by one criterion that looks at rows, and the rows to go on with.
+    """Choose the number of components by a criterion that needs the rows, and return the rows to fit and the choice.
 
-    Rows that can be read only once are in memory afterwards.
+    Rows that can be read only once are loaded into memory.
     """
     rows = at_hand(source, rng, settings.sample)
     fresh = Settings(search=settings.search, folds=settings.folds)
@@ -189,7 +192,7 @@ def choose_by_rows(source: Source, wanted: Rule, settings: Settings, rng: np.ran
 
 
 def open_rows(X: Any, sample_weight: Any, missing: str, n_jobs: int | None) -> Source:
-    """Make a source of whatever holds rows."""
+    """Make a source of rows with weights; ``missing`` is "nan", or "unstored" for unstored cells of sparse rows too."""
     if missing not in ("nan", "unstored"):
         msg = f"missing must be 'nan' or 'unstored'; got {missing!r}."
         raise DataError(msg)
@@ -199,7 +202,7 @@ def open_rows(X: Any, sample_weight: Any, missing: str, n_jobs: int | None) -> S
 def ask(
     source: Source, criteria: Any, rng: np.random.Generator, *, largest: Any, standardize: bool, verbose: Any
 ) -> Selection:
-    """Ask the criteria of these names, one name, or with None all of them."""
+    """Compute the criteria with the given names, a single one, or all of them if ``criteria`` is None."""
     names = _names(criteria)
     _check_largest(largest)
     if standardize:
@@ -214,8 +217,8 @@ def _names(criteria: Any) -> list[str] | None:
     names = [criteria] if isinstance(criteria, str) else list(criteria)
     unknown = [name for name in names if name not in RULES]
     if unknown or not names:
-        what = repr(unknown[0]) if unknown else "none of them"
-        msg = f"criteria must be among {', '.join(map(repr, RULES))}; got {what}."
+        what = repr(unknown[0]) if unknown else "an empty list"
+        msg = f"criteria must be one or more of {', '.join(map(repr, RULES))}; got {what}."
         raise DataError(msg)
     return names
 
@@ -223,5 +226,5 @@ def _names(criteria: Any) -> list[str] | None:
 def _check_largest(largest: Any) -> None:
     number = isinstance(largest, Integral) and not isinstance(largest, bool | np.bool_)
     if largest is not None and not (number and largest >= 1):
-        msg = f"max_components must be a whole number, 1 or more, or None; got {largest!r}."
+        msg = f"max_components must be an int of at least 1, or None; got {largest!r}."
         raise ShapeError(msg)

@@ -1,4 +1,4 @@
-"""Correlations of the columns of a table, complete or not, and the number of components that exceeds chance."""
+"""Correlations of the columns of a complete or incomplete table, for parallel analysis."""
 
 from __future__ import annotations
 
@@ -26,40 +26,39 @@ if TYPE_CHECKING:
 
 
 class Parallel(NamedTuple):
-    """The number of components by parallel analysis."""
+    """Number of components chosen by parallel analysis."""
 
-    n_components: int  # 1 if no correlation is beyond chance
+    n_components: int  # 1 if the correlations do not exceed chance
     curve: Curve
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # remarks on the choice
 
 
 def count_by_parallel(
     correlations: Correlations, limit: int, settings: ParallelSettings = ParallelSettings()
 ) -> Parallel:
-    """The number of leading eigenvalues above chance, of at most ``limit``, and what there is to say about it."""
+    """Number of leading eigenvalues above chance, at most ``limit``, with remarks on the choice."""
     n, d, notes = correlations.n_rows, correlations.n_features, correlations.notes
     curve, first = Curve(np.ones(1, np.intp), np.zeros(1)), 0.0
     if d > 1:
         curve, values = parallel_analysis(correlations, int(max(min(limit, d - 1, n - 2), 1)), settings)
         first = float(values[0])
     if curve.score[0] <= 1:
-        notes = ("There are no correlations beyond chance; one component, the minimum, is fitted.", *notes)
+        notes = ("The correlations do not exceed chance; one component, the minimum, is fitted.", *notes)
     elif d > 2 and first > settings.general_factor * d:
-        much = "One component accounts for much of the correlations"
-        notes = (f"{much}: as a general factor it may hide weaker ones from parallel analysis.", *notes)
+        notes = ("The first component dominates, and may hide weaker ones from parallel analysis.", *notes)
     return Parallel(n_above(curve), curve, notes)
 
 
 def choose_by_correlations(
     table: Description, settings: Settings, rng: np.random.Generator, limit: int | None = None
 ) -> Parallel:
-    """The number of components of a table by parallel analysis, at most ``limit`` or what the settings allow."""
+    """Number of components of a table by parallel analysis, at most ``limit`` or the limit in the settings."""
     most = settings.search.complete if limit is None else limit
     return count_by_parallel(correlations_of(table, settings, rng), most, settings.parallel)
 
 
 def correlations_of(table: Description, settings: Settings, rng: np.random.Generator) -> Correlations:
-    """Correlations of the columns that vary, from the sums of the first pass where they say enough."""
+    """Correlations of the columns that are not constant, from the sums of the first pass if they suffice."""
     deviation = column_std(table.sums)
     if table.complete:
         return _of_complete(table, deviation, settings, rng)
@@ -71,7 +70,7 @@ def correlations_of(table: Description, settings: Settings, rng: np.random.Gener
 
 
 def _of_complete(table: Description, deviation: Array, settings: Settings, rng: np.random.Generator) -> Correlations:
-    """Eigenvalues by the eigensolver that has what it needs in the sums of the first pass."""
+    """Eigenvalues of the correlations of complete rows, by the eigensolver that the sums of the first pass suit."""
     varies = deviation > 0
     sums, source = table.sums, table.source
     if (np.abs(deviation[varies] - 1) > 1e-6).any() or not varies.all():
@@ -79,7 +78,7 @@ def _of_complete(table: Description, deviation: Array, settings: Settings, rng: 
         source = source.scaled(scale)
         sums = None if isinstance(sums, Gram) else sums.rescaled(scale)
     solver = {Moments: "covariance", Root: "svd", Gram: "gram"}.get(type(table.sums), "auto")
-    # A hundredth of a nat a row is worth a thousandth of an eigenvalue near the noise: too little to matter here.
+    # A hundredth of a nat per row is a thousandth of an eigenvalue near the noise, accurate enough here.
     settings = replace(settings, solver=solver, tol=max(0.01 * table.total_weight, 1.0))
     scaled = Description(source, sums, complete=True)
 
@@ -90,7 +89,7 @@ def _of_complete(table: Description, deviation: Array, settings: Settings, rng: 
 
 
 def pair_correlations(pairs: Pairs, summary: ColumnSummary, varies: npt.NDArray[np.bool_]) -> Correlations:
-    r"""Correlations over the rows in which both columns were observed, weighted so that all are equally uncertain.
+    r"""Pairwise correlations over the rows in which both columns were observed, scaled to equal uncertainty.
 
     With :math:`\rho_j` the observed share of column j and :math:`n_{jk}` the number of rows with both,
 
@@ -98,9 +97,9 @@ def pair_correlations(pairs: Pairs, summary: ColumnSummary, varies: npt.NDArray[
         M_{jk} = \sqrt{\rho_j \rho_k} \, R_{jk}, \quad M_{jj} = 1, \qquad
         n_e^{-1} = \operatorname{mean}_{j \ne k} \rho_j \rho_k / n_{jk}
 
-    The variance of :math:`M_{jk}` is about :math:`\rho_j \rho_k / n_{jk}`, much the same for all pairs however
-    unevenly cells are missing, and M has as many components as R: it is compared with :math:`n_e` complete rows.
-    M need not be positive definite: only its largest eigenvalues are used.
+    The variance of :math:`M_{jk}` is about :math:`\rho_j \rho_k / n_{jk}`, nearly the same for all pairs however
+    unevenly cells are missing, and M has as many components as R. It is compared with :math:`n_e` complete rows. M
+    need not be positive definite, because only its largest eigenvalues are used.
     """
     kept = np.flatnonzero(varies)
     counts, products = pairs.counts[np.ix_(kept, kept)], pairs.products[np.ix_(kept, kept)]
@@ -124,11 +123,11 @@ def pair_correlations(pairs: Pairs, summary: ColumnSummary, varies: npt.NDArray[
 
 
 def _about_pairs(unmet: npt.NDArray[np.bool_], kept: Index) -> tuple[str, ...]:
-    """A sentence about columns that were never observed together."""
+    """Note about pairs of columns that were never observed together; empty if there are none."""
     number = int(unmet.sum()) // 2
     if not number:
         return ()
     first, second = kept[np.argwhere(unmet)[0]]
     pairs = "1 pair of columns was" if number == 1 else f"{number:,} pairs of columns were"
     which = f"{pairs} never observed together (first: columns {first} and {second}, counted from 0)"
-    return (f"{which}: parallel analysis may count a component too many.",)
+    return (f"{which}: parallel analysis may find too many components.",)

@@ -1,4 +1,4 @@
-"""How many components: criteria computed from the spectrum, for every number at once."""
+"""Criteria for the number of components that are computed from eigenvalues, for all numbers at once."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from probpca.typing import Array, Index
 
 SAME = 1e-12
-"""Relative difference of two eigenvalues up to which they count as one."""
+"""Relative difference up to which two eigenvalues count as equal."""
 
 
 class Curve(NamedTuple):
-    """A criterion, larger is better, for each number of components."""
+    """Values of a criterion for several numbers of components; larger is better."""
 
-    n_components: Index  # (m,)
-    score: Array  # (m,)
+    n_components: Index  # numbers of components: (m,)
+    score: Array  # values of the criterion: (m,)
 
     @property
     def best(self) -> int:
-        """The number of components with the largest score."""
+        """Number of components with the largest score."""
         return int(self.n_components[self.score.argmax()])
 
 
 def exact_rank(spectrum: Spectrum, *, single: bool = False) -> int | None:
-    """Number of dimensions that the rows span exactly, to rounding, if it is low; None if there is noise beside them.
+    """Rank of the rows up to rounding, if it is low; None if there is noise.
 
-    ``single`` says that the rows are float32, and rounded as such.
+    ``single`` tells that the rows are float32, whose rounding errors are larger.
     """
     d, resolution = spectrum.n_features, spectrum.resolution
     if single:
@@ -49,23 +49,23 @@ def exact_rank(spectrum: Spectrum, *, single: bool = False) -> int | None:
 
 
 def is_low_rank(rank: int, n_varying: int, n_rows: float, largest_share: float = 0.75) -> bool:
-    """Whether a rank is low for a table of this size: at most a share of what its columns and its rows allow.
+    """Whether a rank is at most ``largest_share`` of the largest rank that varying columns and rows allow.
 
-    Constant columns do not count as varying. A few columns that depend on others, parts that add up to a whole, or a
-    few rows that repeat others leave a higher rank, and noise in most directions.
+    A few columns that are sums of others, or a few repeated rows, reduce the rank only a little, and there is still
+    noise in most directions: such a rank is not low. Constant columns do not count as varying.
     """
     return rank < n_varying - 1 and rank <= largest_share * min(n_varying, n_rows - 1)
 
 
 def n_parameters(d: int, q: int) -> int:
-    """Free parameters of PPCA: loadings up to rotation, noise variance, mean."""
+    """Number of free parameters of PPCA: loadings up to rotation, noise variance and mean."""
     return d * q - q * (q - 1) // 2 + 1 + d
 
 
 def bic(spectrum: Spectrum, largest: int) -> Curve:
-    r"""Schwarz's criterion, :math:`\mathcal L - \tfrac12 p \log n`, for 1 .. ``largest`` components."""
+    r"""Bayesian information criterion :math:`\mathcal L - \tfrac12 p \log n` for 1 .. ``largest`` components."""
     d, n = spectrum.n_features, spectrum.weight
-    # A model that explains the data completely has an unbounded likelihood, which says nothing.
+    # A model that explains the data completely has an unbounded likelihood, which is not informative.
     sound = [q for q in range(1, largest + 1) if not noise_of(spectrum, q).collapsed] or [1]
     penalty = 0.5 * np.log(n)
     score = [log_likelihood_of(spectrum, q) - penalty * n_parameters(d, q) for q in sound]
@@ -73,17 +73,17 @@ def bic(spectrum: Spectrum, largest: int) -> Curve:
 
 
 def evidence(spectrum: Spectrum) -> Curve:
-    r"""Minka's Laplace approximation of the evidence, from all eigenvalues that are not zero.
+    r"""Laplace approximation of the evidence (Minka 2000), from all nonzero eigenvalues.
 
-    With fewer rows than features the data live in their n - 1 dimensions, and the criterion is
-    that of those. Minka (2000), "Automatic choice of dimensionality for PCA".
+    With fewer rows than features, the criterion is computed in the n - 1 dimensions that the rows span. Minka (2000),
+    "Automatic choice of dimensionality for PCA".
     """
-    # All but one eigenvalue are in the spectrum; what lies outside their axes is the last one.
+    # The spectrum holds all eigenvalues but one, which is the variance outside their axes.
     values = np.append(spectrum.values, spectrum.tail)
     values = values[values > max(spectrum.resolution, 1e-12 * values[0])]
     m, n = values.size, spectrum.weight
     if m < 2:
-        msg = "the evidence needs at least two directions in which the data vary; they vary in one."
+        msg = "the evidence needs data that vary in at least two directions; these vary in one."
         raise DataError(msg)
     counts = np.arange(1, m)
     noise = np.cumsum(values[::-1])[-2::-1] / (m - counts)  # v of each k: (m - 1,)
@@ -94,10 +94,10 @@ def evidence(spectrum: Spectrum) -> Curve:
 
 
 def _before_the_end(curve: Curve, spectrum: Spectrum) -> Curve:
-    """With fewer rows than features, the numbers up to where the score has fallen twice in a row.
+    """With fewer rows than features, cut the curve after the score has decreased twice in a row.
 
-    As components use up the rows, what is left of the noise shrinks to nothing and the likelihood rises without
-    bound: a maximum there says nothing about the rows.
+    With nearly as many components as rows, the noise vanishes and the likelihood increases without bound: a maximum
+    there is not informative.
     """
     if spectrum.weight > spectrum.n_features:
         return curve
@@ -115,8 +115,8 @@ def _log_prior(m: int) -> Array:
 def _log_curvature(values: Array, noise: Array, n: float) -> Array:
     """Log-determinant of the Hessian at the maximum, for k = 1 .. m - 1.
 
-    A pair (i, j) has the entry n (l_i - l_j)(l_i - h_j) / (l_i h_j), with h_j = l_j within the first k and the
-    noise v beyond. Only a row of the table of pairs is held at a time.
+    A pair (i, j) has the entry n (l_i - l_j)(l_i - h_j) / (l_i h_j), with h_j = l_j for the first k and the noise v
+    beyond. Only one row of the matrix of pairs is in memory at a time.
     """
     m = values.size
     inner, outer, beyond = np.zeros(m), np.zeros(m), np.zeros(m - 1)
@@ -130,35 +130,35 @@ def _log_curvature(values: Array, noise: Array, n: float) -> Array:
 
 
 def _log_gap(larger: float, smaller: Array, n: float) -> Array:
-    """Log of the difference of two eigenvalues.
+    """Log of the difference of two eigenvalues, bounded below for nearly equal ones.
 
-    Axes with the same eigenvalue turn freely: the integral over their angle is its range pi, as that of a
-    Gaussian would be with the relative gap (2 / (pi n))^(1/2).
+    Axes with equal eigenvalues can rotate freely, and the integral over their angle is pi, which equals that of a
+    Gaussian with the relative gap (2 / (pi n))^(1/2).
     """
     gap = larger - smaller
     return np.log(np.where(gap > SAME * larger, gap, larger * np.sqrt(2 / (np.pi * n))))
 
 
 def share_of_variance(spectrum: Spectrum, share: float) -> int | None:
-    """The fewest components that hold ``share`` of the variance; None if the spectrum is too short."""
+    """Smallest number of components that explain ``share`` of the variance; None if the spectrum is too short."""
     held = np.cumsum(spectrum.values) / spectrum.total
     enough = np.flatnonzero(held >= share * (1 - 1e-12))
     return int(enough[0]) + 1 if enough.size else None
 
 
 def n_above(curve: Curve) -> int:
-    """How many of the first scores are above 1: at least one component."""
+    """Number of leading scores above 1, at least 1."""
     below = curve.score <= 1
     return max(int(below.argmax()) if below.any() else int(curve.score.size), 1)
 
 
 def gavish_donoho(spectrum: Spectrum) -> Curve:
-    r"""Singular values in units of the optimal hard threshold; those above 1 are kept.
+    r"""Singular values relative to the optimal hard threshold; components with values above 1 are kept.
 
     .. math:: \tau = \omega(\beta) \, y_\text{med}, \qquad \omega(\beta) = \lambda_*(\beta) / \sqrt{m_\beta}
 
-    with beta the ratio of the sides of the table and m the median of the Marchenko-Pastur law. Rows less their mean are
-    worth n - 1 of them. Gavish & Donoho (2014), "The optimal hard threshold for singular values is 4 / sqrt 3".
+    with beta the aspect ratio of the table and m the median of the Marchenko-Pastur distribution. Centred rows count
+    as n - 1. Gavish & Donoho (2014), "The optimal hard threshold for singular values is 4 / sqrt 3".
     """
     d, rows = spectrum.n_features, max(spectrum.weight - 1, 1.0)
     short = int(min(rows, d))
@@ -170,8 +170,8 @@ def gavish_donoho(spectrum: Spectrum) -> Curve:
     threshold = threshold_factor(min(rows, d) / max(rows, d)) * float(np.median(singular))
     if threshold <= 0:
         msg = (
-            "half of the singular values are zero: their median does not tell the noise.\n"
-            "Hint: drop columns that repeat others; or n_components='bic'."
+            "half of the singular values are zero, so that their median does not estimate the noise.\n"
+            "Hint: drop columns that repeat others, or use n_components='bic'."
         )
         raise DataError(msg)
     counts = np.arange(1, min(short, d - 1) + 1)
@@ -179,17 +179,17 @@ def gavish_donoho(spectrum: Spectrum) -> Curve:
 
 
 def threshold_factor(beta: float) -> float:
-    """The optimal threshold in units of the median singular value, for a table with ratio of sides beta <= 1."""
+    """Optimal threshold relative to the median singular value, for a table with aspect ratio beta <= 1."""
     return known_noise_factor(beta) / float(np.sqrt(marchenko_pastur_median(beta)))
 
 
 def known_noise_factor(beta: float) -> float:
-    """The optimal threshold in units of the noise times the root of the longer side: 4 / sqrt 3 for a square."""
+    """Optimal threshold relative to the noise times the root of the longer side: 4 / sqrt(3) for a square table."""
     return float(np.sqrt(2 * (beta + 1) + 8 * beta / (beta + 1 + np.sqrt(beta**2 + 14 * beta + 1))))
 
 
 def marchenko_pastur_median(beta: float) -> float:
-    r"""Median of the eigenvalues of white noise, of variance 1 and ratio of sides beta <= 1, in the limit.
+    r"""Median of the Marchenko-Pastur distribution for unit noise variance and aspect ratio beta <= 1.
 
     With :math:`t = 1 + \beta + 2 \sqrt\beta \cos\phi` the density becomes the smooth
     :math:`2 \sin^2\phi / (\pi t)` on :math:`0 < \phi < \pi`.
@@ -199,6 +199,6 @@ def marchenko_pastur_median(beta: float) -> float:
     def above(angle: float) -> float:
         return quad(lambda phi: 2 * np.sin(phi) ** 2 / (np.pi * (1 + beta + 2 * root * np.cos(phi))), 0, angle)[0] - 0.5
 
-    # At beta = 1 the density has a pole at t = 0, which is half of the way: stay short of it.
+    # At beta = 1 the density has a pole at t = 0, the end of the interval: stay away from it.
     angle = brentq(above, 0.0, np.pi * (1 - 1e-9), xtol=1e-13)
     return float(1 + beta + 2 * root * np.cos(angle))

@@ -1,4 +1,4 @@
-"""Cross-validation of held-out cells."""
+"""Cross-validation with held-out cells."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 class Listed(NamedTuple):
-    """Observed cells, row after row."""
+    """List of observed cells, in the order of the rows."""
 
-    rows: Index  # ascending: (N,)
-    columns: Index  # (N,)
+    rows: Index  # row of each cell, ascending: (N,)
+    columns: Index  # column of each cell: (N,)
     values: Array  # (N,)
-    precision: Array | None  # omega: (N,); None: 1
-    shape: tuple[int, int]
+    precision: Array | None  # omega: (N,); None if all are 1
+    shape: tuple[int, int]  # of the table
 
     @classmethod
     def of(cls, block: Block) -> Listed:
@@ -54,17 +54,17 @@ class Listed(NamedTuple):
         return cls(rows, columns, stored[seen].astype(np.float64), precision, block.values.shape)
 
     def take(self, which: Any) -> Listed:
-        """Some of them, as a mask or as ascending positions."""
+        """Selected cells, given by a mask or by ascending positions."""
         precision = None if self.precision is None else self.precision[which]
         return Listed(self.rows[which], self.columns[which], self.values[which], precision, self.shape)
 
     @property
     def pointers(self) -> Index:
-        """Where the cells of each row begin, and where the last ones end: (n + 1,)."""
+        """Position of the first cell of each row, followed by the number of cells: (n + 1,)."""
         return np.searchsorted(self.rows, np.arange(self.shape[0] + 1))
 
     def of_rows(self, rows: Index) -> tuple[Index, Index]:
-        """Positions of the cells of some rows, and for each of them which of these rows it is in."""
+        """Positions of the cells of the given rows, and for each cell the index of its row among them."""
         pointers = self.pointers
         lengths = np.diff(pointers)[rows]
         which = np.repeat(np.arange(rows.size), lengths)
@@ -73,18 +73,17 @@ class Listed(NamedTuple):
 
 
 def deal(cells: Listed, n_folds: int, rng: np.random.Generator) -> Index:
-    """The fold of each observed cell: (N,).
+    """Assign each observed cell to a fold: (N,).
 
-    Columns are shuffled; the observed cells of a row are then dealt to the folds in turn, each row beginning one
-    fold later than the one before it in a random order. A row with r cells loses r / K of them, up to rounding, in
-    each of the K folds. So does a column of a complete table, whose rows then have K different sets of cells held
-    out, which makes the fits quick.
+    Columns are shuffled, and the observed cells of each row are assigned to the K folds in turn; each row starts one
+    fold after the row before it in a random order. In each fold a row, and a column of a complete table, loses 1 / K
+    of its cells up to rounding. Complete rows then have only K patterns of held-out cells, which makes the fits fast.
     """
     n, d = cells.shape
     rows = cells.rows
     turn = np.lexsort((rng.permutation(d)[cells.columns], rows))
     folds = np.empty(rows.size, np.intp)
-    folds[turn] = np.arange(rows.size) - cells.pointers[rows]  # sorting within rows leaves each row its range
+    folds[turn] = np.arange(rows.size) - cells.pointers[rows]  # sorting within rows keeps the range of each row
     first = np.empty(n, np.intp)
     first[_order(cells, rng)] = np.arange(n)
     folds = (folds + first[rows]) % n_folds
@@ -93,7 +92,7 @@ def deal(cells: Listed, n_folds: int, rng: np.random.Generator) -> Index:
 
 
 def _order(cells: Listed, rng: np.random.Generator, most_cells: int = 2**26) -> Index:
-    """Rows at random within their pattern, so that the columns of each pattern lose as much as each other.
+    """Random order of the rows within each pattern, so that the columns of a pattern lose equally many cells.
 
     Tables with more than ``most_cells`` cells, observed or not, are not sorted by pattern.
     """
@@ -107,7 +106,7 @@ def _order(cells: Listed, rng: np.random.Generator, most_cells: int = 2**26) -> 
 
 
 def _spread(folds: Index, cells: Listed, n_folds: int) -> None:
-    """Move a cell of every column whose cells, two or more, all lie in one fold."""
+    """Move one cell of every column with at least two cells that are all in the same fold to another fold."""
     d = cells.shape[1]
     low, high = np.full(d, n_folds), np.full(d, -1)
     np.minimum.at(low, cells.columns, folds)
@@ -124,31 +123,31 @@ def _spread(folds: Index, cells: Listed, n_folds: int) -> None:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Fold:
-    """Rows without the cells of one fold, and those cells."""
+    """One fold: the rows without its cells, and the held-out cells."""
 
     problem: Problem
     start: Start
-    held: Listed  # cells held out, of columns that have others
+    held: Listed  # held-out cells of columns that have training cells
 
     @classmethod
     def of(
         cls, block: Block, cells: Listed, out: Any, largest: int, settings: Settings, rng: np.random.Generator
     ) -> Fold:
-        """Hold out those of the observed cells that the mask ``out`` names."""
+        """Hold out the observed cells selected by the mask ``out``."""
         table = describe(open_source(_without(block, cells, out), n_jobs=1), rng)
         problem = Problem.of(table, settings, rng, settings.folds.least_noise)
         held = cells.take(out)
-        # Nothing is known about a column without training cells: what is said of it says nothing about q.
+        # The prediction of a column without training cells does not depend on q.
         held = held.take(table.summarise().observed[held.columns] > 0)
         return cls(problem, spectral_start(problem.rows, table.summarise(), largest, rng), held)
 
     def grown(self, before: LinearGaussian | None) -> LinearGaussian:
-        """A fit with one component more than the model ``before`` has; from None with one."""
+        """Fit a model with one component more than ``before``, or with one component if it is None."""
         first = self.start.model(1) if before is None else self.start.grown(before)
         return self.problem.best(first).state
 
     def score(self, model: LinearGaussian) -> Array:
-        r"""Log density of the cells held out, each given the training cells of its row, summed over rows: (n,).
+        r"""Log density of the held-out cells given the training cells of their row, summed for each row: (n,).
 
         .. math:: x_{ij} \mid x_{O_i} \sim N(\mu_j + w_j^\top m_i,\; \sigma^2 / \omega_{ij} + w_j^\top P_i w_j)
         """
@@ -162,7 +161,7 @@ class Fold:
                 out[rows] = _densities(model, self.held, rows, found.mean, covariance)
                 empty[rows] = False
             first += observed.n_rows
-        rows, q = np.flatnonzero(empty), model.n_components  # their latents keep the prior
+        rows, q = np.flatnonzero(empty), model.n_components  # without training cells the posterior is the prior
         prior = np.broadcast_to(identity(q), (packed_size(q), rows.size))
         out[rows] = _densities(model, self.held, rows, np.zeros((q, rows.size)), prior)
         return out
@@ -171,7 +170,7 @@ class Fold:
 def _densities(
     model: LinearGaussian, held: Listed, rows: Index, mean: Array, covariance: Array, chunk: int = 2**16
 ) -> Array:
-    """Sums over the cells of some rows, whose latents are N(mean, covariance): (rows,). ``chunk`` cells at a time."""
+    """Log densities of held-out cells, summed for each row, given the posterior of its latent variables: (rows,)."""
     where, which = held.of_rows(rows)
     W, s2 = model.loadings.T, float(model.noise_variance)
     table, total = doubled_sides(outer_products(W)), np.zeros(rows.size)
@@ -187,7 +186,7 @@ def _densities(
 
 
 def _without(block: Block, cells: Listed, out: Any) -> Block:
-    """The block with some of its observed cells missing."""
+    """Block with the selected observed cells made missing."""
     if not block.is_sparse:
         values = np.array(block.values)
         values[cells.rows[out], cells.columns[out]] = np.nan
@@ -198,26 +197,26 @@ def _without(block: Block, cells: Listed, out: Any) -> Block:
 
 
 class Scores(NamedTuple):
-    """Log density of the held-out cells of every row, for 1, 2, ... components."""
+    """Log densities of the held-out cells of every row, for 1, 2, ... components."""
 
-    rows: Array  # (m, n)
-    weight: Array  # how often each row counts: (n,)
-    cells: float  # number of held-out cells, as rows count
-    negligible: float = 0.0  # difference of means that counts for nothing
+    rows: Array  # sum for each number of components and row: (m, n)
+    weight: Array  # weight of each row: (n,)
+    cells: float  # total weight of the held-out cells
+    negligible: float = 0.0  # difference of means that is ignored
 
     def with_one_more(self, scores: Array) -> Scores:
-        """Add the log densities for one component more: (n,)."""
+        """Append the log densities (n,) for one more component."""
         return self._replace(rows=np.vstack([self.rows, scores]))
 
     @property
     def mean(self) -> Array:
-        """Log density of a cell, on average: (m,)."""
+        """Mean log density of a held-out cell: (m,)."""
         return self.rows @ self.weight / self.cells
 
     def shortfall(self) -> tuple[Array, Array]:
-        """How much lower than the best mean each one is, and the standard error of that difference: (m,), (m,).
+        """Difference of each mean from the best, (m,), and the standard error of that difference, (m,).
 
-        Rows are independent, their cells are not: the error is that of a sum of differences of rows.
+        Standard errors treat rows as independent, but not the cells of a row.
         """
         w, n = self.weight, self.weight.sum()
         difference = self.rows[self.mean.argmax()] - self.rows  # (m, n)
@@ -227,15 +226,15 @@ class Scores(NamedTuple):
 
     @property
     def leader(self) -> int:
-        """The fewest components whose mean is as high as any, up to a negligible difference."""
+        """Smallest number of components whose mean equals the best up to a negligible difference."""
         return int(np.flatnonzero(self.mean >= self.mean.max() - self.negligible)[0]) + 1
 
     @property
     def choice(self) -> int:
-        """The fewest components that fall short of the best by at most one standard error or a negligible difference.
+        """Smallest number of components within one standard error, or a negligible difference, of the best.
 
-        Never a number that predicts worse than a smaller one: a few cells that a model finds impossible make its
-        standard error as large as its shortfall.
+        Numbers that predict worse than a smaller one are excluded: a few cells with an extremely low density make the
+        standard error as large as the difference.
         """
         short, error = self.shortfall()
         rising = self.mean >= np.maximum.accumulate(self.mean)
@@ -251,9 +250,9 @@ def cross_validate(
     n_jobs: int = 1,
     tell: Callable[[str], None] | None = None,
 ) -> Scores:
-    """Fit ever more components to the cells outside of each fold, until many in a row were no better than fewer.
+    """Cross-validate 1, 2, ... components, up to ``largest`` or until several in a row bring no improvement.
 
-    Every observed cell is held out once. Fits are started from those with one component less.
+    Every observed cell is held out once. Each fit starts from the one with one component less.
     """
     if block.is_sparse and not block.unstored_missing:
         block = replace(block, values=table_of(block))
@@ -292,8 +291,8 @@ def _hold_out(
 
 def _too_few(cells: Listed) -> DataError:
     return DataError(
-        f"cross-validation needs rows from which a model can be learned after a part of their cells was "
-        f"held out; of {cells.rows.size} cells too few are left.\nHint: n_components='bic', or a number."
+        f"cross-validation needs enough cells to fit a model after some were held out; got {cells.rows.size} "
+        "observed cells.\nHint: use n_components='bic', or a number."
     )
 
 

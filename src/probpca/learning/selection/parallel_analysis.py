@@ -1,4 +1,4 @@
-"""Parallel analysis: eigenvalues of the correlations beside those of independent columns."""
+"""Parallel analysis: comparison of the eigenvalues of correlations with those of independent columns."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 class Correlations(NamedTuple):
-    """The leading eigenvalues of a correlation matrix, and the size of the table that they are compared with."""
+    """Leading eigenvalues of a correlation matrix, and the size of the table for the comparison."""
 
-    n_rows: float  # complete rows whose correlations would be as uncertain as these
-    n_features: int  # features that vary
-    leading: Callable[[int], Array]  # the k largest eigenvalues, largest first: (k,)
-    notes: tuple[str, ...] = ()  # sentences about what may mislead
+    n_rows: float  # number of complete rows whose correlations would be equally uncertain
+    n_features: int  # number of features that are not constant
+    leading: Callable[[int], Array]  # function that returns the k largest eigenvalues, largest first: (k,)
+    notes: tuple[str, ...] = ()  # warnings about the correlations
 
 
 def parallel_analysis(
     correlations: Correlations, most: int, settings: ParallelSettings = ParallelSettings()
 ) -> tuple[Curve, Array]:
-    """Each eigenvalue of the correlations in units of what chance alone gives, and the eigenvalues: (k,), (k,).
+    """Ratio of each eigenvalue of the correlations to its value by chance, and the eigenvalues (k,).
 
-    Chance is the 95 % quantile that the k-th largest eigenvalue has in tables of independent normal columns of the
-    same size (Horn 1965). It depends on that size alone: no rows are shuffled, and the answer is the same in every
-    call. Components are kept up to the first ratio that is not above 1; ``most`` bounds their number.
+    The value by chance is the 95 % quantile of the k-th largest eigenvalue in tables of independent normal columns of
+    the same size (Horn 1965). It depends on that size alone, so that the result is the same in every call. Components
+    are kept up to the first ratio that is not above 1, and at most ``most``.
     """
     n, d, leading, _ = correlations
     k = min(settings.first, most)
@@ -59,7 +59,7 @@ def null_eigenvalues(n: float, d: int, k: int, settings: ParallelSettings = Para
 def _correlation_eigenvalues(n: float, d: int, draws: int, rng: np.random.Generator) -> Array:
     """All eigenvalues of correlation matrices, largest first: (draws, min(d, n))."""
     if n > d:
-        # Bartlett's triangular factor of a scatter matrix: no rows need be drawn.
+        # Bartlett's triangular factor of a scatter matrix, without drawing rows.
         sides = np.tril(rng.standard_normal((draws, d, d)), -1)
         place = np.arange(d)
         sides[:, place, place] = np.sqrt(rng.chisquare(n - 1 - place, (draws, d)))
@@ -72,12 +72,12 @@ def _correlation_eigenvalues(n: float, d: int, draws: int, rng: np.random.Genera
 
 
 def _wishart_eigenvalues(n: float, d: int, k: int, settings: ParallelSettings, rng: np.random.Generator) -> Array:
-    r"""The k largest eigenvalues of white Wishart matrices, scaled to trace d: (draws, k).
+    r"""Draw the k largest eigenvalues of white Wishart matrices, scaled to trace d: (draws, k).
 
-    A Wishart matrix has the eigenvalues of a tridiagonal one of chi-square variates (Dumitriu & Edelman 2002), and
-    its leading ones are those of the leading corner of about :math:`m^{1/3} k^{2/3}` rows, to nine digits. They lie
-    a little above those of correlations: by 0.3 to 1.5 % at 200 columns and more rows, by some per cent where rows are
-    few.
+    A Wishart matrix has the eigenvalues of a tridiagonal matrix of chi variates (Dumitriu & Edelman 2002), and its
+    leading eigenvalues are those of a leading corner of about :math:`m^{1/3} k^{2/3}` rows, to nine digits. They are
+    slightly larger than those of correlations: by 0.3 to 1.5 % for 200 columns and more rows, by a few per cent for
+    few rows.
     """
     m, most = min(n - 1, d), max(n - 1, d)
     m = max(int(m), 1)
@@ -88,7 +88,9 @@ def _wishart_eigenvalues(n: float, d: int, k: int, settings: ParallelSettings, r
     diagonal = upper.copy()
     diagonal[:, 1:] += lower
     beside = np.sqrt(upper[:, :-1] * lower)
-    outside = m * most - float((most - place).sum() + (m - 1 - place[:-1]).sum())  # degrees of freedom elsewhere
+    outside = m * most - float(
+        (most - place).sum() + (m - 1 - place[:-1]).sum()
+    )  # degrees of freedom outside the corner
     trace = diagonal.sum(axis=1) + (rng.chisquare(outside, draws) if c < m else 0.0)
     out = np.zeros((draws, k))
     for i in range(draws):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from probpca.learning.components import RULES
+from probpca.result_tables import Column, ResultTable, Section, frame_of, several, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,17 +16,19 @@ if TYPE_CHECKING:
     from probpca.typing import Array, Index
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
-SHOWN = 12
-"""Numbers of components that are always shown; beyond, only those around a choice."""
+SHOWN = 8
+"""Numbers of components that are shown: those that criteria choose, their neighbours, and the first ones."""
 PURPOSES = {
-    "parallel": "structure: components that stand out from chance, to be interpreted one by one",
-    "bic": "structure, if all columns have the same noise variance",
-    "evidence": "structure, if all columns have the same noise variance",
-    "cv": "prediction: cells that were held out",
+    "parallel": "interpretation: components that stand out from chance",
+    "bic": "interpretation, if all columns have the same noise",
+    "evidence": "interpretation, if all columns have the same noise",
+    "cv": "prediction and imputation, judged by held-out cells",
     "ard": "prediction: components that a Bayesian fit keeps",
-    "gavish_donoho": "reconstruction, if all columns have the same noise variance",
+    "gavish_donoho": "denoising, if all columns have the same noise",
 }
 """What each criterion is for."""
+LONGEST_REMARK = 200
+"""Letters of a remark on a criterion."""
 EQUAL_NOISE = ("bic", "evidence", "gavish_donoho")
 """Criteria that take noise that differs between columns for components."""
 
@@ -36,81 +39,85 @@ def agreement_of(choices: dict[str, int]) -> str:
         return "No criterion applies."
     if len(choices) == 1:
         name, choice = next(iter(choices.items()))
-        return f"{name} chooses {choice}; other criteria were not asked."
+        return f"{name} chooses {choice}; no other criterion was computed."
     least, most = min(choices.values()), max(choices.values())
     if least == most:
         both = "Both" if len(choices) == 2 else f"All {NUMBERS[len(choices)]}"
         return f"{both} criteria choose {most}."
-    return " ".join([f"They choose from {least} to {most}.", *_advice(choices)])
+    return " ".join([f"The criteria choose between {least} and {most}.", *_advice(choices)])
 
 
 def _advice(choices: dict[str, int]) -> Iterator[str]:
     """Sentences on which of the choices suits which purpose."""
     if "parallel" in choices:
-        yield f"To interpret components take {choices['parallel']} (parallel)."
+        yield f"To interpret components, use {choices['parallel']} (parallel)."
     if "cv" in choices:
-        yield f"To predict or impute cells take {choices['cv']} (cv)."
+        yield f"To predict or impute cells, use {choices['cv']} (cv)."
     careful = max((choices[name] for name in ("parallel", "cv") if name in choices), default=None)
     more = [name for name in EQUAL_NOISE if careful is not None and choices.get(name, 0) > careful]
     if more:
         names = " and ".join(filter(None, (", ".join(more[:-1]), more[-1])))
-        yield f"{names} also {'counts' if len(more) == 1 else 'count'} noise that differs between columns."
+        counts = "counts" if len(more) == 1 else "count"
+        yield f"{names} also {counts} noise that differs between columns as components."
 
 
-def printed(selection: Selection) -> str:
-    """A table of all curves, the choices marked by a star, and what to make of them."""
-    drawn = [c for c in selection.criteria if c.score.size]
-    columns = [["components", "", *(f"{q}" if q else "..." for q in _lines(selection))]]
-    columns += [_column(c, _lines(selection)) for c in drawn]
-    widths = [max(len(cell) for cell in column) for column in columns]
-    rows = f"{selection.n_samples:,.12g} rows x {selection.n_features:,} features{selection.note}"
-    padded = ([cell.rjust(width) for cell in column] for column, width in zip(columns, widths, strict=True))
-    body = ["   ".join(cells).rstrip() for cells in zip(*padded, strict=True)]
-    widest = max(len(c.name) for c in selection.criteria)
-    endings = [_ending(c, widest) for c in selection.criteria]
-    curves = [*body, ""] if drawn else []
-    return "\n".join([f"Number of components: {rows}", "", *curves, *endings, "", selection.agreement])
+def table_of(selection: Selection) -> ResultTable:
+    """Choices of all criteria, what to make of them, and the curves with a star at each choice."""
+    rows = f"{selection.n_samples:,.12g} rows x {several(selection.n_features, 'feature')}{selection.note}"
+    choices = (
+        words("criterion", [c.name for c in selection.criteria]),
+        Column("choice", ["-" if c.choice is None else f"{c.choice}" for c in selection.criteria]),
+        words("made for", map(_remark, selection.criteria), longest=LONGEST_REMARK),
+    )
+    drawn, lines = [c for c in selection.criteria if c.score.size], _lines(selection)
+    counts = Column("components", [f"{q}" if q else "..." for q in lines])
+    curves = Section("Scores, the larger the better (* choice)", (counts, *(_column(c, lines) for c in drawn)))
+    notes = (f"{c.name}: {c.note}" for c in selection.criteria if c.note and c.choice is not None)
+    first = Section(f"Number of components: {rows}", choices, (*notes, selection.agreement))
+    return ResultTable((first, curves) if drawn else (first,))
 
 
 def _lines(selection: Selection) -> list[int]:
     """Numbers of components to show; 0 is a gap."""
     longest = max((c.n_components.size for c in selection.criteria), default=0)
-    around = {q + step for q in selection.choices.values() for step in (-1, 0, 1)}
-    shown = [q for q in range(1, longest + 1) if q <= min(SHOWN, max(around, default=0) + 2) or q in around]
+    chosen = sorted(set(selection.choices.values()))
+    around = [q + step for step in (1, -1) for q in chosen]
+    wanted = dict.fromkeys(q for q in [*chosen, 1, *around, *range(2, longest)] if 1 <= q <= longest)
     out: list[int] = []
-    for q in shown:
+    for q in sorted(list(wanted)[: max(SHOWN, len(chosen))]):
         if out and q > out[-1] + 1:
             out.append(0)
         out.append(q)
     return out
 
 
-def _column(criterion: Criterion, lines: list[int]) -> list[str]:
+def _column(criterion: Criterion, lines: list[int]) -> Column:
     shown = criterion.shown
-    places = {"nats": 1, "nats a cell": 4}.get(criterion.unit, 2)
+    places = {"nats": 1, "nats per cell": 4}.get(criterion.unit, 2)
+    places = 0 if shown.size and np.abs(shown).max() >= 1e5 else places
     cells = []
     for q in lines:
         there = 0 < q <= shown.size
         star = "*" if there and q == criterion.choice else " "
         cells.append(f"{shown[q - 1] + 0.0:,.{places}f}{star}" if there else " ")
-    return [f"{criterion.name} ", f"{criterion.unit} ", *cells]
+    return Column(f"{criterion.name} ", cells, unit=f"{criterion.unit.replace('ratio to', '/')} ")
 
 
-def _ending(criterion: Criterion, width: int) -> str:
-    """What one criterion chooses, what it is for, and what else there is to know."""
-    if criterion.choice is None:
-        return f"{criterion.name:<{width}}   -  {criterion.note}"
-    note = f" ({criterion.note.rstrip('.')})" if criterion.note else ""
-    return f"{criterion.name:<{width}} {criterion.choice:>3}  {criterion.purpose}{note}"
+def _remark(criterion: Criterion) -> str:
+    """What one criterion is for, or why it does not apply."""
+    if criterion.choice is not None:
+        return criterion.purpose
+    known = criterion.note.lower().startswith(criterion.rule.lower())
+    return criterion.note[len(criterion.rule) :].strip() if known else criterion.note
 
 
 UNITS = {
     "parallel": "x chance",
     "bic": "nats",
     "evidence": "nats",
-    "cv": "nats a cell",
+    "cv": "nats per cell",
     "ard": "",
-    "gavish_donoho": "of the threshold",
+    "gavish_donoho": "x threshold",
 }
 
 
@@ -119,7 +126,7 @@ UNITS = {
 class Criterion:
     """One criterion: its curve and what follows from it.
 
-    Scores are the larger the better: nats for "bic" and "evidence", nats a cell for "cv", and for "parallel" and
+    Scores are the larger the better: nats for "bic" and "evidence", nats per cell for "cv", and for "parallel" and
     "gavish_donoho" how far an eigenvalue or singular value is above what noise alone would give, which is 1. "ard"
     has no curve.
     """
@@ -162,8 +169,30 @@ class Criterion:
 class Selection:
     """Choices and curves of several criteria for the number of components.
 
-    ``selection["bic"]`` is one of them, ``choices`` are their choices, ``agreement`` is a sentence about those,
-    ``table()`` has all curves, and ``print(selection)`` shows everything.
+    ``select_n_components`` returns it. ``selection["bic"]`` is one criterion, ``choices`` holds the choice of each, and
+    ``agreement`` says in words whether they agree. ``print`` and a notebook show the choices and the curves;
+    ``to_frame()`` has the curves as a dataframe.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from probpca import select_n_components
+    >>> select_n_components(load_iris().data, ["bic", "parallel"])
+    Number of components: 150 rows x 4 features
+    criterion  choice  made for
+    bic             3  interpretation, if all columns have the same noise
+    parallel        1  interpretation: components that stand out from chance
+    parallel: The first component dominates, and may hide weaker ones from parallel
+    analysis.
+    The criteria choose between 1 and 3. To interpret components, use 1 (parallel). bic also
+    counts noise that differs between columns as components.
+    <BLANKLINE>
+    Scores, the larger the better (* choice)
+    components    bic   parallel
+                 nats   x chance
+             1  -78.2       2.26*
+             2  -20.0       0.82
+             3    0.0*      0.15
     """
 
     criteria: tuple[Criterion, ...]
@@ -189,8 +218,8 @@ class Selection:
         """Do the criteria agree, and if not, what to make of it?"""
         return agreement_of(self.choices)
 
-    def table(self) -> dict[str, Any]:
-        """Columns of one table: numbers of components, and scores, NaN where there are none."""
+    def to_dict(self) -> dict[str, Any]:
+        """Curves as columns: ``n_components``, and the scores and standard errors of each criterion; NaN for none."""
         longest = max((c.n_components.size for c in self.criteria), default=0)
         counts = np.arange(1, longest + 1)
         columns: dict[str, Any] = {"n_components": counts}
@@ -201,8 +230,22 @@ class Selection:
                 columns[f"{criterion.name}_standard_error"] = error
         return columns
 
+    def to_frame(self, *, backend: str | None = None) -> Any:
+        """Return the curves as a dataframe of pandas, or of another library: "polars" or "pyarrow"."""
+        return frame_of(self.to_dict(), backend)
+
+    def table(self) -> ResultTable:
+        """Choices of all criteria and their curves, with a star at each choice."""
+        return table_of(self)
+
     def __str__(self) -> str:
-        return printed(self)
+        return str(self.table())
+
+    def __repr__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
 
 
 def _spread(values: Array, counts: Index, longest: int) -> Array:

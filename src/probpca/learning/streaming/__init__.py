@@ -1,1 +1,1 @@
-"""Learning from batches of rows that are read once."""
+"""Learning from streams: batches of rows that are read only once."""

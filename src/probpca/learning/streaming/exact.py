@@ -1,4 +1,4 @@
-"""Exact sums of rows that come in batches, and the model that follows from them."""
+"""Fitting complete rows that arrive in batches, from exact or sketched sums over them."""
 
 from __future__ import annotations
 
@@ -31,41 +31,41 @@ if TYPE_CHECKING:
 
 
 class Stream(Protocol):
-    """The state of a stream; it never changes, each batch makes a new one."""
+    """Protocol of the state of a stream. States are immutable: each batch gives a new one."""
 
     @property
     def weight(self) -> float:
-        """Number of rows so far, as they count."""
+        """Total weight of the rows so far; older rows have less with a half-life."""
         ...
 
     @property
     def count(self) -> int:
-        """Number of rows that have come."""
+        """Number of rows so far."""
         ...
 
     def absorb(self, block: Block, half_life: float | None) -> Stream:
-        """The state after some more rows."""
+        """State after the rows of a batch; weights of earlier rows halve every ``half_life`` rows."""
         ...
 
     def merge(self, other: Self) -> Self:
-        """The state after the rows of both."""
+        """State after the rows of both streams."""
         ...
 
     def fit(self, n_components: NComponents, settings: Settings, rng: np.random.Generator) -> FitResult:
-        """The model of the rows so far."""
+        """Fit a model to the rows so far."""
         ...
 
 
 def needed_rows(n_components: Any, limits: StreamLimits = StreamLimits()) -> int:
-    """Rows without which there is no model; a rule finds one component at least."""
+    """Smallest number of rows for a fit; a rule needs at least those for one component."""
     return (given_count(n_components) or 1) + limits.spare_rows
 
 
 def check_half_life(half_life: float | None, n_components: Any, limits: StreamLimits = StreamLimits()) -> None:
-    r"""Raise ``DataError`` if too few rows ever count at a time.
+    r"""Raise ``DataError`` if the half-life is too short for the number of components.
 
-    Weights that fall by a factor r from row to row are worth
-    :math:`(\sum w)^2 / \sum w^2 = (1 + r) / (1 - r)` equal ones.
+    With weights that decrease by the factor r from row to row, the effective number of rows is at most
+    :math:`(\sum w)^2 / \sum w^2 = (1 + r) / (1 - r)`.
     """
     if half_life is None:
         return
@@ -75,19 +75,19 @@ def check_half_life(half_life: float | None, n_components: Any, limits: StreamLi
         worth = 1 / np.tanh(np.log(2) / (2 * half_life))
         fewer = ", or fewer components" if needed > limits.spare_rows + 1 else ""
         msg = (
-            f"with half_life={half_life:g} the rows are never worth more than {worth:.3g} equal ones; "
-            f"{needed} are needed for {needed - limits.spare_rows} component(s).\n"
-            f"Hint: half_life={np.ceil(1000 * shortest) / 1000:g} or longer{fewer}."
+            f"{needed - limits.spare_rows} component(s) need an effective number of rows of at least {needed}; "
+            f"with half_life={half_life:g} it is at most {worth:.3g}.\n"
+            f"Hint: use half_life={np.ceil(1000 * shortest) / 1000:g} or longer{fewer}."
         )
         raise DataError(msg)
 
 
 def fade(block: Block, half_life: float | None) -> tuple[Block, float]:
-    """Rows with weights that halve every ``half_life`` rows before the last; and the share that older rows keep."""
+    """Block with weights that halve every ``half_life`` rows before its last, and the factor for earlier rows."""
     if half_life is None:
         return block, 1.0
     w = block.weights
-    later = w.sum() - np.cumsum(w)  # how many rows have come since
+    later = w.sum() - np.cumsum(w)  # total weight of later rows
     faded = w * np.exp2(-later / half_life)
     return replace(block, weight=faded), float(np.exp2(-w.sum() / half_life))
 
@@ -95,35 +95,35 @@ def fade(block: Block, half_life: float | None) -> tuple[Block, float]:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Summed:
-    """Complete rows of moderate width: their moments say all."""
+    """State of a stream of complete rows of moderate width: their exact moments."""
 
     moments: Moments
     standardize: bool = False
 
     @property
     def weight(self) -> float:
-        """Number of rows so far."""
+        """Total weight of the rows so far."""
         return self.moments.weight
 
     @property
     def count(self) -> int:
-        """Number of rows that have come."""
+        """Number of rows so far."""
         return self.moments.count
 
     def absorb(self, block: Block, half_life: float | None) -> Summed:
-        """Add the moments of a batch."""
+        """State after the rows of a batch."""
         block, share = fade(block, half_life)
         return replace(self, moments=self.moments.faded(share).merge(Moments.of(block)))
 
     def merge(self, other: Summed) -> Summed:
-        """Add the moments of another stream."""
+        """State after the rows of both streams."""
         return replace(self, moments=self.moments.merge(other.moments))
 
     def rows(self, mean: Array) -> Block:
-        """A few rows with the same covariance about a mean: to any solver of complete rows they are worth all rows.
+        """Few weighted rows with the same covariance and the given mean, to which any solver fits the same model.
 
-        What merging the means of batches leaves of a constant column is rounding, and is left out. Columns have unit
-        variance meanwhile: those in a small unit would be lost in the rounding of those in a large one.
+        They are computed for columns scaled to unit variance, so that columns with small values are not lost in the
+        rounding of large ones. The rounding error that merging means leaves in a constant column is removed.
         """
         S, std = self.moments.covariance, column_std(self.moments)
         varies = std > 0
@@ -135,7 +135,7 @@ class Summed:
         return Block(rows, np.full(len(rows), self.weight / len(rows)))
 
     def fit(self, n_components: NComponents, settings: Settings, rng: np.random.Generator) -> FitResult:
-        """Fit these few rows, about zero, where they have all their digits."""
+        """Fit a model to equivalent rows with mean zero, which are most accurate, and shift it to the mean."""
         block = self.rows(np.zeros_like(self.moments.mean))
         source = open_source(block.values, weight=block.weight)
         result = fit_ppca(source, n_components, settings, rng, standardize=self.standardize)
@@ -146,36 +146,36 @@ class Summed:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Sketched:
-    """Complete rows with many columns: the leading directions of their scatter."""
+    """State of a stream of complete rows with many columns: a sketch of their scatter matrix."""
 
     sketch: Sketch
 
     @property
     def weight(self) -> float:
-        """Number of rows so far."""
+        """Total weight of the rows so far."""
         return self.sketch.weight
 
     @property
     def count(self) -> int:
-        """Number of rows that have come."""
+        """Number of rows so far."""
         return self.sketch.count
 
     @property
     def error(self) -> float:
-        """Bound on how far a variance along an axis may lie below the exact one."""
+        """Bound on how much a variance along an axis can be below the exact one."""
         return self.sketch.lost / max(self.weight, 1e-300)
 
     def absorb(self, block: Block, half_life: float | None) -> Sketched:
-        """Add the rows of a batch."""
+        """State after the rows of a batch."""
         block, share = fade(block, half_life)
         return Sketched(self.sketch.faded(share).merge(Sketch.of(self.sketch.size, block)))
 
     def merge(self, other: Sketched) -> Sketched:
-        """Add the rows of another stream."""
+        """State after the rows of both streams."""
         return Sketched(self.sketch.merge(other.sketch))
 
     def fit(self, n_components: NComponents, settings: Settings, rng: np.random.Generator) -> FitResult:  # noqa: ARG002
-        """The closed form for the eigenvalues that the sketch has."""
+        """Fit a model by the closed form, from the eigenvalues of the sketch."""
         sketch, n = self.sketch, self.weight
         values, axes = top_of_factor(sketch.factor)
         values = values / n
@@ -189,36 +189,39 @@ class Sketched:
             parallel = count_by_parallel(self._correlations(std), most, settings.parallel)
             chosen = choose_by_parallel(spectrum, parallel, most)
         else:
-            chosen = choose_by_spectrum(spectrum, wanted, most, "the sketch has no more")
+            chosen = choose_by_spectrum(spectrum, wanted, most, "the sketch holds no more components")
         result = exact_fit(chosen)
         result = without_bias(result) if settings.bias_correction else result
         status = result.status if sketch.lost == 0 else Status.SKETCHED
         return result._replace(status=status, column_std=std)
 
     def _correlations(self, std: Array) -> Correlations:
-        """Correlations of what the sketch has kept, so that their eigenvalues are at most too small."""
+        """Correlations from the sketch, whose eigenvalues do not exceed the exact ones."""
         scale = np.divide(1.0, std, out=np.zeros(std.size), where=std > 0)
         values, _ = top_of_factor(self.sketch.factor * scale)
         return Correlations(self.weight, int((std > 0).sum()), lambda k: values[:k] / self.weight)
 
 
 def begin_stream(d: int, n_components: Any, settings: Settings = Settings(), *, standardize: bool = False) -> Stream:
-    """The state before the first row."""
+    """State of a stream of d columns before the first row."""
     limits = settings.stream
     wanted = Components.parse(n_components, d)
     if isinstance(wanted, Rule) and wanted.by_rows:
         msg = (
-            f"n_components={wanted.asked} looks at rows again and again; partial_fit keeps sums of them.\n"
-            "Hint: n_components='bic', or fit."
+            f"n_components={wanted.asked} needs to read rows repeatedly; partial_fit keeps only sums over them.\n"
+            "Hint: use n_components='bic', or fit()."
         )
         raise DataError(msg)
     if d <= limits.scatter:
         return Summed(Moments(0.0, np.zeros(d), np.zeros((d, d)), 0), standardize)
     if standardize:
-        msg = f"standardize=True takes batches of up to {limits.scatter} columns; got {d}.\nHint: scale the batches."
+        msg = f"standardize=True needs batches of at most {limits.scatter} columns; got {d}.\nHint: scale the batches."
         raise DataError(msg)
     if isinstance(wanted, Rule) and wanted.complete_only:
-        msg = f"n_components={wanted.asked} takes batches of up to {limits.scatter} columns; got {d}.\nHint: 'bic'."
+        msg = (
+            f"n_components={wanted.asked} needs batches of at most {limits.scatter} columns; got {d}.\n"
+            "Hint: use n_components='bic'."
+        )
         raise DataError(msg)
     q = wanted.q if isinstance(wanted, Count) else settings.search.complete
     return Sketched(Sketch.empty(limits.sketch_rows(q), d))

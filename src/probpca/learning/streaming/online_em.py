@@ -1,4 +1,4 @@
-"""Online EM: one pass over rows with missing cells, for as long as they come."""
+"""Online EM: fitting rows with missing cells that arrive in batches and are read once."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ TINY = 1e-300
 
 
 class _Average(NamedTuple):
-    """Parameters averaged over the second half of the rows, or a little more."""
+    """Average of the parameters over at least the second half of the rows."""
 
-    edge: float = 1.0  # the window that counts began half as many rows ago
+    edge: float = 1.0  # number of rows at the start of the later window, which ends at twice as many
     earlier: tuple[Array | float, Array | float] = (0.0, 0.0)  # weight and weighted sum
     later: tuple[Array | float, Array | float] = (0.0, 0.0)
 
@@ -55,44 +55,44 @@ class _Average(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Gathered:
-    """The first rows, as they came: too few for anything but a fit to all of them."""
+    """State of a stream that has too few rows for online EM yet: the rows themselves."""
 
     blocks: tuple[Block, ...]
     n_components: NComponents
     settings: Settings
     seed: int
-    count: int  # rows that have come; those of a summary that came before stand for more
+    count: int  # number of rows so far; rows that represent an earlier summary count for more
 
     @property
     def weight(self) -> float:
-        """Number of rows so far."""
+        """Total weight of the rows so far."""
         return float(sum(block.total_weight for block in self.blocks))
 
     def absorb(self, block: Block, half_life: float | None) -> Gathered | Online:
-        """Gather; when there are enough rows, fit them and begin."""
+        """State after the rows of a batch: online EM once there are enough rows to start it."""
         new, share = fade(Block(dense_values(block), block.weight), half_life)
         blocks = (*(replace(old, weight=share * old.weights) for old in self.blocks), new)
         gathered = replace(self, blocks=blocks, count=self.count + block.count)
         enough = np.clip(self.settings.online.first_cells // block.n_features, *self.settings.online.first_rows)
         if sum(part.n_rows for part in blocks) < enough:
             return gathered
-        if not can_learn(gathered.table().fold(ColumnSummary.of)):  # as yet
+        if not can_learn(gathered.table().fold(ColumnSummary.of)):  # not enough variation yet
             return gathered
         result = gathered.fit(self.n_components, self.settings, np.random.default_rng(self.seed))
         state = Online.after(result, blocks, self.settings.online)
         return replace(state, half_life=half_life, count=gathered.count)
 
     def merge(self, other: Gathered) -> Gathered:
-        """Gather the rows of both."""
+        """State after the rows of both streams."""
         return replace(self, blocks=self.blocks + other.blocks, count=self.count + other.count)
 
     def fit(self, n_components: NComponents, settings: Settings, rng: np.random.Generator) -> FitResult:
-        """Fit the rows so far as a table."""
+        """Fit a model to the rows so far, as a table."""
         table = describe(self.table(), rng)
         return fit_missing(table, Components.parse(n_components, table.source.n_features), settings, rng)
 
     def table(self) -> Source:
-        """The rows so far in one table."""
+        """Source of the rows so far."""
         weight = np.concatenate([block.weights for block in self.blocks])
         return open_source(np.vstack([block.values for block in self.blocks]), weight=weight)
 
@@ -100,30 +100,30 @@ class Gathered:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Online:
-    r"""Sums that forget, and an M-step after each chunk of rows (Cappe & Moulines 2009).
+    r"""State of a stream fitted by online EM: discounted statistics, with an M-step after each chunk of rows.
 
     .. math:: s \leftarrow (1 - \gamma_t) s + \gamma_t \bar s(x_t; \theta), \qquad \gamma_t = t^{-0.6}
 
-    and the parameters are averaged over the second half of the rows (Polyak), unless rows are to be forgotten.
-    Latents are brought back to moments 0 and I after each step, as in expanded EM, so that the mean follows a jump.
-    A feature counts from when it was first observed.
+    (Cappe & Moulines 2009). The parameters are averaged over the second half of the rows (Polyak averaging), unless a
+    half-life is given. Latent variables are standardised after each step, as in parameter-expanded EM, so that the
+    mean adapts quickly. A feature counts from its first observed cell on.
     """
 
     model: LinearGaussian
-    sums: Regression  # of one row on average, at the model
-    rows: float
-    floor: float
+    sums: Regression  # average statistics of one row, at the model
+    rows: float  # total weight of the rows
+    floor: float  # smallest noise variance
     average: _Average
-    rule: str
-    notes: tuple[str, ...]  # about the choice of the number of components
+    rule: str  # how the number of components was chosen
+    notes: tuple[str, ...]  # remarks on the choice of the number of components
     half_life: float | None
-    seen: Array  # observed cells of each feature, as they count: (d,)
-    count: int  # rows that have come
+    seen: Array  # total weight of the observed cells of each feature: (d,)
+    count: int  # number of rows so far
     settings: OnlineSettings
 
     @classmethod
     def after(cls, result: FitResult, blocks: tuple[Block, ...], settings: OnlineSettings) -> Online:
-        """Begin where the fit to the first rows ended."""
+        """State that continues the fit to the first rows."""
         model = result.model
         total = Source.of_blocks(blocks, model.n_features).fold(lambda block: expect(model, observe(block, model.mean)))
         floor = NOISE_FLOOR * float(model.covariance.trace()) / model.n_features
@@ -135,11 +135,11 @@ class Online:
 
     @property
     def weight(self) -> float:
-        """Number of rows so far."""
+        """Total weight of the rows so far."""
         return self.rows
 
     def absorb(self, block: Block, half_life: float | None) -> Online:
-        """A step for each chunk of rows."""
+        """State after the rows of a batch, with one step for each chunk."""
         state, start = replace(self, half_life=half_life, count=self.count + block.count), 0
         while start < block.n_rows:
             size = int(np.clip(state.rows / self.settings.chunks, *self.settings.chunk_rows))
@@ -149,7 +149,7 @@ class Online:
         return state
 
     def step(self, chunk: Observed) -> Online:
-        """Take in some rows."""
+        """State after one chunk of rows."""
         old, new = self._met(expect(self.model, chunk))
         if new.weight == 0:
             return self
@@ -160,14 +160,14 @@ class Online:
         moments = latent_moments(sums)
         model, sums = model.whiten(moments), sums.turned(whitening_basis(moments))
         kept, taken = 1.0, new.weight
-        if self.half_life is not None:  # as many as count
+        if self.half_life is not None:  # the effective number of rows is limited
             kept, taken = 1 - gain, -gain / float(np.expm1(-np.log(2) / self.half_life))
         rows, seen = kept * self.rows + taken, kept * self.seen + taken / new.weight * new.gram[-1]
         average = self.average.add(rows, new.weight * _since_seen(seen, model), _packed(model))
         return replace(self, model=model, sums=sums, rows=rows, average=average, seen=seen)
 
     def _met(self, new: Regression) -> tuple[LinearGaussian, Regression]:
-        """Features that had no cells before begin at the mean of their first ones, of which latents know nothing."""
+        """Model and statistics with newly observed features started at the mean of their cells and zero loadings."""
         model, first = self.model, (self.seen == 0) & (new.gram[-1] > 0)
         if not first.any():
             return model, new
@@ -179,7 +179,7 @@ class Online:
         return replace(model, mean=model.mean + change[-1]), replace(moved, log_likelihood=value)
 
     def _gain(self, weight: float) -> float:
-        """The weight of some new rows: that of many small steps, however they are cut."""
+        """Weight of new rows, equal to that of many small steps, so that chunk sizes do not matter."""
         if self.half_life is not None:
             return float(-np.expm1(-np.log(2) * weight / self.half_life))
         unit, power = self.settings.unit, 1 - self.settings.power
@@ -187,12 +187,12 @@ class Online:
         return float(-np.expm1((t**power - (t + weight / unit) ** power) / power))
 
     def merge(self, other: Online) -> Online:  # noqa: ARG002
-        """There is no way: sums of different rows were made at different parameters."""
-        msg = "streams with missing cells cannot be merged: their sums belong to different parameters."
-        raise DataError(msg + "\nHint: read both with one estimator, or fit all rows together.")
+        """Raise ``DataError``: statistics computed at different parameters cannot be merged."""
+        msg = "streams with missing cells cannot be merged: their statistics belong to different parameters."
+        raise DataError(msg + "\nHint: use one estimator for both streams, or fit all rows together.")
 
     def fit(self, n_components: NComponents, settings: Settings, rng: np.random.Generator) -> FitResult:  # noqa: ARG002
-        """The model so far; the log-likelihood is that of the last rows, taken for all."""
+        """Current model; its log-likelihood is extrapolated from the last rows to all."""
         model = self.model if self.half_life is not None else _unpacked(self.average.value, self.model)
         gram, seen = self.sums.gram, self.seen
         share = np.where(seen > 0, seen / np.maximum(gram[-1], TINY), 0.0)
@@ -204,7 +204,7 @@ class Online:
 
 
 def _since_seen(seen: Array, model: LinearGaussian) -> Array:
-    """Does each packed parameter count? Those of a feature do once it was observed."""
+    """Weight of each parameter in the average: 1 for features observed so far, 0 for others."""
     return np.append(np.tile(seen > 0, model.n_components + 1), True).astype(np.float64)
 
 

@@ -1,1 +1,1 @@
-"""Uncertainty of fitted parameters: asymptotic, bootstrap and draws."""
+"""Uncertainty of fitted parameters: asymptotic standard errors, bootstrap, and draws for multiple imputation."""

@@ -1,4 +1,4 @@
-"""Standard errors of complete rows by large-sample theory: no resampling, no rows."""
+"""Asymptotic standard errors of a fit to complete rows, from the model alone."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from probpca.typing import Array
 
 ROWS_PER_FEATURE = 2
-"""Rows for each feature below which the formulas are called into question; see the measured coverage."""
+"""Number of rows per feature below which the result carries a note that the formulas may be inaccurate."""
 COMFORTABLE = 5
-"""Rows for each feature from which on nobody need resample them for the sake of the formulas."""
+"""Number of rows per feature above which the formulas are accurate and the bootstrap is not needed."""
 
 
 class Bias(NamedTuple):
-    """How much too large estimates are on average."""
+    """Bias of the variance estimates: how much too large they are on average."""
 
     explained_variance: Array  # (q,)
     noise_variance: float
 
 
 def asymptotic_uncertainty(model: LinearGaussian, weight: float, *, corrected: bool = False) -> ParameterUncertainty:
-    r"""Standard errors of a fit to ``weight`` complete rows, if they follow the model.
+    r"""Asymptotic standard errors of a fit to complete rows with total weight ``weight``, assuming the model holds.
 
     With :math:`\lambda_j` the variances along the axes :math:`u_j`,
 
@@ -39,14 +39,14 @@ def asymptotic_uncertainty(model: LinearGaussian, weight: float, *, corrected: b
         \frac{\lambda_k}{(\lambda_k - \lambda_j)^2} u_k u_k^\top
         + \frac{\sigma^2}{(\lambda_j - \sigma^2)^2} (I - U U^\top) \Big]
 
-    (Anderson 1963); only diagonals are made, in O(d q^2). Loadings are :math:`u_j` times
-    :math:`(\lambda_j - \sigma^2)^{1/2}`, two independent factors, by the delta method. Variances are corrected
-    for their bias, which grows with the number of features, unless the fit was; see ``bias_of_variances``.
+    (Anderson 1963). Only diagonals are computed, in O(d q^2). Loadings, :math:`u_j` times
+    :math:`(\lambda_j - \sigma^2)^{1/2}` with independent factors, follow by the delta method. Variances are corrected
+    for their bias by ``bias_of_variances``, unless the fit was corrected already.
     """
     if model.noise_variance.ndim:
         msg = (
-            "the formulas hold for one noise variance; here each feature has its own.\n"
-            "Hint: method='bootstrap', which also counts what standardising adds."
+            "asymptotic standard errors need a model with one noise variance; this one has one per feature.\n"
+            "Hint: use method='bootstrap', which includes the uncertainty of the standard deviations."
         )
         raise DataError(msg)
     axes, singular = model.principal_axes
@@ -72,10 +72,10 @@ def asymptotic_uncertainty(model: LinearGaussian, weight: float, *, corrected: b
 def axis_variances(axes: Array, lam: Array, sigma2: float, n: float) -> Array:
     """Variances of the entries of principal axes, the diagonals of Cov(u_j): (d, q).
 
-    Entries of a unit vector are never more uncertain than by 1, however close two variances are.
+    They are limited to 1, because the entries of a unit vector cannot vary more, however close two variances are.
     """
     gap = lam[:, None] - lam
-    np.fill_diagonal(gap, np.inf)  # an axis does not turn towards itself
+    np.fill_diagonal(gap, np.inf)  # no term for an axis with itself
     noise_gap = lam - sigma2
     with np.errstate(divide="ignore", invalid="ignore"):
         within = np.square(axes) @ (lam[:, None] / np.square(gap))
@@ -85,31 +85,28 @@ def axis_variances(axes: Array, lam: Array, sigma2: float, n: float) -> Array:
 
 
 def bias_of_variances(lam: Array, sigma2: float, n: float, d: int) -> Bias:
-    r"""How much too large the variances of n rows are on average, to first order.
+    r"""Bias of the variances estimated from n rows, to first order.
 
     .. math::
         b(\lambda_j) = \frac{\lambda_j}{n} \Big[ \frac{(d - q) \sigma^2}{\lambda_j - \sigma^2} - 1 \Big], \qquad
         b(\sigma^2) = -\frac{\sigma^2}{n} \Big[ 1 + \sum_j \frac{\lambda_j}{\lambda_j - \sigma^2} \Big]
 
-    The largest eigenvalues take from the noise what happens to point their way (Lawley 1956). His terms for
-    pairs of components are left out: they sum to nothing and mislead where two variances are close.
+    The largest eigenvalues absorb noise that happens to point in their direction (Lawley 1956). His terms for pairs
+    of components are left out: they sum to zero, and are misleading if two variances are close.
     """
     q = lam.size
-    # Closer to the noise than this, a component cannot be told from it.
+    # A component closer to the noise than this cannot be distinguished from it.
     gap = np.maximum(lam - sigma2, sigma2 * np.sqrt((d - q) / n))
     above = lam / n * ((d - q) * sigma2 / gap - 1)
     return Bias(np.minimum(above, lam - sigma2), -sigma2 / n * (1 + float((lam / gap).sum())))
 
 
 def _scale_variances(signal: Array, variance: Array) -> Array:
-    """Variances of sqrt(a), given those of a: the delta method, up to where a is no larger than its error."""
+    """Variances of sqrt(a) given those of a, by the delta method; bounded if a is smaller than its error."""
     return np.divide(variance, np.maximum(4 * signal, np.sqrt(variance)))
 
 
 def _note(n: float, d: int) -> str:
     if n >= ROWS_PER_FEATURE * d:
         return ""
-    return (
-        f"{n:,.0f} rows for {d:,} features: the formulas are for many rows to a feature. "
-        "method='bootstrap' does without them."
-    )
+    return f"{n:,.0f} rows for {d:,} features: the formulas assume many rows per feature. method='bootstrap' does not."

@@ -1,4 +1,4 @@
-"""Bootstrap standard errors: resample rows, refit, align, summarise."""
+"""Bootstrap standard errors: fits to resampled rows, aligned with the fit to all rows."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ Align: TypeAlias = Literal["signs", "procrustes"]
 
 
 def check_align(align: str) -> None:
-    """Raise ``DataError`` unless there is such a way to make fits comparable."""
+    """Raise ``DataError`` unless ``align`` names a method of alignment."""
     if align not in get_args(Align):
         msg = f"align must be one of {', '.join(get_args(Align))}; got {align!r}."
         raise DataError(msg)
 
 
 def aligned(columns: Array, target: Array, align: str) -> Array:
-    r"""Loadings or axes (d, q) of another fit, made comparable with those of ``target``.
+    r"""Align loadings or axes (d, q) of another fit with those of ``target``.
 
-    ``"signs"`` leaves the order by variance as it is and turns columns round that point the other way:
-    how much the j-th principal axis varies, and the whole of it. Where two variances are close the axes turn
-    into each other from sample to sample, and that is part of the truth about them.
+    ``"signs"`` keeps the order by variance and flips columns that point the other way. The result shows the full
+    variation of the j-th principal axis: if two variances are close, their axes rotate into each other from sample to
+    sample.
 
-    ``"procrustes"`` takes the rotation R that minimises :math:`\lVert W^* R - W \rVert`, and with it all that
-    is due to a rotation within the subspace.
+    ``"procrustes"`` applies the rotation R that minimises :math:`\lVert W^* R - W \rVert`, which removes all
+    variation due to rotation within the subspace.
     """
     if align == "procrustes":
         left, _, right = np.linalg.svd(columns.T @ target)
@@ -59,9 +59,9 @@ def aligned(columns: Array, target: Array, align: str) -> Array:
 
 
 def principal_angles(axes: Array, others: Array) -> Array:
-    """Angles between the spans of two orthonormal bases (d, q), in degrees, largest first: (q,).
+    """Principal angles between the spans of two orthonormal bases (d, q), in degrees, largest first: (q,).
 
-    From sines and cosines both: neither alone is accurate at both ends.
+    Computed from both sines and cosines, because neither is accurate for all angles.
     """
     within = axes.T @ others  # (q, q)
     cosines = np.linalg.svd(within, compute_uv=False)[::-1]
@@ -72,16 +72,16 @@ def principal_angles(axes: Array, others: Array) -> Array:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Bootstrap:
-    """How rows are resampled: as they were fitted, and how the fits are compared."""
+    """Options of the bootstrap: how the original fit was made, and how the fits are aligned."""
 
-    scale: Array | None = None  # standard deviations that columns were divided by: (d,); None if they were not
-    corrected: bool = False  # were variances freed of their bias?
+    scale: Array | None = None  # standard deviations that columns were divided by: (d,); None without standardising
+    corrected: bool = False  # whether the variances of the fit were corrected for their bias
     align: str = "signs"  # or "procrustes"; see ``aligned``
-    tol: float = 0.01  # nats that a fit to resampled cells may leave: at most a seventh of a standard error
+    tol: float = 0.01  # remaining gain of a fit, in nats; its effect is at most a seventh of a standard error
     max_iter: int = 200
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be done."""
+        """Raise ``DataError`` for an unknown method of alignment."""
         check_align(self.align)
 
 
@@ -92,19 +92,19 @@ def bootstrap_uncertainty(
     how: Bootstrap | None = None,
     watch: Callable[[int, int], None] | None = None,
 ) -> ParameterUncertainty:
-    r"""How much a fit would differ if other rows had come: fits to rows drawn with replacement.
+    r"""Bootstrap standard errors of a fit, from fits to rows drawn with replacement.
 
-    Complete rows are fitted by the closed form; others by EM from the ``model`` that all rows led to. If columns were
-    standardised, ``model`` is that of the columns divided by ``how.scale``, and the result is about it, but for the
-    mean, which is in the units of the data. Each resample is then scaled by its own standard deviations, as the fit
-    itself was by those of all rows: they are estimates too. Each generator, or seed, makes one draw, whatever the
-    others and the threads are. How draws are made comparable is said in ``aligned``; variances are compared by their
-    rank, and subspaces by the angles between them, which depend on no choice of axes.
+    Complete rows are fitted by the closed form, incomplete ones by EM started from ``model``. If columns were
+    standardised, ``model`` and the result belong to the columns divided by ``how.scale``, except for the mean, which
+    is in the units of the data. Each resample is then scaled by its own standard deviations, which are estimates too.
+    Each generator or seed in ``rngs`` makes one draw, independent of the others and of the number of threads. Draws
+    are aligned with the fit as described in ``aligned``; variances are compared by rank, and subspaces by principal
+    angles.
 
-    Intervals are those that were found to hold what they promise: Student's t with the standard deviation of the
-    draws, times :math:`(n / (n - 1))^{1/2}`, for loadings, axes and mean; for variances the same of their
-    logarithms, less their bias. That of the noise is what resampling makes of it; resampling does not tell
-    that of explained variances, and the formula of ``bias_of_variances`` is used.
+    Intervals were chosen by their measured coverage: Student's t with the standard deviation of the draws times
+    :math:`(n / (n - 1))^{1/2}` for loadings, axes and mean; for variances the same on the log scale, after subtracting
+    their bias. The bias of the noise variance is estimated from the draws; that of the explained variances, which
+    resampling does not show, by ``bias_of_variances``.
     """
     how = Bootstrap() if how is None else how
     require_rows_in_memory(source)
@@ -121,7 +121,7 @@ def bootstrap_uncertainty(
 
 
 class _Drawn(NamedTuple):
-    """Parameters of the fit to one resample, aligned with those of all rows."""
+    """Parameters of the fit to one resample, aligned with those of the fit to all rows."""
 
     explained_variance: Array
     noise_variance: Array
@@ -133,7 +133,7 @@ class _Drawn(NamedTuple):
 
 
 class _Draws:
-    """Sums over draws of what is large, lists of what is small."""
+    """Collected draws: sums of large arrays, lists of small ones."""
 
     def __init__(self, model: LinearGaussian, how: Bootstrap) -> None:
         self.how = how
@@ -151,7 +151,7 @@ class _Draws:
         return ("loadings", drawn.loadings), ("axes", drawn.axes), ("mean", drawn.mean)
 
     def add(self, drawn: _Drawn) -> None:
-        """Count one more."""
+        """Add one draw."""
         self.count += 1
         self.converged += drawn.converged
         self.small.append((drawn.explained_variance, drawn.noise_variance, drawn.angles))
@@ -161,9 +161,9 @@ class _Draws:
             self.sums[name][1][...] += np.square(change, out=change)
 
     def uncertainty(self, table: Table) -> ParameterUncertainty:
-        """Standard errors and biases of all draws together."""
+        """Standard errors and biases from all draws."""
         n, d = table.n, self.centre.mean.size
-        small = np.sqrt(n / (n - 1))  # a resample varies about its mean, which is not the true one
+        small = np.sqrt(n / (n - 1))  # resamples vary about the sample mean, which differs from the true mean
         lam, noise, angles = (np.array(values) for values in zip(*self.small, strict=True))
         axes = self._estimate("axes", n)
         return ParameterUncertainty(
@@ -201,13 +201,14 @@ class _Draws:
 def _note(n: float, d: int) -> str:
     if n >= d:
         return ""
-    return f"{n:,.0f} rows for {d:,} features: the variances of weak components may lie outside their intervals."
+    return f"{n:,.0f} rows for {d:,} features: intervals of the variances of weak components may be unreliable."
 
 
 def _noise(value: Array, logs: Array, n: float, *, corrected: bool) -> Estimate:
-    """Draws are smaller than the fit by the share by which that is smaller than the truth, if it was not corrected.
+    """Estimate of the noise variance, with its bias from the draws unless the fit was corrected.
 
-    By that of most draws: in a few of them the noise may collapse.
+    Draws are smaller than the fit by about the factor by which the fit is smaller than the truth. The median is used,
+    because the noise may collapse in a few draws.
     """
     centre = value if corrected else value * np.exp(np.log(value) - np.median(logs, axis=0))
     error = centre * logs.std(axis=0, ddof=1) * np.sqrt(n / (n - 1))
@@ -215,7 +216,7 @@ def _noise(value: Array, logs: Array, n: float, *, corrected: bool) -> Estimate:
 
 
 def _draw(table: Table, model: LinearGaussian, how: Bootstrap, rng: np.random.Generator | int) -> _Drawn:
-    """Fit to resampled rows, and compare with the model of all rows."""
+    """Fit a model to resampled rows and align it with the model of all rows."""
     rng = np.random.default_rng(rng)
     rows = open_source(table.resampled(model.n_components, rng), n_jobs=1)
     fitted = _fit_complete(rows, model, how, rng) if table.complete else _fit_observed(rows, model, how)
@@ -235,20 +236,20 @@ def _draw(table: Table, model: LinearGaussian, how: Bootstrap, rng: np.random.Ge
 class _Fitted(NamedTuple):
     """A fit to resampled rows."""
 
-    model: LinearGaussian  # of the columns divided by their standard deviations, if the fit of all rows was
+    model: LinearGaussian  # of standardised columns if those of the fit to all rows were standardised
     mean: Array  # in the units of the data: (d,)
     converged: bool
 
 
 def _fit_complete(rows: Source, model: LinearGaussian, how: Bootstrap, rng: np.random.Generator) -> _Fitted:
-    """The closed form."""
+    """Fit complete rows by the closed form."""
     settings, standardize = Settings(bias_correction=how.corrected), how.scale is not None
     result = fit_ppca(rows, model.n_components, settings, rng, standardize=standardize)
     return _Fitted(result.scaled_model, result.model.mean, result.status.converged)
 
 
 def _fit_observed(rows: Source, model: LinearGaussian, how: Bootstrap) -> _Fitted:
-    """EM from the model of all rows, in the units of these."""
+    """Fit incomplete rows by EM started from the model of all rows."""
     unit = np.ones(model.n_features)
     if how.scale is not None:
         unit = Units.of(rows.fold(ColumnSummary.of)).scale

@@ -9,9 +9,10 @@ import numpy as np
 from scipy.special import stdtrit
 
 from probpca.errors import DataError, ShapeError
+from probpca.result_tables import Column, ResultTable, Section, frame_of, number_format, numbers, rest, words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from probpca.typing import Array, Index
 
@@ -21,53 +22,65 @@ def largest_first(loadings: Array, most: int) -> Index:
     return np.argsort(-np.abs(loadings), kind="stable")[:most]
 
 
-def table_of(sure: ParameterUncertainty, names: list[str], components: list[int], level: float, most: int) -> str:
-    """Loadings of some components with their intervals, then variances, noise and angles."""
-    lines = [_headline(sure, level)]
-    for j in components:
-        lines += ["", *_component(sure, names, j, level, most)]
-    return "\n".join([*lines, "", *_ending(sure, level)])
+def table_of(
+    sure: ParameterUncertainty, names: list[str], components: list[int], level: float, most: int
+) -> ResultTable:
+    """Variances with their intervals, then the loadings of some components."""
+    loadings = (_component(sure, names, j, level, most) for j in components)
+    return ResultTable((_variances(sure, components, level), *loadings))
 
 
-def _headline(sure: ParameterUncertainty, level: float) -> str:
-    how = f"{sure.n_draws} resampled fits" if sure.n_draws else "large-sample formulas"
-    aligned = "; loadings turned towards those of the fit" if sure.align == "procrustes" else ""
-    return f"{100 * level:.4g} % intervals, by {how}{aligned}"
+def _variances(sure: ParameterUncertainty, components: list[int], level: float) -> Section:
+    """Variance of each component and of the noise, and what is known about the method."""
+    how = f"{sure.n_draws} bootstrap fits" if sure.n_draws else "large-sample formulas"
+    aligned = "; loadings rotated towards those of the fit" if sure.align == "procrustes" else ""
+    variance, noise = sure.explained_variance, sure.noise_variance
+    value, error, low, high = (
+        np.append(np.asarray(left)[components], right)
+        for left, right in zip(
+            (variance.value, variance.standard_error, *variance.interval(level)),
+            (noise.value, noise.standard_error, *noise.interval(level)),
+            strict=True,
+        )
+    )
+    columns = words("", [*(sure.component_name(j) for j in components), "noise"]), numbers("variance", value)
+    heading = f"Uncertainty of the fit: {100 * level:.4g} % intervals by {how}{aligned}"
+    return Section(heading, (*columns, *_errors(error, low, high)), (*_stability(sure),))
 
 
-def _component(sure: ParameterUncertainty, names: list[str], j: int, level: float, most: int) -> list[str]:
+def _stability(sure: ParameterUncertainty) -> Iterator[str]:
+    stable = sure.stability
+    if stable is not None:
+        yield (
+            f"Angle between the fitted subspace and those of the bootstrap fits: median {stable.median:.1f} degrees, "
+            f"95 % are below {stable.upper:.1f}."
+        )
+    if sure.n_unconverged:
+        yield f"{sure.n_unconverged} of {sure.n_draws} bootstrap fits stopped before they had converged."
+    if sure.note:
+        yield f"Note: {sure.note}"
+
+
+def _component(sure: ParameterUncertainty, names: list[str], j: int, level: float, most: int) -> Section:
+    """The largest loadings of one component; a star marks intervals without zero."""
     loadings, error = sure.loadings.value[:, j], sure.loadings.standard_error[:, j]
     low, high = (end[:, j] for end in sure.loadings.interval(level))
     shown = largest_first(loadings, most)
-    width = max(len("loading of"), *(len(names[i]) for i in shown))
-    variance = sure.explained_variance
-    ends = "{:.4g} .. {:.4g}".format(*(end[j] for end in variance.interval(level)))
-    lines = [
-        f"component {j + 1}: variance {variance.value[j]:.4g}, standard error {variance.standard_error[j]:.2g}, {ends}",
-        f"  {'loading of':<{width}}  {'estimate':>9}   {'std. error':>10}   {'interval':>10}",
-    ]
-    for i in shown:
-        star = "*" if low[i] > 0 or high[i] < 0 else " "
-        ends = f"{low[i]:+10.4g} .. {high[i]:+.4g}"
-        lines.append(f"{star} {names[i]:<{width}}  {loadings[i]:+9.4g}   {error[i]:10.2g}   {ends}")
-    hidden = loadings.size - shown.size
-    return [*lines, f"  and {hidden} smaller ones"] if hidden > 0 else lines
+    columns = (
+        words("feature", [names[i] for i in shown]),
+        numbers("loading", loadings[shown], signed=True),
+        *_errors(error[shown], low[shown], high[shown], signed=True),
+        words("", ["*" if low[i] > 0 or high[i] < 0 else "" for i in shown]),
+    )
+    heading = f"Loadings of {sure.component_name(j)} (* interval without zero)"
+    return Section(heading, columns, rest(loadings.size - shown.size, "smaller loading"))
 
 
-def _ending(sure: ParameterUncertainty, level: float) -> list[str]:
-    noise = sure.noise_variance
-    low, high = noise.interval(level)
-    text = f"{noise.value:.4g}, standard error {noise.standard_error:.2g}, {low:.4g} .. {high:.4g}"
-    lines = [f"noise variance: {text}"]
-    stable = sure.stability
-    if stable is not None:
-        lines.append(
-            f"subspace: the largest angle to that of a draw has median {stable.median:.1f} degrees, "
-            f"95 % are below {stable.upper:.1f}"
-        )
-    if sure.n_unconverged:
-        lines.append(f"{sure.n_unconverged} of {sure.n_draws} resampled fits stopped before they had converged")
-    return [*lines, f"note: {sure.note}"] if sure.note else lines
+def _errors(error: Array, low: Array, high: Array, *, signed: bool = False) -> tuple[Column, Column]:
+    """Columns of standard errors, with two digits each, and of intervals."""
+    form = ("+" if signed else "") + number_format(np.concatenate([low, high]))
+    ends = Column("interval", [f"{a:{form}} to {b:{form}}" for a, b in zip(low, high, strict=True)])
+    return Column("std. error", [f"{value:.2g}" for value in error]), ends
 
 
 LARGEST_EXPONENT = 700.0
@@ -128,8 +141,9 @@ class Stability(NamedTuple):
 class ParameterUncertainty:
     """Standard errors and intervals of everything that a fit has estimated.
 
-    If columns were standardised, all but the mean belongs to the scaled columns; the mean is in the units of the data.
-    ``PPCA.uncertainty`` makes it; ``str`` shows the loadings, largest first, and the variances.
+    ``PPCA.uncertainty`` makes it. ``print`` and a notebook show variances and loadings, largest first, with standard
+    errors and intervals; ``to_frame()`` has all loadings. If columns were standardised, all but the mean belongs to
+    the scaled columns; the mean is in the units of the data.
 
     Examples
     --------
@@ -141,6 +155,17 @@ class ParameterUncertainty:
     'asymptotic'
     >>> sure.explained_variance.value.round(2), sure.explained_variance.standard_error.round(2)
     (array([4.2 , 0.24]), array([0.48, 0.03]))
+    >>> sure.table(load_iris().feature_names, component=0, most=2)
+    Uncertainty of the fit: 95 % intervals by large-sample formulas
+           variance  std. error        interval
+    PC1       4.200        0.48  3.370 to 5.303
+    noise     0.051      0.0041  0.044 to 0.061
+    <BLANKLINE>
+    Loadings of PC1 (* interval without zero)
+    feature            loading  std. error          interval
+    petal length (cm)   +1.745         0.1  +1.542 to +1.948  *
+    sepal length (cm)   +0.736       0.053  +0.632 to +0.840  *
+    ... and 2 smaller loadings
     """
 
     method: str  # "asymptotic" or "bootstrap"
@@ -155,6 +180,8 @@ class ParameterUncertainty:
     n_unconverged: int = 0  # draws that stopped before they had converged
     feature_names: tuple[str, ...] | None = None
     note: str = ""  # what to be careful about
+    component_names: tuple[str, ...] | None = None  # None: PC1, PC2, ...
+    backend: str | None = None  # dataframe library of the rows, if they were a dataframe
 
     @property
     def n_features(self) -> int:
@@ -184,6 +211,10 @@ class ParameterUncertainty:
             raise ShapeError(msg)
         return names
 
+    def component_name(self, j: int) -> str:
+        """Name of a component, counted from 0."""
+        return f"PC{j + 1}" if self.component_names is None else self.component_names[j]
+
     def chosen(self, component: int | Sequence[int] | None) -> list[int]:
         """Positions of the components that are meant, counted from 0; None: all."""
         if component is None:
@@ -195,12 +226,40 @@ class ParameterUncertainty:
             raise ShapeError(msg)
         return asked
 
-    def table(self, feature_names: Any = None, component: Any = None, *, level: float = 0.95, most: int = 10) -> str:
-        """Loadings with their intervals, the ``most`` largest of each component first, and the variances, as text.
+    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
+        """Loadings as columns, a line for each component and feature, with standard errors and intervals."""
+        q, d = self.n_components, self.n_features
+        low, high = self.loadings.interval(level)
+        parts = {
+            "loading": self.loadings.value,
+            "standard_error": self.loadings.standard_error,
+            "low": low,
+            "high": high,
+        }
+        components = np.array([self.component_name(j) for j in range(q)], dtype=object)
+        features = np.array(self.names(), dtype=object)
+        lines = {"component": components.repeat(d), "feature": np.tile(features, q)}
+        return lines | {name: np.ravel(values, order="F") for name, values in parts.items()}
 
-        A star marks loadings whose interval does not hold zero.
+    def to_frame(self, level: float = 0.95, *, backend: str | None = None) -> Any:
+        """Return ``to_dict`` as a dataframe: of the library of the rows, or of ``backend``; pandas for arrays."""
+        return frame_of(self.to_dict(level), backend or self.backend)
+
+    def table(
+        self, feature_names: Any = None, component: Any = None, *, level: float = 0.95, most: int = 10
+    ) -> ResultTable:
+        """Variances and loadings with standard errors and intervals, the ``most`` largest loadings of each component.
+
+        ``component`` is one position, counted from 0, or several; None: all. A star marks loadings whose interval
+        does not contain zero.
         """
         return table_of(self, self.names(feature_names), self.chosen(component), level, most)
 
     def __str__(self) -> str:
-        return self.table()
+        return str(self.table())
+
+    def __repr__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()

@@ -1,4 +1,4 @@
-"""Draws of the parameters: refits of resampled rows, for multiple imputation."""
+"""Random draws of the parameters by fits to resampled rows, for multiple imputation."""
 
 from __future__ import annotations
 
@@ -27,20 +27,19 @@ if TYPE_CHECKING:
 
 
 def require_rows_in_memory(source: Source) -> None:
-    """Raise ``SourceError`` unless parameters can be drawn from these rows."""
+    """Raise ``SourceError`` unless the rows are in memory."""
     if not source.in_memory:
-        msg = "parameters are drawn from rows held in memory; these are read in batches.\nHint: pass one matrix."
+        msg = "drawing parameters needs rows in memory; these are read in batches.\nHint: pass one matrix."
         raise SourceError(msg)
 
 
 def draw_parameters(
     source: Source, model: LinearGaussian, inflation: float, rngs: Sequence[np.random.Generator | int]
 ) -> list[LinearGaussian]:
-    """Draw models that the rows could have led to as well: fits to resampled rows, begun at ``model``.
+    """Draw plausible models by bootstrap: fits to resampled rows, started from ``model``.
 
-    The noise variance is held at its value corrected for degrees of freedom: fits to resampled rows
-    would make it smaller still, and intervals too narrow. Each generator, or seed, makes one draw, whatever the
-    others are.
+    The noise variance is fixed at its value corrected for degrees of freedom, because fits to resampled rows would
+    underestimate it and make intervals too narrow. Each generator or seed makes one draw, independent of the others.
     """
     require_rows_in_memory(source)
     unit = np.sqrt(model.noise_variance)
@@ -61,9 +60,9 @@ def _resampled_fit(
     tol: float = 0.05,
     max_iter: int = 30,
 ) -> LinearGaussian:
-    """Fit to rows drawn with replacement: frequencies as weights.
+    """Fit a model to rows drawn with replacement, with frequencies as weights.
 
-    What ``tol`` and ``max_iter`` leave is small beside what resampling moves.
+    The error left by ``tol`` and ``max_iter`` is small compared with the variation by resampling.
     """
     weights = [_weight_of_rows(block) for block in blocks]
     counts = frequencies(np.concatenate(weights), np.random.default_rng(rng))
@@ -75,7 +74,7 @@ def _resampled_fit(
 
 
 def _weight_of_rows(block: Observed) -> Array:
-    """Weights of all rows of a block; those with nothing observed are out of the game."""
+    """Weights of all rows of a block; 0 for rows without observed cells."""
     weight = np.zeros(block.n_rows)
     for group in block.groups:
         weight[group.index] = group.weight
@@ -83,30 +82,30 @@ def _weight_of_rows(block: Observed) -> Array:
 
 
 def frequencies(weight: Array, rng: np.random.Generator) -> Array:
-    """How often each row is drawn, if as many are drawn with replacement as the weights count: (n,)."""
+    """Random frequencies of the rows, drawn with replacement as many times as the sum of the weights: (n,)."""
     total = weight.sum()
     return rng.multinomial(max(round(total), 1), weight / total).astype(np.float64)
 
 
 def warm_fit(rows: Source, start: LinearGaussian, em: EM, monitor: Monitor) -> Iterated[LinearGaussian]:
-    """Accelerated EM on prepared rows, from a model that is nearly theirs."""
+    """Run accelerated EM on prepared rows, from a model that is close to the optimum."""
     return iterate_accelerated(partial(em.step, source=rows), start, monitor, em.floor)
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Rows at hand, some of which will be taken."""
+    """Rows in memory that can be resampled."""
 
     blocks: tuple[Block, ...]
-    weight: Array  # (n,)
-    n: float  # how many rows with something observed they count for
-    cells: float  # how many observed cells
-    complete: bool
+    weight: Array  # weights of the rows: (n,)
+    n: float  # total weight of rows with observed cells
+    cells: float  # total weight of the observed cells
+    complete: bool  # whether no cell is missing
 
     @classmethod
     def of(cls, source: Source) -> Self:
-        """Look at the rows of a source once."""
+        """Make a table of the rows of a source, in one pass."""
         blocks = tuple(source.hold())
         weight = np.concatenate([block.weights for block in blocks])
         n = float(weight.sum())
@@ -116,17 +115,15 @@ class Table:
         return cls(blocks, weight, summary.total_weight, float(summary.observed.sum()), complete=False)
 
     def require_enough(self, q: int) -> None:
-        """Raise ``DataError`` if resamples would have too few distinct rows for so many components."""
+        """Raise ``DataError`` if resamples would have too few distinct rows for q components."""
         needed, count = 2 * (q + 2), min(float(np.count_nonzero(self.weight)), self.n)
         if count < needed:
-            msg = (
-                f"resampling with {q} components needs at least {needed} rows; got {count:.6g}, as weights count them."
-            )
+            msg = f"resampling with {q} components needs at least {needed} rows, counted by weight; got {count:.6g}."
             raise DataError(msg)
 
     def resampled(self, q: int, rng: np.random.Generator) -> Block:
-        """Rows drawn with replacement, each kept once with its frequency."""
-        counts = self._enough_frequencies(q + 2, rng)  # q components would explain fewer completely
+        """Draw rows with replacement; each is returned once, with its frequency as weight."""
+        counts = self._enough_frequencies(q + 2, rng)  # q components would explain fewer rows completely
         cuts = np.cumsum([block.n_rows for block in self.blocks])[:-1]
         parts = [_some(block, count) for block, count in zip(self.blocks, np.split(counts, cuts), strict=True)]
         return joined(parts)
@@ -136,12 +133,12 @@ class Table:
             counts = frequencies(self.weight, rng)
             if np.count_nonzero(counts) >= needed:
                 return counts
-        msg = f"resamples need {needed} different rows, and have fewer: a few rows have nearly all of the weight."
+        msg = f"resamples need {needed} distinct rows; got fewer, because a few rows have nearly all of the weight."
         raise DataError(msg)
 
 
 def _some(block: Block, counts: Array) -> Block:
-    """The rows that were drawn."""
+    """Block of the rows that were drawn, with their frequencies."""
     present = np.flatnonzero(counts)
     precision = block.precision
     if precision is not None:

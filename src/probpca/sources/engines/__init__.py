@@ -1,1 +1,1 @@
-"""How a function runs on the parts of a source: threads, Dask, Spark."""
+"""Engines that run functions on the parts of a source: threads, Dask and Spark."""

@@ -1,4 +1,4 @@
-"""Rows in a Dask array, a Dask dataframe or delayed blocks, summarised by the workers that hold them."""
+"""Rows in a Dask array, a Dask dataframe or delayed blocks, processed by the workers that hold them."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, eq=False)
 class DaskEngine:
-    """Parts stay where Dask has them: a function goes there, a small summary comes back."""
+    """Engine that runs functions on Dask workers and collects only their small summaries."""
 
-    parts: tuple[Any, ...]  # delayed matrices, or blocks that were prepared
-    lengths: tuple[float, ...]  # rows of each part; NaN where Dask does not know
-    example: Any  # two rows: they show of what kind the answer of a function is
-    read: Callable[[Any], Any]  # block of a part
+    parts: tuple[Any, ...]  # delayed matrices, or prepared blocks
+    lengths: tuple[float, ...]  # number of rows of each part; NaN if Dask does not know it
+    example: Any  # two rows, to find the shape and type of the result of a function
+    read: Callable[[Any], Any]  # makes a block of a part
 
     def keep(self, prepare: Callable[[Any], Any]) -> DaskEngine:
-        """Prepare the blocks where they are and keep them there; Dask recomputes what a lost worker held."""
+        """Prepare the blocks on the workers and keep them there; Dask recomputes those of a lost worker."""
         prepared = import_module("dask").persist(*self._each(prepare))
         return replace(self, parts=prepared, example=prepare(self.example), read=itself)
 
     def fold(self, summarise: Callable[[Any], M]) -> M:
-        """Summarise each part where it is and merge the summaries in order, as a tree.
+        """Summarise each part on its worker and merge the summaries in order, as a tree.
 
-        A task merges eight summaries, because the scheduler spends about a millisecond on each task.
+        Each task merges eight summaries, because the scheduler spends about a millisecond per task.
         """
         level = self._each(summarise)
         while len(level) > 1:
@@ -48,32 +48,32 @@ class DaskEngine:
         return level[0].compute()
 
     def map(self, function: Callable[[Any], Any]) -> Any:
-        """Apply a row-wise function when Dask computes it: a Dask array, or a named tuple of them."""
+        """Apply a row-wise function lazily; the result is a Dask array, or a named tuple of them."""
         return self._joined(self._each(function), quietly(function, self.example))
 
     def answers(self, function: Callable[[Any], Any]) -> Iterator[Any]:
-        """Refuse: the rows are not in this process."""
+        """Raise ``SourceError``: the rows are not in this process."""
         del function
         refuse("Dask")
 
     def hold(self) -> list[Any]:
-        """Refuse: the rows are not in this process."""
+        """Raise ``SourceError``: the rows are not in this process."""
         refuse("Dask")
 
     def has_missing(self) -> bool:
-        """Whether the first part has missing cells. Computes that part."""
+        """Whether the first part, which is computed to find out, has missing cells."""
         return not _later(_work)(attrgetter("is_complete"), self.read, self.parts[0]).compute()
 
     def _each(self, function: Callable[[Any], Any]) -> list[Any]:
-        shared = _later(function)  # one node of the graph that all tasks point to: sent once, not once a task
+        shared = _later(function)  # one node of the graph, shared by all tasks: sent once, not once per task
         return [_later(_work)(shared, self.read, part) for part in self.parts]
 
     def _joined(self, answers: list[Any], like: Any) -> Any:
-        """Answers as one array, as long as the rows unless the example says otherwise."""
+        """Results of all parts as one Dask array, with a row per row unless the example shows otherwise."""
         if isinstance(like, tuple):
             fields = ([_later(itemgetter(i))(answer) for answer in answers] for i in range(len(like)))
             return type(like)(*map(self._joined, fields, like))
-        if isinstance(like, str):  # the same for all rows
+        if isinstance(like, str | None):  # the same for all rows
             return like
         lengths = self.lengths if len(like) == self.example.n_rows else (np.nan,) * len(answers)
         return _stacked(answers, lengths, like)
@@ -87,7 +87,7 @@ def open_dask(rows: Any, n_jobs: int | None = None) -> Source:
             array = rows
         case "DataFrame":
             array, columns = _numbers(rows), tuple(map(str, rows.columns))
-        case "list" | "tuple":  # the first block is computed, to see how wide they are
+        case "list" | "tuple":  # the first block is computed to find the number of columns
             like = _later(_work)(attrgetter("values"), as_block, rows[0])[:0].compute()
             array = _stacked([_later(block) for block in rows], (np.nan,) * len(rows), like)
         case kind:
@@ -107,14 +107,14 @@ def open_dask(rows: Any, n_jobs: int | None = None) -> Source:
 
 
 def may_be_sparse(rows: Any) -> bool:
-    """Whether the blocks are sparse matrices, or may be because Dask does not know what they are."""
+    """Whether the blocks are sparse matrices, or may be because Dask does not know their type."""
     return isinstance(rows, list | tuple) or (type(rows).__name__ == "Array" and sparse.issparse(rows._meta))  # noqa: SLF001
 
 
 def _numbers(frame: Any) -> Any:
     for name, dtype in frame.dtypes.items():
         if dtype.kind not in "biuf":
-            msg = f"every column must hold numbers; column {name!r} has dtype {dtype}.\nHint: encode or drop it."
+            msg = f"every column must be numeric; column {name!r} has dtype {dtype}.\nHint: encode or drop it."
             raise DataError(msg)
     single = all(dtype == np.float32 for dtype in frame.dtypes)
     return frame.astype(np.float32 if single else np.float64).to_dask_array()  # nulls become NaN
@@ -139,13 +139,13 @@ def _later(function: Any) -> Any:
 
 def _work(function: Callable[[Any], Any], read: Callable[[Any], Any], part: Any) -> Any:
     block = read(part)
-    with one_blas_thread():  # workers run side by side already
+    with one_blas_thread():  # workers run in parallel already
         return quietly(function, block)
 
 
 def _block(d: int, part: Any) -> Block:
     block = as_block(part)
     if block.n_features != d:
-        msg = f"every block must have {d} columns, as the first one; got {block.n_features}."
+        msg = f"every block must have {d} columns, like the first; got {block.n_features}."
         raise ShapeError(msg)
     return block

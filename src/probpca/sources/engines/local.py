@@ -1,4 +1,4 @@
-"""Threads of this process: functions run on blocks, with BLAS limited to one thread each."""
+"""Threads of this process that run functions on blocks, with BLAS limited to one thread each."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ Item = TypeVar("Item")
 
 @cache
 def _blas() -> tuple[Any, ...]:
-    # Looking for the BLAS libraries takes milliseconds, and they do not change.
+    # Finding the BLAS libraries takes milliseconds, and they do not change.
     return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 @cache
 def _pool(n_jobs: int) -> ThreadPoolExecutor:
-    # One pool for each number of threads, for the life of the process: starting threads would cost more than a
-    # small fold, and threads keep their scratch buffers, a few megabytes each. It holds no rows and no results.
+    # One pool per number of threads, for the lifetime of the process: starting threads costs more than a small
+    # fold, and threads keep their scratch buffers, a few megabytes each. It holds no rows and no results.
     return ThreadPoolExecutor(n_jobs, thread_name_prefix="probpca")
 
 
@@ -55,9 +55,9 @@ _worker = _Worker()
 def one_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread until the last of the nested or concurrent callers has left.
 
-    The limit holds for the whole process: if several fits in threads each saved and restored it, the last
-    one would restore what another had set. Loops that alternate between folds and small algebra need it
-    too: BLAS workers keep spinning for a while after a call, and take the cores away from the fold.
+    The limit applies to the whole process: if concurrent fits each saved and restored it, the last one would restore
+    the limit of another. Loops that alternate between folds and small linear algebra need it too, because idle BLAS
+    threads keep spinning for a while after a call and take cores from the fold.
     """
     with _limit.lock:
         if _limit.holders == 0:
@@ -76,8 +76,9 @@ def one_blas_thread() -> Iterator[None]:
 def _set_threads(counts: Iterable[int]) -> None:
     """Set the number of threads of each BLAS library, from whichever thread holds the lock.
 
-    threadpoolctl 3.8 heeds only the first thread that sets a number until that thread lets go: the last fit to leave
-    could not undo what the first had set. So whoever is in control loses it here, a caller's own limit included.
+    threadpoolctl 3.8 lets only the first thread that sets a limit change it until that thread releases it, so that
+    the last fit to leave could not undo the limit of the first. The control is therefore taken over here, from a
+    caller's own limit too.
     """
     for library, count in zip(_blas(), counts, strict=True):
         release = getattr(library, "clear_controlling_thread", None)
@@ -100,7 +101,7 @@ _limit = _Limit()
 
 
 def _after_fork() -> None:
-    """Threads do not survive a fork, and nobody in the child holds the limit or its lock."""
+    """Reset pools, limit and lock in a forked child, where no thread has survived to hold them."""
     _pool.cache_clear()
     _limit.lock, _limit.holders = Lock(), 0
 
@@ -110,7 +111,7 @@ if sys.platform != "win32":
 
 
 def resolve_jobs(n_jobs: int | None) -> int:
-    """Number of threads: None means as many as BLAS may use now, -1 all cores, -2 all cores but one."""
+    """Number of threads for ``n_jobs``: None means as many as BLAS may use now, -1 all cores, -2 all but one."""
     if n_jobs is None:
         threads = _limit.threads if _limit.holders else (library.num_threads for library in _blas())
         return max(threads, default=1)
@@ -124,7 +125,7 @@ def map_blocks(function: Callable[[Item], T], blocks: Iterable[Item], n_jobs: in
     """Apply ``function`` to each block, in order; at most ``n_jobs + 1`` blocks are held at a time."""
     blocks = iter(blocks)
     head = list(islice(blocks, 2))
-    # A worker that waited for its own pool would never end.
+    # A worker that waited for its own pool would wait forever.
     if n_jobs == 1 or len(head) < 2 or _worker.busy:
         for block in (*head, *blocks):
             yield quietly(function, block)
@@ -144,35 +145,35 @@ def map_blocks(function: Callable[[Item], T], blocks: Iterable[Item], n_jobs: in
 
 
 def merged(summaries: Iterable[M]) -> M | None:
-    """All summaries in one, from left to right; None if there are none."""
+    """Merge all summaries from left to right; None if there are none."""
     summaries = iter(summaries)
     first = next(summaries, None)
     return None if first is None else reduce(lambda left, right: left.merge(right), summaries, first)
 
 
 def refuse(engine: str) -> NoReturn:
-    """Raise ``SourceError`` where rows in a cluster would have to be read in this process."""
+    """Raise ``SourceError`` because rows in a cluster cannot be read in this process."""
     msg = (
-        f"rows that {engine} holds cannot be read here, one piece after the other.\n"
-        f"Hint: solver='auto' does not need that; instead of out=, let {engine} write the answer."
+        f"rows in {engine} cannot be read block by block in this process.\n"
+        f"Hint: use solver='auto', which does not need it; in place of out=, write the result with {engine}."
     )
     raise SourceError(msg)
 
 
 def itself(block: Item) -> Item:
-    """The block as it is: for passes that read blocks and do nothing else."""
+    """Return the block unchanged, for passes that only read."""
     return block
 
 
 def alone(block: Item) -> tuple[Item]:
-    """Blocks of a part that is a block already."""
+    """Return a tuple of one block, for parts that are blocks already."""
     return (block,)
 
 
 def join(answers: Sequence[Any]) -> Any:
-    """Put the answers of successive blocks together: arrays, or named tuples of arrays; text is the same in all."""
+    """Concatenate the results of successive blocks: arrays, or named tuples of arrays, common text and None."""
     first = answers[0]
-    if len(answers) == 1 or isinstance(first, str):
+    if len(answers) == 1 or isinstance(first, str | None):
         return first
     if isinstance(first, tuple):
         return type(first)(*(join(parts) for parts in zip(*answers, strict=True)))
@@ -182,19 +183,19 @@ def join(answers: Sequence[Any]) -> Any:
 @final
 @dataclass(frozen=True, eq=False)
 class LocalEngine:
-    """Each thread takes a part, reads it block by block, and applies a function to what it has read.
+    """Engine whose threads each take a part, read it block by block, and apply a function to the blocks.
 
-    One thread reads while another computes, and each of them holds one block at a time.
+    Reading and computing overlap, and each thread holds one block at a time.
     """
 
     parts: Iterable[Any]  # iterated once in every pass
-    read: Callable[[Any], Iterable[Any]] = alone  # the blocks of a part
+    read: Callable[[Any], Iterable[Any]] = alone  # yields the blocks of a part
     n_jobs: int = 1
     watch: Watch | None = None
     held: Sequence[Any] | None = None  # all rows in as few blocks as possible, if they are in memory
 
     def keep(self, prepare: Callable[[Any], Any]) -> None:
-        """Nothing is kept: blocks of files are prepared whenever they are read."""
+        """Return None: blocks of files are prepared whenever they are read, and not stored."""
 
     def fold(self, summarise: Callable[[Any], M]) -> M | None:
         """Summarise parts in threads and merge the summaries in order; None if there are no rows."""
@@ -204,16 +205,16 @@ class LocalEngine:
         return merged(summary for summary in found if summary is not None)
 
     def map(self, function: Callable[[Any], Any]) -> Any:
-        """Apply a row-wise function in threads; arrays come back as one array, None if there are no rows."""
+        """Apply a row-wise function in threads and concatenate the results; None if there are no rows."""
         found = list(chain.from_iterable(self._work(partial(_answered, function))))
         return join(found) if found else None
 
     def answers(self, function: Callable[[Any], Any]) -> Iterator[Any]:
-        """Apply a row-wise function block by block; a part may be too large to be held."""
+        """Yield the results of a row-wise function block by block, in order."""
         return map_blocks(function, self._blocks(), self.n_jobs)
 
     def hold(self) -> list[Any]:
-        """All blocks in memory."""
+        """List of all blocks, in memory."""
         return list(self._blocks() if self.held is None else self.held)
 
     def has_missing(self) -> bool:
@@ -222,7 +223,7 @@ class LocalEngine:
         return first is not None and not first.is_complete
 
     def _work(self, work: Callable[[Callable[[Any], Iterable[Any]], Any], Any]) -> Iterator[Any]:
-        """Apply a function to parts; to their blocks if there are too few parts for the threads."""
+        """Apply a function to parts, or to their blocks if there are fewer parts than threads."""
         if isinstance(self.parts, Sequence) and len(self.parts) < self.n_jobs:
             return map_blocks(partial(work, alone), self._blocks(), self.n_jobs)
         return self._watched(map_blocks(partial(work, self.read), self.parts, self.n_jobs))
@@ -231,7 +232,7 @@ class LocalEngine:
         return chain.from_iterable(self._watched(map(self.read, self.parts)))
 
     def _watched(self, passing: Iterable[T]) -> Iterator[T]:
-        """Report each part when the next one is wanted."""
+        """Call the progress callback for each part when the next one is requested."""
         total = len(self.parts) if isinstance(self.parts, Sequence) else 0
         for done, found in enumerate(passing, 1):
             yield found
@@ -253,6 +254,6 @@ def _work(function: Callable[[Item], T], block: Item) -> T:
 
 
 def quietly(function: Callable[[Item], T], block: Item) -> T:
-    """Call without numpy's warnings: values out of range are found in the sums, and named there."""
+    """Call a function without numpy's warnings: infinite values are found and reported when sums are checked."""
     with np.errstate(all="ignore"):
         return function(block)

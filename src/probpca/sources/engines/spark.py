@@ -1,4 +1,4 @@
-"""Rows in a Spark DataFrame, summarised by the executors that hold them."""
+"""Rows in a Spark DataFrame, processed by the executors that hold them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def as_list(schema: Any) -> Any:
-    """A Spark expression: the numbers of a row, in columns, a vector or an array, as an array of doubles."""
+    """Spark expression for the numbers of a row, from columns, a vector or an array, as an array of doubles."""
     sql = import_module("pyspark.sql.functions")
     numbers = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
     kinds = {field.name: field.dataType.simpleString() for field in schema.fields}
@@ -36,19 +36,19 @@ def as_list(schema: Any) -> Any:
         return cells[0].cast("array<double>")
     for name, kind in kinds.items():
         if kind.split("(")[0] not in numbers:
-            msg = f"every column must hold numbers; column {name!r} has type {kind}.\nHint: encode or drop it."
+            msg = f"every column must be numeric; column {name!r} has type {kind}.\nHint: encode or drop it."
             raise DataError(msg)
     return sql.array(*(cell.cast("double") for cell in cells))
 
 
 def read_block(d: int, batch: Any) -> Block:
-    """A batch of Arrow lists as a block, nulls NaN."""
+    """Convert a batch of Arrow lists to a block; nulls become NaN."""
     lists = batch.column(0)
     lengths = np.asarray(lists.drop_null().value_lengths())
     if (lengths != d).any():
         msg = (
-            f"every vector must have {d} entries, as the first one; got {lengths[lengths != d][0]}.\n"
-            "Hint: leave the others out, or fill them up with NaN, which is a missing cell."
+            f"every vector must have {d} entries, like the first; got {lengths[lengths != d][0]}.\n"
+            "Hint: drop the others, or pad them with NaN, which means missing."
         )
         raise ShapeError(msg)
     rows = np.full((len(lists), d), np.nan)
@@ -57,44 +57,44 @@ def read_block(d: int, batch: Any) -> Block:
 
 
 def _item(kind: str) -> str | None:
-    """Type of the items of an array type; None for other types."""
+    """Element type of an array type; None for other types."""
     return kind[6:-1].partition("(")[0] if kind.startswith("array<") else None
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class SparkEngine:
-    """Blocks in the cells of a DataFrame: a function goes there, a summary of each partition comes back."""
+    """Engine that runs functions on Spark executors and collects one summary per partition."""
 
     frame: Any  # one column of pickled blocks
-    example: Any  # two rows: they show of what kind the answer of a function is
+    example: Any  # two rows, to find the shape and type of the result of a function
 
     def keep(self, prepare: Callable[[Any], Any]) -> SparkEngine:
-        """Prepare the blocks when they are first read and keep them there; Spark recomputes what is lost."""
+        """Prepare the blocks when they are first read and cache them; Spark recomputes those that are lost."""
         frame = self._cached.mapInArrow(partial(_packed, partial(_each, prepare)), "block binary")
         return SparkEngine(frame, prepare(self.example))
 
     def fold(self, summarise: Callable[[Any], M]) -> M | None:
-        """Summarise each partition where it is, and merge the summaries in order; None if there are no rows."""
+        """Summarise each partition on its executor and merge the summaries in order; None if there are no rows."""
         found = self._cached.mapInArrow(partial(_summary, summarise), "part long, summary binary").collect()
         return merged(_unpacked(row.summary) for row in sorted(found))
 
     def map(self, function: Callable[[Any], Any]) -> Any:
-        """Apply a row-wise function when Spark computes it: a DataFrame with a column for each number of a row."""
+        """Apply a row-wise function lazily; the result is a DataFrame with a column for each number of a row."""
         names = [name for name, _ in _flat(quietly(function, self.example))]
         return self.frame.mapInArrow(partial(_answers, function), ", ".join(f"`{name}` double" for name in names))
 
     def answers(self, function: Callable[[Any], Any]) -> Iterator[Any]:
-        """Refuse: the rows are not in this process."""
+        """Raise ``SourceError``: the rows are not in this process."""
         del function
         refuse("Spark")
 
     def hold(self) -> list[Any]:
-        """Refuse: the rows are not in this process."""
+        """Raise ``SourceError``: the rows are not in this process."""
         refuse("Spark")
 
     def has_missing(self) -> bool:
-        """Whether cells are missing. Packs the rows to find out."""
+        """Whether any cell is missing. Reads all rows to find out."""
         found = self.fold(_missing)
         return found is not None and bool(found.value)
 
@@ -106,7 +106,7 @@ class SparkEngine:
 
 
 def open_spark(rows: Any, n_jobs: int | None = None) -> Source:
-    """Make a source of a DataFrame of numeric columns, or of one column of vectors or arrays."""
+    """Make a source of a Spark DataFrame of numeric columns, or of one column of vectors or arrays."""
     lists = rows.select(as_list(rows.schema).alias("x"))
     columns = tuple(rows.columns) if len(rows.columns) > 1 else None
     d = len(columns) if columns else max((len(row.x) for row in lists.where("x is not null").take(1)), default=0)
@@ -124,20 +124,20 @@ def _packed(read: Callable[[Iterable[Any]], Iterator[Any]], batches: Iterable[An
     try:
         for block in read(batches):
             yield _record(block=[pickle.dumps(block, 5)])
-    except ProbpcaError as error:  # Spark would try again, and then say it in its own words
+    except ProbpcaError as error:  # raised on the driver: Spark would retry, and then wrap it in an error of its own
         yield _record(block=[pickle.dumps(error)])
 
 
 def _unpacked(record: Any) -> Any:
-    """A block, or a summary; what went wrong where it was made is raised here."""
-    found = pickle.loads(record)  # noqa: S301  our own
+    """Unpickle a block or a summary; an error that was raised on the executor is raised again here."""
+    found = pickle.loads(record)  # noqa: S301  written by this module
     if isinstance(found, ProbpcaError):
         raise found
     return found
 
 
 def _each(function: Callable[[Any], Any], batches: Iterable[Any]) -> Iterator[Any]:
-    with one_blas_thread():  # tasks run side by side already
+    with one_blas_thread():  # tasks run in parallel already
         for batch in batches:
             for cell in batch.column(0):
                 yield quietly(function, _unpacked(cell.as_buffer()))
@@ -164,7 +164,7 @@ def _record(**columns: Any) -> Any:
 def _flat(answer: Any, name: str = "value") -> list[tuple[str, Any]]:
     if isinstance(answer, tuple):
         fields: Any = zip(answer._fields, answer, strict=True)  # type: ignore[attr-defined]
-        return [column for field, part in fields if not isinstance(part, str) for column in _flat(part, field)]
+        return [column for field, part in fields if not isinstance(part, str | None) for column in _flat(part, field)]
     table = answer.reshape(len(answer), int(np.prod(answer.shape[1:])))
     return [(name if answer.ndim == 1 else f"{name}_{i}", column) for i, column in enumerate(table.T)]
 

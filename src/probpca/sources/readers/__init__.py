@@ -1,1 +1,1 @@
-"""How what a user passes becomes blocks of rows: frames, batches and files."""
+"""Readers that turn dataframes, iterables of batches and files into blocks of rows."""

@@ -1,4 +1,4 @@
-"""Rows that come in batches from any iterable."""
+"""Rows from an iterable of batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from probpca.sources.source import Info, Source
 @final
 @dataclass(frozen=True, eq=False)
 class _Reader:
-    """Turns a batch into a block; all batches have the columns of the first one, in any order if they have names."""
+    """Turn a batch into a block; batches must have the columns of the first, in any order if columns have names."""
 
     names: tuple[Any, ...] | None
     unstored_missing: bool
@@ -28,12 +28,12 @@ class _Reader:
     def __call__(self, batch: Any) -> tuple[Block, ...]:
         block = self.block(batch)
         if block.n_features != self.n_features:
-            msg = f"every batch must have {self.n_features} columns, as the first one; got {block.n_features}."
+            msg = f"every batch must have {self.n_features} columns, like the first; got {block.n_features}."
             raise ShapeError(msg)
         return (block,) if block.n_rows else ()
 
     def block(self, batch: Any) -> Block:
-        """Block of a batch, whatever its number of columns."""
+        """Convert a batch to a block, without a check of its number of columns."""
         if is_frame(batch):
             batch, names = frame_values(batch)
             order = None if self.names is None else order_of(names, self.names)
@@ -44,18 +44,18 @@ class _Reader:
 
 @final
 class _Once(Iterable[Any]):
-    """The batches of an iterator, which can be read once."""
+    """Batches of an iterator, which can be read only once."""
 
     def __init__(self, first: Any, rest: Iterator[Any]) -> None:
-        """Put the first batch, which was looked at, before the others."""
+        """Store the first batch, which was already read, and the iterator of the others."""
         self._left: Iterator[Any] | None = chain([first], rest)
 
     def __iter__(self) -> Iterator[Any]:
-        """Hand the iterator out, once."""
+        """Return the iterator; raise ``SourceError`` the second time."""
         if self._left is None:
             msg = (
-                "this iterator of batches was read already, and the solver needs to read it again.\n"
-                "Hint: pass a list, or an object whose __iter__ starts afresh."
+                "the solver needs to read the batches more than once, but this iterator was already read.\n"
+                "Hint: pass a list of batches, or an object whose __iter__ returns a new iterator."
             )
             raise SourceError(msg)
         left, self._left = self._left, None
@@ -63,7 +63,7 @@ class _Once(Iterable[Any]):
 
 
 def _count(batches: Iterable[Any]) -> int | None:
-    """Number of rows of a list of arrays or dataframes; None if only a pass over the batches could tell."""
+    """Number of rows of a list of arrays or dataframes; None if a pass over the batches is needed to count them."""
     if not isinstance(batches, list | tuple):
         return None
     shapes: list[tuple[int, ...]] = [getattr(batch, "shape", ()) for batch in batches]
@@ -71,17 +71,17 @@ def _count(batches: Iterable[Any]) -> int | None:
 
 
 def open_batches(batches: Iterable[Any], n_jobs: int, *, unstored_missing: bool = False) -> Source:
-    """Make a source of matrices or dataframes with the same columns; together they need not fit in memory.
+    """Make a source of an iterable of matrices or dataframes with the same columns.
 
-    A list, or any object whose ``__iter__`` starts afresh, can be read as often as a solver needs.
-    An iterator or a generator can be read once, which is enough for the closed form. The first batch
-    tells the number of features and, if it is a dataframe, their names.
+    Together the batches need not fit in memory. A list, or an object whose ``__iter__`` returns a new iterator, can
+    be read as often as a solver needs; an iterator or a generator only once, which is enough for the closed form. The
+    first batch gives the number of features and, if it is a dataframe, their names.
     """
     rest = iter(batches)
     repeatable = rest is not batches
     first = next(rest, None)
     if first is None:
-        msg = "an iterable of batches must yield at least one batch of rows; it yielded none."
+        msg = "an iterable of batches must yield at least one batch of rows; got none."
         raise SourceError(msg)
     names = frame_values(first)[1] if is_frame(first) else None
     reader = _Reader(names, unstored_missing)
@@ -97,7 +97,7 @@ def open_batches(batches: Iterable[Any], n_jobs: int, *, unstored_missing: bool 
         n_jobs=n_jobs,
     )
     if isinstance(rest, Generator) and repeatable:
-        rest.close()  # releases what it has opened
+        rest.close()  # release the files that the generator has opened
     parts = batches if repeatable else _Once(block, rest)
     engine = LocalEngine(parts, replace(reader, n_features=block.n_features), n_jobs)
     complete = block.is_complete

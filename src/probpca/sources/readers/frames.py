@@ -1,4 +1,4 @@
-"""Rows in a dataframe: pandas, polars, pyarrow."""
+"""Rows from dataframes of pandas, polars and pyarrow."""
 
 from __future__ import annotations
 
@@ -16,39 +16,60 @@ if TYPE_CHECKING:
 
 
 def is_frame(rows: Any) -> bool:
-    """Is this a dataframe in memory?"""
+    """Whether ``rows`` is a dataframe in memory."""
     return bool(nw.dependencies.is_into_dataframe(rows))
 
 
 def frame_values(rows: Any) -> tuple[Floats, tuple[Any, ...]]:
-    """Numbers of a dataframe, missing ones as NaN: (n, d); and the names of its columns."""
+    """Values of a dataframe, (n, d) with NaN for missing values, and the names of its columns."""
     try:
         frame = nw.from_native(rows, eager_only=True)
         kinds = frame.schema
     except nw.exceptions.DuplicateError as error:
-        msg = f"columns must have names of their own; {error}.\nHint: rename or drop those that come twice."
+        msg = f"columns must have unique names; {error}.\nHint: rename or drop the duplicates."
         raise DataError(msg) from error
-    for name, kind in kinds.items():
-        if not (kind.is_numeric() or kind == nw.Boolean):
-            msg = f"column {name!r} holds {kind}, not numbers.\nHint: encode or drop the columns that hold text."
-            raise DataError(msg)
     single = bool(kinds) and all(kind == nw.Float32 for kind in kinds.values())
     out = np.empty((len(kinds), len(frame)), np.float32 if single else np.float64)
     for row, name in zip(out, kinds, strict=True):
-        column = frame.get_column(name)
-        column = column.cast(nw.Float32 if single else nw.Float64)
-        row[:] = column.to_numpy()
+        row[:] = _column_values(frame.get_column(name), nw.Float32 if single else nw.Float64)
     return out.T, tuple(kinds)
 
 
+def frame_columns(rows: Any) -> dict[Any, list[Any]]:
+    """Columns of a dataframe by name, of any type, as lists."""
+    frame = nw.from_native(rows, eager_only=True)
+    return {name: frame.get_column(name).to_list() for name in frame.columns}
+
+
+def _column_values(column: nw.Series[Any], target: Any) -> Any:
+    """Numbers of a column, nulls as NaN: (n,). Text and objects may be numbers too; labels and times are not."""
+    kind, values, reason = column.dtype, None, ""
+    if kind in (nw.Categorical, nw.Enum):
+        kind = column.cat.get_categories().dtype
+    if kind.is_numeric() or kind == nw.Boolean:
+        return column.cast(target).to_numpy()
+    if kind in (nw.String, nw.Object, nw.Unknown) and column.dtype == kind:
+        values = column.to_numpy()
+    if values is not None and values.dtype.kind != "c":  # numpy would drop the imaginary part
+        try:
+            return np.where(column.is_null().to_numpy(), np.nan, values.astype(object)).astype(np.float64)
+        except (TypeError, ValueError) as error:
+            reason = f": {error}"
+    msg = (
+        f"column {column.name!r} holds {column.dtype}, not numbers{reason}.\n"
+        "Hint: encode or drop columns of text and labels, and convert times to numbers."
+    )
+    raise DataError(msg)
+
+
 def as_text(names: Iterable[Any] | None) -> tuple[str, ...] | None:
-    """Names that are text, as scikit-learn has it; columns that are numbered have none."""
+    """Column names if all are strings, as in scikit-learn, else None."""
     names = None if names is None else tuple(names)
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def order_of(names: Sequence[Any], wanted: Sequence[Any]) -> list[int] | None:
-    """Where each of the wanted columns is; None if all are in place."""
+    """Position of each wanted column among ``names``; None if the order is the same already."""
     if tuple(names) == tuple(wanted):
         return None
     place = {name: j for j, name in enumerate(names)}
@@ -57,8 +78,8 @@ def order_of(names: Sequence[Any], wanted: Sequence[Any]) -> list[int] | None:
         odd = f"{lacking[0]!r} is missing" if lacking else f"got {len(names)} columns"
         some = ", ".join(map(str, wanted[:8])) + (", ..." if len(wanted) > 8 else "")
         msg = (
-            f"rows must have the columns that came first, {some}, in any order; {odd}.\n"
-            "Hint: rename columns, or drop those that are not wanted."
+            f"rows must have the same columns as the first ones, {some}, in any order; {odd}.\n"
+            "Hint: rename columns, or drop additional ones."
         )
         raise ShapeError(msg)
     return [place[name] for name in wanted]

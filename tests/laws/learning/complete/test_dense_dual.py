@@ -77,10 +77,10 @@ def test_rows_are_centred_first(x):
 
 @pytest.mark.parametrize("q", [0, 8, 9])
 def test_too_many_or_no_coordinates_are_refused(rng, q):
-    with pytest.raises(ShapeError, match=f"between 1 and n - 1 = 7 in the dual view; got {q}"):
+    with pytest.raises(ShapeError, match=f"between 1 and n - 1 = 7 in dual PPCA; got {q}"):
         principal_coordinates(rng.standard_normal((8, 4)), q)
 
 
 def test_rows_that_do_not_match_are_refused(rng):
-    with pytest.raises(ShapeError, match="must have the same rows"):
+    with pytest.raises(ShapeError, match="must have the same number of rows"):
         dual_log_likelihood(rng.standard_normal((4, 2)), 1.0, 1.0, rng.standard_normal((5, 3)))

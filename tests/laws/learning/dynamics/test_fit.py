@@ -791,11 +791,11 @@ def test_a_constant_column_has_hardly_any_noise(y):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (np.full((5, 2), NAN), "no cell of any sequence was observed"),
+        (np.full((5, 2), NAN), "all cells of all sequences are missing"),
         (np.zeros((1, 2)), "at least two steps after the first"),
         ([np.zeros((1, 2))] * 5, "at least two steps after the first"),
-        (np.ones((9, 2)), "nothing moves"),
-        (np.array([[1.0, NAN], [NAN, 2.0], [1.0, 2.0], [1.0, NAN]]), "nothing moves"),
+        (np.ones((9, 2)), "no variation to explain"),
+        (np.array([[1.0, NAN], [NAN, 2.0], [1.0, 2.0], [1.0, NAN]]), "no variation to explain"),
     ],
 )
 def test_rows_that_say_nothing_are_refused(rows, message):

@@ -417,6 +417,6 @@ class Engine:
 def test_rows_in_an_engine_are_refused_with_a_hint(x):
     source = open_source(x)
     source = Source(replace(source.info, in_memory=False), Engine(source.engine), glance=source.glance)
-    with pytest.raises(SourceError, match=r"one piece after the other(?s:.*)Hint: solver='auto'"):
+    with pytest.raises(SourceError, match=r"block by block in this process(?s:.*)Hint: use solver='auto'"):
         fit(source)
     assert fit(source, solver="px_em").status is Status.CONVERGED

@@ -373,7 +373,7 @@ def test_batches_of_rows_are_one_table(x, stream):
 
 def test_an_iterator_that_turns_out_incomplete_is_refused_with_a_hint(x):
     batches = iter([np.nan_to_num(x), x])
-    with pytest.raises(DataError, match=r"NaN(.|\n)*Hint: .*needs rows that can be read again"):
+    with pytest.raises(DataError, match=r"NaN(.|\n)*Hint: .*needs rows that can be read more than once"):
         PPCA(Q).fit(batches)
 
 

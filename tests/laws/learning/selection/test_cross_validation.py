@@ -272,7 +272,7 @@ def test_weights_are_repetitions_in_the_rule(rng):
 
 
 def test_a_table_too_small_to_hold_anything_out_is_refused():
-    with pytest.raises(DataError, match=r"cross-validation needs rows(.|\n)*Hint"):
+    with pytest.raises(DataError, match=r"cross-validation needs enough cells(.|\n)*Hint"):
         validated(np.array([[1.0, np.nan], [np.nan, 2.0], [1.0, np.nan]]), 1)
 
 

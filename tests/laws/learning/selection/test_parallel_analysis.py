@@ -235,7 +235,7 @@ def test_noise_alone_raises_a_false_alarm_in_one_table_of_twenty():
 def test_noise_alone_has_one_component_and_says_so():
     found = counted(np.random.default_rng(0).standard_normal((150, 20)))
     assert found.n_components == 1
-    assert found.notes == ("There are no correlations beyond chance; one component, the minimum, is fitted.",)
+    assert found.notes == ("The correlations do not exceed chance; one component, the minimum, is fitted.",)
 
 
 @pytest.mark.parametrize(("load", "count"), [(load_iris, 1), (load_wine, 3), (load_breast_cancer, 5)])
@@ -279,8 +279,8 @@ def test_a_fit_names_the_choice_of_bic_if_it_is_another_one(rng):
     uneven = uneven_rows(rng, 500, 12, 2, spread=30.0)
     fitted, choice = PPCA().fit(uneven), PPCA("bic").fit(uneven).n_components_
     assert fitted.n_components_ == 2 < choice
-    assert [note.split(":")[0] for note in fitted.notes_] == [f"BIC would take {choice}"]
-    assert f"note              BIC would take {choice}: " in fitted.summary()
+    assert [note.split(":")[0] for note in fitted.notes_] == [f"BIC would choose {choice}"]
+    assert f"note              BIC would choose {choice}: " in fitted.summary()
 
 
 def test_a_fit_does_not_name_bic_if_it_agrees(rng):
@@ -291,7 +291,7 @@ def test_a_fit_does_not_name_bic_if_it_agrees(rng):
 def test_a_component_that_may_hide_others_is_named(rng):
     x = 3.0 * rng.standard_normal((200, 1)) + rng.standard_normal((200, 8))
     for rows in (x, np.where(rng.random(x.shape) < 0.1, np.nan, x)):
-        assert any("it may hide weaker ones from parallel analysis" in note for note in PPCA().fit(rows).notes_)
+        assert any("may hide weaker ones from parallel analysis" in note for note in PPCA().fit(rows).notes_)
 
 
 @pytest.mark.parametrize("solver", ["em", "px_em", "gradient"])

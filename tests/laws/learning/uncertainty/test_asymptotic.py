@@ -119,7 +119,7 @@ def test_a_component_within_the_noise_has_finite_intervals():
 
 
 def test_one_noise_variance_is_needed(rng):
-    with pytest.raises(DataError, match=r"one noise variance.*\nHint: method='bootstrap'"):
+    with pytest.raises(DataError, match=r"one noise variance.*\nHint: use method='bootstrap'"):
         asymptotic_uncertainty(random_model(rng, noise="diagonal"), 100)
 
 
@@ -177,13 +177,13 @@ def test_levels_are_probabilities(level):
 def test_the_table_marks_what_is_not_zero_and_shows_what_is_largest():
     model = LinearGaussian(np.zeros(4), np.array([[0.01], [3.0], [-2.0], [0.5]]), 1.0)
     sure = asymptotic_uncertainty(model, 400)
-    text = sure.table(["a", "b", "c", "d"], most=3)
-    rows = [line.split() for line in text.splitlines() if ".." in line and line[0] in "* " and "component" not in line]
-    assert [row[:2] for row in rows] == [["*", "b"], ["*", "c"], ["*", "d"]]
-    assert "and 1 smaller ones" in text
-    last = sure.table(["a", "b", "c", "d"], most=4).splitlines()[7]
-    assert last.startswith("  a ")
-    assert "component 1: variance" in str(sure)
-    assert "note:" not in str(sure)
-    assert "note: careful" in str(replace(sure, note="careful"))
-    assert str(sure).splitlines()[0] == "95 % intervals, by large-sample formulas"
+    loadings = sure.table(["a", "b", "c", "d"], most=3).sections[1]
+    assert loadings.heading.startswith("Loadings of PC1")
+    assert list(loadings.columns[0].cells) == ["b", "c", "d"]
+    assert list(loadings.columns[-1].cells) == ["*"] * 3
+    assert loadings.remarks == ("... and 1 smaller loading",)
+    complete = sure.table(["a", "b", "c", "d"], most=4).sections[1]
+    assert (complete.columns[0].cells[3], complete.columns[-1].cells[3], complete.remarks) == ("a", "", ())
+    assert "Note:" not in str(sure)
+    assert "Note: careful" in str(replace(sure, note="careful"))
+    assert str(sure).splitlines()[0] == "Uncertainty of the fit: 95 % intervals by large-sample formulas"

@@ -260,7 +260,7 @@ def test_draws_that_do_not_converge_are_counted(rng):
     x[rng.random(x.shape) < 0.3] = np.nan
     sure, _ = resample(x, 2, max_iter=1)
     assert sure.n_unconverged == 20
-    assert "20 of 20 resampled fits stopped before they had converged" in str(sure)
+    assert "20 of 20 bootstrap fits stopped before they had converged" in str(sure)
 
 
 def test_somebody_may_watch(rng):
@@ -272,21 +272,21 @@ def test_somebody_may_watch(rng):
 
 def test_too_few_rows_are_refused(rng):
     x = spiked_rows(rng, 9, 5, 3)
-    with pytest.raises(DataError, match="3 components needs at least 10 rows; got 9"):
+    with pytest.raises(DataError, match="3 components needs at least 10 rows, counted by weight; got 9"):
         resample(x, 3)
     weight = np.full(12, 1e-9)
     weight[0] = 100.0
     x = spiked_rows(rng, 12, 5, 2)
     model = PPCA(2).fit(x).model_
-    with pytest.raises(DataError, match="resamples need 4 different rows"):
+    with pytest.raises(DataError, match="resamples need 4 distinct rows"):
         bootstrap_uncertainty(open_source(x, weight=weight), model, SEEDS)
-    with pytest.raises(DataError, match=r"got 1\.2, as weights count them"):
+    with pytest.raises(DataError, match=r"counted by weight; got 1\.2"):
         bootstrap_uncertainty(open_source(x, weight=np.full(12, 0.1)), model, SEEDS)
 
 
 def test_rows_in_batches_are_refused(rng):
     x = spiked_rows(rng, 30, 5, 2)
-    with pytest.raises(SourceError, match="held in memory"):
+    with pytest.raises(SourceError, match="needs rows in memory"):
         bootstrap_uncertainty(open_source([x, x]), PPCA(2).fit(x).model_, SEEDS)
 
 
@@ -315,7 +315,7 @@ def test_turned_draws_leave_out_what_a_rotation_explains(rng):
     signs, turned = (resample(x, 2, range(60), align=align)[0] for align in ("signs", "procrustes"))
     assert turned.loadings.standard_error.mean() < 0.5 * signs.loadings.standard_error.mean()
     assert_array_equal(turned.subspace_angles, signs.subspace_angles)
-    assert "turned towards those of the fit" in str(turned)
+    assert "rotated towards those of the fit" in str(turned)
     assert "turned" not in str(signs)
 
 

@@ -1,0 +1,155 @@
+"""Predictions of some columns from others, in the form of the rows that they answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from probpca.errors import ShapeError
+from probpca.estimators.base import like, names_for
+from probpca.result_tables import (
+    FIRST_COLUMNS,
+    FIRST_ROWS,
+    ResultTable,
+    Section,
+    frame_of,
+    intervals,
+    rest,
+    several,
+    words,
+)
+
+if TYPE_CHECKING:
+    from probpca.inference.conditioning import Predictive
+    from probpca.linalg.low_rank import DiagPlusLowRank
+    from probpca.typing import Array, Index
+
+
+class ConditionalPrediction:
+    r"""Columns predicted from other columns of the same rows, with their uncertainty.
+
+    .. math:: x_u \mid x_o \sim N(\mu_u + W_u m, \; W_u P W_u^\top + \Psi_u)
+
+    ``PPCA.condition`` makes it. Means and intervals are dataframes if the known columns came in one: with the names of
+    the predicted columns, and with the index of a pandas dataframe. ``print`` and a notebook show the first rows.
+
+    Attributes
+    ----------
+    features : ndarray (u,)
+        Positions of the predicted columns.
+    mean : (n, u)
+        Predicted values.
+    std : ndarray (u,)
+        Standard deviation of each predicted column, the same for all rows.
+    covariance : DiagPlusLowRank (u, u)
+        Covariance of the predicted columns, the same for all rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from probpca import PPCA
+    >>> iris = load_iris(as_frame=True).data
+    >>> ppca = PPCA(n_components=2).fit(iris)
+    >>> known = iris.loc[[5, 100], ["petal length (cm)", "petal width (cm)"]]
+    >>> low, high = ppca.condition(known).interval()
+    >>> low.round(1)
+         sepal length (cm)  sepal width (cm)
+    5                  4.2               2.5
+    100                6.0               2.1
+    """
+
+    def __init__(self, found: Predictive, X: Any, names: list[str]) -> None:
+        """Store the prediction, the rows that it answers and the names of all columns."""
+        self._found, self._rows = found, X
+        self._names = [names[j] for j in found.features]
+
+    @property
+    def features(self) -> Index:
+        """Positions of the predicted columns: (u,)."""
+        return self._found.features
+
+    @property
+    def mean(self) -> Any:
+        """Predicted values of each row: (n, u)."""
+        return like(self._rows, self._found.mean, self._names)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviation of each predicted column, the same for all rows: (u,)."""
+        return self._found.std
+
+    @property
+    def covariance(self) -> DiagPlusLowRank:
+        """Covariance of the predicted columns, the same for all rows: (u, u)."""
+        return self._found.covariance
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """Lower and upper ends of intervals that contain each predicted value with probability ``level``: (n, u)."""
+        low, high = self._found.interval(level)
+        return like(self._rows, low, self._names), like(self._rows, high, self._names)
+
+    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
+        """A line for each predicted cell: its row, feature, mean, standard deviation and interval."""
+        mean = self._found.mean
+        low, high = self._found.interval(level)
+        std = np.broadcast_to(self.std, mean.shape)
+        return names_for(self._rows, self._names).long_columns("row", mean=mean, std=std, low=low, high=high)
+
+    def to_frame(self, level: float = 0.95, *, backend: str | None = None) -> Any:
+        """Return ``to_dict`` as a dataframe of the library of the input; of pandas where the input was an array."""
+        return frame_of(self.to_dict(level), backend or names_for(self._rows, None).backend)
+
+    def table(self, most: int = FIRST_ROWS, *, level: float = 0.95) -> ResultTable:
+        """Predicted values of the first ``most`` rows with their intervals."""
+        mean, (low, high) = self._found.mean, self._found.interval(level)
+        (n, u), names = mean.shape, names_for(self._rows, self._names)
+        shown = range(min(u, FIRST_COLUMNS))
+        columns = [intervals(self._names[j], mean[:most, j], low[:most, j], high[:most, j]) for j in shown]
+        heading = f"Prediction of {several(u, 'column')} for {several(n, 'row')}: mean and {100 * level:.4g} % interval"
+        left = rest(n - most, "more row")
+        return ResultTable(
+            (Section(heading, (words("row", names.row_names(range(min(n, most)))), *columns), left, u - len(shown)),)
+        )
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def __repr__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+def known_columns(features: Any, values: Any, names: list[str] | None) -> tuple[Any, Any]:
+    """The known features and their values: without ``values``, ``features`` is a dataframe of known columns.
+
+    Columns of a dataframe are found by name if the fit knew names; otherwise they are taken in their order.
+    """
+    if values is None:
+        if not nw.dependencies.is_into_dataframe(features):
+            msg = (
+                "condition needs the values of the known features, or one dataframe whose columns are the known "
+                f"features; got {type(features).__name__} alone.\nHint: condition(features, values)."
+            )
+            raise ShapeError(msg)
+        if names is None:
+            msg = "the fit had no names of columns.\nHint: condition(positions, values)."
+            raise ShapeError(msg)
+        return list(nw.from_native(features, eager_only=True).columns), features
+    return features, values
+
+
+def chosen_columns(positions: list[int], values: Any, names: list[str] | None) -> Any:
+    """The columns of a dataframe at some positions of the fit, found by name; other values as they are."""
+    if names is None or not nw.dependencies.is_into_dataframe(values):
+        return values
+    frame = nw.from_native(values, eager_only=True)
+    wanted = [names[j] for j in positions]
+    lacking = [name for name in wanted if name not in frame.columns]
+    if lacking:
+        msg = f"values must have a column for each known feature; {lacking[0]!r} is not among {frame.columns}."
+        raise ShapeError(msg)
+    return frame.select(wanted).to_native()

@@ -1,0 +1,258 @@
+"""The sentences, figures and tables of a report that need no script."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from probpca.displays.inputs import noise_along
+from probpca.inference.calibration import probability
+from probpca.learning.describe import about_units
+from probpca.learning.result import Status
+from probpca.pages.page import counted
+from probpca.pages.report_charts import bars_of
+from probpca.pages.report_components import meaning_in_words, meaning_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from probpca.pages.page import Table
+    from probpca.pages.report_components import ComponentSettings, Loadings, Shares
+    from probpca.pages.report_rows import RowFacts
+
+
+# Numbers in words
+
+
+def share(part: float) -> str:
+    """A share in percent; only a share of 0 or 1 is written as 0 % or 100 %."""
+    if 0 < part < 5e-4:
+        return "less than 0.1 %"
+    if 0.9995 <= part < 1:
+        return "more than 99.9 %"
+    return f"{100 * part:.1f} %"
+
+
+def p_text(log10_p: float) -> str:
+    """A p-value as text, with a power of ten if it is very small."""
+    lead, _, power = probability(log10_p).partition("e")
+    return f"{lead} \u00d7 {_power_of_ten(int(power))}" if power else lead
+
+
+def _power_of_ten(exponent: int) -> str:
+    raised = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
+    return "10" + str(exponent).translate(raised)
+
+
+def _noise(noise: Any) -> str:
+    return f"{noise:.4g}" if np.ndim(noise) == 0 else f"{np.min(noise):.3g} to {np.max(noise):.3g}"
+
+
+def _few(count: float) -> str:
+    return f"{count:,.0f}" if count >= 10 else f"{count:.2g}"
+
+
+def _signed(number: str) -> str:
+    return number.replace("-", "\u2212")
+
+
+# The first screen
+
+
+def warning(estimator: Any) -> str:
+    """What is wrong with the fit; empty if it converged."""
+    if estimator.converged_:
+        return ""
+    what = "No noise is left" if estimator.status_ is Status.NOISE_COLLAPSED else "The fit did not converge"
+    return f"{what}: read the results on this page with care. {estimator.status_.value}"
+
+
+def main_figures(estimator: Any, table: Table, rows: RowFacts) -> Iterator[tuple[str, str]]:
+    """Names and values of the main figures."""
+    n, d = table.cells.shape
+    yield "rows", f"{n:,}"
+    yield "columns", f"{d:,}"
+    missing = float(np.isnan(table.cells).mean())
+    yield "missing cells", share(missing) if missing else "none"
+    yield "components", f"{table.model.n_components}"
+    yield "variance explained", share(float(estimator.explained_variance_ratio_.sum()))
+    yield "unusual rows", f"{rows.n_unusual:,}"
+
+
+def about_cells(table: Table) -> str:
+    """How large the table is, and how much of it is missing."""
+    n, d = table.cells.shape
+    missing = int(np.isnan(table.cells).sum())
+    size = f"The table has {counted(n, 'row')} and {counted(d, 'column')}."
+    if not missing:
+        return f"{size} No cell is missing."
+    cells = f"{missing:,} of its {n * d:,} cells are missing ({share(missing / (n * d))})"
+    return f"{size} {cells}; they were imputed from the observed cells of the same row."
+
+
+def about_components(estimator: Any, table: Table) -> str:
+    """How many components there are, and how much of the variance they explain."""
+    ratio = estimator.explained_variance_ratio_
+    total = share(float(ratio.sum()))
+    d = len(table.features)
+    columns = f"the {counted(d, 'column')}" + ("" if estimator.scale_ is None else " (scaled to unit variance)")
+    if ratio.size == 1:
+        return f"One component summarises {columns}: it explains {total} of the variance. The rest is noise."
+    together = f"together they explain {total} of the variance"
+    return f"{ratio.size} components summarise {columns}: {together}. The rest is noise."
+
+
+def about_hidden_components(shares: Shares, n_kept: int) -> str:
+    """How much the components without a bar explain; empty if all have one."""
+    count = shares.values.size
+    bars = bars_of(count, n_kept)
+    if bars == count:
+        return ""
+    return (
+        f"Components {bars + 1:,} to {count:,} have no bar; together they explain {share(shares.values[bars:].sum())}."
+    )
+
+
+def component_sentences(
+    table: Table, ratio: Any, loadings: Loadings, settings: ComponentSettings
+) -> Iterator[tuple[str, str, str]]:
+    """Name, share of the variance and meaning of each component."""
+    for k, name in enumerate(table.components):
+        yield (
+            name,
+            share(float(ratio[k])),
+            meaning_in_words(meaning_of(loadings, k, settings), table.features, settings),
+        )
+
+
+def about_unusual(table: Table, rows: RowFacts) -> str:
+    """How many rows are unusual, which are the least probable, and how many chance alone would give."""
+    count, settings = rows.n_unusual, rows.settings
+    chance = f"chance alone would give about {_few(rows.by_chance)}"
+    see = " Read the note on p-values below." if rows.found.note else ""
+    if not count:
+        return f"No row is unusual: none has a p-value below {settings.p:g} ({chance}).{see}"
+    first = [table.called(i) for i in rows.unusual_first[: min(count, 5)]]
+    which = f"{', '.join(first)}{' and others' if count > len(first) else ''}"
+    many = f"{count:,} of {counted(rows.found.distance.size, 'row')} {'is' if count == 1 else 'are'} unusual"
+    return f"{many}, with a p-value below {settings.p:g} ({chance}): {which}.{see}"
+
+
+def about_shown(table: Table, rows: RowFacts) -> str:
+    """Which rows of a very large table the page shows; empty if it shows all of them."""
+    n, shown = len(table.names), rows.shown.size
+    if shown == n:
+        return ""
+    first = min(rows.settings.most_unusual, shown)
+    which = f"the {first:,} most unusual rows and a random share of the others"
+    return f"The charts show {shown:,} of the {n:,} rows: {which}. All numbers in words and tables are of all rows."
+
+
+# What to do next
+
+
+def advice(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
+    """Sentences about what to look at next."""
+    found = list(_findings(estimator, table, rows))
+    yield from found or ["Nothing needs attention. Choose any row to see its component scores and its cells."]
+
+
+def _findings(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
+    if estimator.status_ is Status.NOISE_COLLAPSED:
+        yield "The components explain the data completely: use fewer components, or more rows."
+    elif not estimator.converged_:
+        yield "The fit has not converged: raise max_iter before you rely on these numbers."
+    if rows.n_unusual > 3 * rows.by_chance + 3:
+        yield (
+            "Far more rows are unusual than chance would give. Look at the table of unusual rows. If the same column "
+            "stands out in most of them, check that column. If not, the rows may be of several kinds."
+        )
+    elif rows.n_unusual:
+        yield "Choose a row from the table of unusual rows to see which columns make it unusual."
+    if rows.found.note:
+        yield "Read the note on p-values above the table of unusual rows, and compare both p-values there."
+    yield from about_units(estimator.column_std_, table.features, "fitting with standardize=True (--standardize)")
+    yield from _poor_columns(estimator, table)
+    if np.isnan(table.cells).any():
+        yield "Choose a row with missing cells. Do not rely on imputed values with long intervals."
+    weak = int((estimator.explained_variance_ < 1.5 * noise_along(estimator)).sum())
+    if weak:
+        names = f"{counted(weak, 'component')} {'is' if weak == 1 else 'are'}"
+        yield f"{names} hardly larger than the noise: try fewer components."
+
+
+def _poor_columns(estimator: Any, table: Table) -> Iterator[str]:
+    """Sentences about columns that hold one value only, or none."""
+    reach = np.fmax.reduce(table.cells) - np.fmin.reduce(table.cells)  # NaN if nothing was observed
+    same = int((reach == 0).sum()) if len(table.cells) > 1 else 0
+    if same:
+        yield f"{counted(same, 'column')} {'has' if same == 1 else 'have'} the same value in all rows: leave it out."
+    empty = len(empty_columns(estimator))
+    if empty:
+        yield f"{counted(empty, 'column')} had no observed cell in the fit: imputed values there mean nothing."
+
+
+def empty_columns(estimator: Any) -> Any:
+    """Positions of the columns without any value in the fit."""
+    return getattr(estimator, "empty_features_", np.empty(0, np.intp))
+
+
+# Unusual rows
+
+
+def how_judged(rows: RowFacts) -> str:
+    """Whether rows are those of the fit, and what to be careful about."""
+    how = (
+        "Each row was judged as if it had been left out of the fit."
+        if rows.training
+        else "The rows are new: the model was not fitted to them."
+    )
+    return f"{how} {rows.found.note}".rstrip()
+
+
+def unusual_rows(table: Table, rows: RowFacts) -> Iterator[str]:
+    """Lines of an HTML table of unusual rows, the least probable first."""
+    place = {int(i): k for k, i in enumerate(rows.shown)}
+    found = rows.found
+    for i in rows.unusual_first[: rows.settings.most_unusual]:
+        scores = found.cell_scores[i]
+        worst = None if np.isnan(scores).all() else int(np.nanargmax(np.abs(scores)))
+        cells = [
+            *([f"{table.numbers[i]:,}"] if table.named else []),
+            p_text(found.log10_p_value[i]),
+            p_text(found.log10_model_p_value[i]),
+            f"{found.distance[i]:.4g}",
+            f"{int(np.isfinite(table.cells[i]).sum()):,}",
+        ]
+        tail = ["", "", ""]
+        if worst is not None:
+            tail = [table.features[worst], f"{table.cells[i, worst]:.4g}", f"{scores[worst]:+.1f}"]
+        called, column = escape(table.called(i)), escape(tail[0])
+        button = f'<button type="button" data-row="{place[int(i)]}" title="{called}">{called}</button>'
+        numbers = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        yield (
+            f'<tr><th scope="row">{button}</th>{numbers}<td class="word" title="{column}">{column}</td>'
+            f"<td>{_signed(tail[1])}</td><td>{_signed(tail[2])}</td></tr>"
+        )
+
+
+# Model details
+
+
+def model_details(estimator: Any, rows: RowFacts) -> Iterator[tuple[str, str]]:
+    """Names and values of what a statistician wants to know about the fit."""
+    bounded = hasattr(estimator, "lower_bound_")
+    total = estimator.lower_bound_ if bounded else estimator.log_likelihood_
+    rule = getattr(estimator, "rule_", "")
+    yield "Model", type(estimator).__name__
+    yield "Number of components", " ".join([f"{estimator.n_components_}", *([f"({rule})"] if rule else [])])
+    if estimator.notes_:
+        yield "Remarks on this number", " ".join(estimator.notes_)
+    yield "Columns scaled to unit variance", "no" if estimator.scale_ is None else "yes"
+    yield "Noise variance", _noise(estimator.noise_variance_)
+    yield ("Lower bound of the log evidence" if bounded else "Log-likelihood of the fit"), _signed(f"{total:,.2f}")
+    yield "Mean log-likelihood of the rows of this page", _signed(f"{rows.score:.4g}")
+    yield "Converged", f"{'yes' if estimator.converged_ else 'no'}. {estimator.status_.value}"
+    yield "Steps", f"{estimator.n_iter_:,}"

@@ -1,0 +1,60 @@
+"""Commands of this library in the console blocks of README and docs: what they print, and what the pages show.
+
+``make console`` runs them in a temporary folder and writes what they print into the pages.
+"""
+
+import io
+import os
+import re
+import shlex
+import sys
+import tempfile
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from importlib.resources import files
+from pathlib import Path
+from unittest.mock import patch
+
+from probpca.cli.main import main
+from probpca.datasets import load_fertility
+
+CONSOLE = re.compile(r"(?<=^```console\n)(.*?)(?=^```$)", re.DOTALL | re.MULTILINE)
+EXAMPLE = re.compile(r"(?<=^\$ )(probpca .*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+
+
+def commands(text):
+    """Each command of a page, and the output shown below it."""
+    return [example for block in CONSOLE.findall(text) for example in EXAMPLE.findall(block)]
+
+
+def printed(command):
+    """Run a command in this process and return what it prints, notes and errors included."""
+    said = io.StringIO()
+    with patch.dict(os.environ, COLUMNS="80"), redirect_stdout(said), redirect_stderr(said):
+        main(shlex.split(command, comments=True)[1:])
+    return said.getvalue()
+
+
+def write_tables():
+    """Write the files that the commands read: a row for each country, and a row for each year."""
+    text = files("probpca.datasets").joinpath("fertility.csv").read_text(encoding="utf-8")
+    Path("fertility.csv").write_text(text, encoding="utf-8")
+    table = load_fertility()
+    some = ("India", "Brazil", "Kenya", "Japan")
+    rows = [table.values[table.countries.index(country)] for country in some]
+    lines = [f"year,{','.join(some)}"]
+    lines += [",".join(map(str, (year, *cells))) for year, *cells in zip(table.years, *rows, strict=True)]
+    Path("series.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def rewrite(path):
+    """Replace the outputs shown on a page by what the commands print now."""
+    text = path.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        write_tables()
+        new = CONSOLE.sub(lambda block: EXAMPLE.sub(lambda m: f"{m[1]}\n{printed(m[1])}", block[1]), text)
+    path.write_text(new, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        rewrite(Path(name).resolve())
