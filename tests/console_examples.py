@@ -9,7 +9,7 @@ import re
 import shlex
 import sys
 import tempfile
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from importlib.resources import files
 from pathlib import Path
 from unittest.mock import patch
@@ -29,7 +29,8 @@ def commands(text):
 def printed(command):
     """Run a command in this process and return what it prints, notes and errors included."""
     said = io.StringIO()
-    with patch.dict(os.environ, COLUMNS="80"), redirect_stdout(said), redirect_stderr(said):
+    width, ends = patch.dict(os.environ, COLUMNS="80"), suppress(SystemExit)  # bad usage ends the process
+    with width, redirect_stdout(said), redirect_stderr(said), ends:
         main(shlex.split(command, comments=True)[1:])
     return said.getvalue()
 

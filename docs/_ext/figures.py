@@ -43,7 +43,7 @@ def _loadings() -> Any:
 def _components(table: Any, ppca: PPCA) -> Any:
     figure, ax = plt.subplots(figsize=(6.4, 2.8), layout="constrained")
     for j, axis in enumerate(ppca.components_):
-        ax.plot(table.years, axis, label=f"component {j + 1}")
+        ax.plot(table.years, axis, label=f"PC{j + 1}")
     ax.axhline(0, color="0.7", linewidth=0.8, zorder=0)
     ax.set(xlabel="year", ylabel="entry of the axis")
     ax.legend(frameon=False, ncols=3, loc="upper right")

@@ -29,3 +29,9 @@ display = ScreeDisplay.from_estimator(ppca, selection=choices, uncertainty=ppca.
 
 ppca = PPCA(n_components=10, standardize=True).fit(load_wine().data)
 display = ScreeDisplay.from_estimator(ppca)
+
+# %%
+# The classical scree plot shows percent of the variance for all components. Those that the fit keeps are dark.
+
+ppca = PPCA(standardize=True).fit(load_wine().data)
+display = ScreeDisplay.from_estimator(ppca, load_wine().data, units="percent")

@@ -1,6 +1,7 @@
 """Examples of the documentation that need a cluster."""
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ def run(code):
     return names
 
 
+@pytest.mark.skipif(find_spec("dask") is None, reason="needs dask")
 @pytest.mark.usefixtures("client")
 def test_the_example_with_dask_runs():
     names = run(script("dask.array"))

@@ -1,4 +1,4 @@
-"""Block: some rows, as one worker sees them."""
+"""Blocks: the rows that one worker processes at a time."""
 
 from __future__ import annotations
 
@@ -28,17 +28,16 @@ MAX_PIECE_ROWS = 8192
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Rows as they come, dense or sparse, with the number of times that each one counts.
+    """Dense or sparse rows with their weights; NaN is a missing cell.
 
-    NaN is a cell that was not observed. Kernels walk over a block in cache-sized pieces, so it may be
-    as large as the table.
+    A block may be as large as the table, because functions process it in pieces that fit into cache.
     """
 
     values: Any  # (b, d) ndarray of float32 / float64, or scipy CSR
-    weight: Array | None = None  # (b,); None: every row counts once
-    precision: Any = None  # of each cell, relative, 0 if not observed: (b, d), or as CSR stores values; None: 1
-    unstored_missing: bool = False  # are cells that a CSR matrix does not store missing? If not they are zeros.
-    others: Any = None  # other columns of the same rows, which are no features: a pyarrow RecordBatch
+    weight: Array | None = None  # weights of the rows, as frequencies: (b,); None if all are 1
+    precision: Any = None  # relative precision of each cell, 0 if missing: (b, d), or like CSR data; None if all are 1
+    unstored_missing: bool = False  # whether cells that a CSR matrix does not store are missing; otherwise zeros
+    others: Any = None  # columns of the same rows that are not features: a pyarrow RecordBatch
 
     @property
     def n_rows(self) -> int:
@@ -52,32 +51,32 @@ class Block:
 
     @property
     def is_sparse(self) -> bool:
-        """Are zeros left out?"""
+        """Whether the rows are a sparse matrix."""
         return sparse.issparse(self.values)
 
     @property
     def total_weight(self) -> float:
-        """How many rows these count for."""
+        """Sum of the row weights."""
         return float(self.n_rows) if self.weight is None else float(self.weight.sum())
 
     @property
     def count(self) -> int:
-        """How many rows have a positive weight."""
+        """Number of rows with positive weight."""
         return self.n_rows if self.weight is None else int(np.count_nonzero(self.weight))
 
     @property
     def weights(self) -> Array:
-        """How often each row counts: (b,)."""
+        """Weights of all rows: (b,)."""
         return self.weight_of(slice(0, self.n_rows))
 
     def weight_of(self, rows: slice) -> Array:
-        """Weights of some rows: (rows,)."""
+        """Weights of a range of rows: (rows,)."""
         if self.weight is None:
             return np.ones(rows.stop - rows.start)
         return self.weight[rows]
 
     def pieces(self, *, min_rows: int = MIN_PIECE_ROWS, size: int = PIECE_BYTES) -> Iterator[slice]:
-        """Ranges of rows of about equal length and ``size`` in bytes, or of ``min_rows`` if that is more."""
+        """Ranges of rows of about equal length, of about ``size`` bytes each, but at least ``min_rows`` rows."""
         n, step = self.n_rows, min(size // (8 * max(self.n_features, 1)), MAX_PIECE_ROWS)
         count = min(-(-n // max(step, 1)), n // min_rows)
         step = max(-(-n // max(count, 1)), 1)
@@ -85,31 +84,31 @@ class Block:
             yield slice(start, min(start + step, self.n_rows))
 
     def stored_pieces(self, cells: int) -> Iterator[slice]:
-        """Ranges of sparse rows that store about ``cells`` values, or 64 rows if that is more."""
+        """Ranges of sparse rows that store about ``cells`` values each, but at least 64 rows."""
         step = max(int(cells * self.n_rows / max(self.values.nnz, 1)), MIN_PIECE_ROWS)
         for start in range(0, self.n_rows, step):
             yield slice(start, min(start + step, self.n_rows))
 
     def raw(self, rows: slice) -> Floats:
-        """Some rows as a dense array: a view where that is possible."""
+        """A range of rows as a dense array, as a view if possible."""
         part = self.values[rows]
         return cast("Floats", part.toarray() if self.is_sparse else part)
 
     def centred(
         self, rows: slice, mean: Array, dtype: npt.DTypeLike = np.float64, work: Workspace | None = None
     ) -> Any:
-        """Some rows minus ``mean``, (rows, d), in the buffer "centred" of a workspace if one is given."""
+        """A range of rows minus ``mean``, (rows, d), in the buffer "centred" of a workspace if one is given."""
         x = self.raw(rows)
         out = np.empty(x.shape, dtype) if work is None else work.array("centred", x.shape, dtype)
         if x.dtype == out.dtype:
             return np.subtract(x, mean.astype(dtype, copy=False), out=out)
-        # Two passes over a cached piece are quicker than numpy's buffered mixed-type subtraction.
+        # Two passes over a cached piece are faster than numpy's buffered mixed-type subtraction.
         np.copyto(out, x, casting="same_kind")
         out -= mean.astype(dtype, copy=False)
         return out
 
     def take(self, rows: slice) -> Block:
-        """Some rows as a block, sharing the memory of this one."""
+        """Block of a range of rows, sharing the memory of this one."""
         precision = self.precision
         if self.is_sparse:
             values = _sparse_rows(self.values, rows)
@@ -123,7 +122,7 @@ class Block:
         return Block(values, weight, precision, self.unstored_missing, others)
 
     def pick(self, rows: Index) -> Block:
-        """A copy of some rows, given by their positions; without the other columns."""
+        """Copy of the rows at the given positions, without the other columns."""
         precision = self.precision
         if precision is not None:
             precision = with_data(self.values, precision)[rows].data if self.is_sparse else precision[rows]
@@ -133,14 +132,14 @@ class Block:
 
     @property
     def is_complete(self) -> bool:
-        """Is every cell observed, all with the same precision? One quick pass over the rows."""
+        """Whether every cell is observed and all have the same precision; reads the rows once."""
         stored = self.values.data if self.is_sparse else self.values
         plain = self.precision is None and not self.unstored_missing
         return plain and not (stored.size and np.isnan(np.min(stored)))
 
 
 def dense_values(block: Block) -> Array:
-    """The rows as a dense array in double precision, missing cells NaN: (b, d)."""
+    """Rows as a dense float64 array with NaN in missing cells: (b, d)."""
     if not block.is_sparse:
         values = np.array(block.values, dtype=np.float64)
         if block.precision is not None:
@@ -151,7 +150,7 @@ def dense_values(block: Block) -> Array:
 
 
 def dense_precision(block: Block) -> Array:
-    """Precisions of cells as a dense array (b, d); a view of ones where all are the same."""
+    """Relative precisions of the cells as a dense array (b, d); a view of ones if all are equal."""
     if block.precision is None:
         return np.broadcast_to(1.0, block.values.shape)
     return _filled(block, block.precision, 0.0) if block.is_sparse else block.precision
@@ -169,12 +168,12 @@ def row_of_cell(values: Any) -> Index:
 
 
 def with_data(values: Any, data: Any) -> Any:
-    """Other numbers in the cells that a CSR matrix stores; stored zeros stay stored."""
+    """CSR matrix with the same stored cells and other values; explicit zeros stay stored."""
     return share(sparse.csr_array(values.shape, dtype=data.dtype), data, values.indices, values.indptr)
 
 
 def _sparse_rows(values: Any, rows: slice) -> Any:
-    """Rows of a CSR matrix without a copy."""
+    """Range of rows of a CSR matrix, without a copy."""
     first, last = values.indptr[rows.start], values.indptr[rows.stop]
     part = sparse.csr_array((rows.stop - rows.start, values.shape[1]), dtype=values.dtype)
     pointers = values.indptr[rows.start : rows.stop + 1] - first
@@ -182,7 +181,7 @@ def _sparse_rows(values: Any, rows: slice) -> Any:
 
 
 def with_units(values: Any, scale: Array) -> Any:
-    """A matrix, dense or CSR, with each column multiplied by a constant; stored zeros stay stored."""
+    """Dense or CSR matrix with each column multiplied by a constant; explicit zeros stay stored."""
     factor = scale.astype(values.dtype, copy=False)
     if not sparse.issparse(values):
         return values * factor
@@ -190,16 +189,16 @@ def with_units(values: Any, scale: Array) -> Any:
 
 
 def observed_cells(block: Block) -> Any:
-    """Whether each cell is observed: (b, d), or of the cells that sparse rows store."""
+    """Whether each cell is observed: (b, d), or for each stored cell of sparse rows."""
     stored = block.values.data if block.is_sparse else block.values
     seen = ~np.isnan(stored)
     return seen if block.precision is None else seen & (block.precision > 0)
 
 
 def deviations_or_zero(centre: Array, block: Block) -> Block:
-    """Complete rows of deviations from ``centre`` (d,), 0 where nothing was observed.
+    """Deviations of the rows from ``centre`` (d,), with 0 in missing cells.
 
-    Rows whose cells are missing unless they are stored stay sparse.
+    Sparse rows whose unstored cells are missing stay sparse.
     """
     if not (block.is_sparse and block.unstored_missing):
         deviation = dense_values(block) - centre
@@ -210,25 +209,25 @@ def deviations_or_zero(centre: Array, block: Block) -> Block:
 
 
 def transposed(values: Any) -> Any:
-    """The transpose of a CSR matrix without a copy."""
+    """Transpose of a CSR matrix, without a copy."""
     turned = sparse.csc_array(values.shape[::-1], dtype=values.dtype)
     return share(turned, values.data, values.indices, values.indptr)
 
 
 def share(matrix: Any, data: Any, indices: Any, pointers: Any) -> Any:
-    """Fill in the arrays of a sparse matrix; its constructor would copy what is a part of something larger."""
+    """Set the arrays of a sparse matrix without the copies of views that its constructor would make."""
     matrix.data, matrix.indices, matrix.indptr = data, indices, pointers
     return matrix
 
 
 Rows: TypeAlias = "Block | Floats | sparse.sparray | sparse.spmatrix | list[Any]"
-"""What inference takes for rows: a block, or anything that becomes a matrix of floats."""
+"""Rows that inference accepts: a block, or anything that converts to a matrix of floats."""
 
 
 def as_block(x: Any, n_features: int | None = None) -> Block:
-    """Make a block of a matrix-like ``x``; one row may come as a vector of the right length.
+    """Convert a matrix-like ``x`` to a block; a single row may be a vector of length ``n_features``.
 
-    The masked cells of a NumPy masked array are missing.
+    Masked cells of a NumPy masked array are missing.
     """
     block = x if isinstance(x, Block) else Block(_matrix(x))
     if n_features is not None and block.n_features != n_features:
@@ -238,9 +237,9 @@ def as_block(x: Any, n_features: int | None = None) -> Block:
 
 
 def unmasked(x: Any) -> Any:
-    """A NumPy masked array, or a list with masked rows, as an array with NaN in masked cells; others as they are.
+    """Convert a NumPy masked array, or a list with masked rows, to an array with NaN in masked cells.
 
-    Call it before NumPy or scikit-learn make an array of ``x``: both drop masks in silence.
+    Other values are returned unchanged. Call it before NumPy or scikit-learn convert ``x``: both silently drop masks.
     """
     if isinstance(x, list | tuple) and any(isinstance(row, np.ma.MaskedArray) and row.ndim for row in x):
         x = np.ma.array(x)
@@ -248,7 +247,7 @@ def unmasked(x: Any) -> Any:
         return x
     if x.dtype.kind in "cmMV":
         return x.data  # complex numbers, times and records are refused by name, masked or not
-    # Text is converted after the masked cells have become NaN: what is under a mask need not be a number.
+    # Text is converted after masked cells have become NaN, because masked values need not be numbers.
     holder = {"f": x.dtype, "b": np.float64, "i": np.float64, "u": np.float64}.get(x.dtype.kind, object)
     values: Any = x.astype(holder, copy=False)
     return values.filled(np.nan)
@@ -269,7 +268,7 @@ def _matrix(x: Any) -> Any:
 
 
 def _canonical(x: Any) -> Any:
-    """CSR in which every cell is stored once; parts of a cell stored apart are added up, in a copy."""
+    """CSR matrix in which every cell is stored once; duplicates are summed, in a copy."""
     values = sparse.csr_array(x)
     if not values.has_canonical_format:
         values = values.copy()
@@ -281,7 +280,7 @@ def _floats(values: Any) -> Any:
     if values.dtype in (np.float32, np.float64):
         return values
     if values.dtype.kind in "cmM":
-        msg = f"got {values.dtype} entries"  # numpy would drop the imaginary part, or the unit of time
+        msg = f"got {values.dtype} entries"  # numpy would drop an imaginary part or a unit of time
         raise TypeError(msg)
     return (without_pandas_na(values) if values.dtype == object else values).astype(np.float64)
 
@@ -297,7 +296,7 @@ def _is_pandas_na(value: object) -> bool:
 
 
 def joined(blocks: list[Block]) -> Block:
-    """Successive blocks in one."""
+    """Concatenate successive blocks."""
     if len(blocks) == 1:
         return blocks[0]
     stack = sparse.vstack if blocks[0].is_sparse else np.concatenate
@@ -309,8 +308,8 @@ def joined(blocks: list[Block]) -> Block:
 
 
 def mixed(words: Words, seed: int = 0) -> Words:
-    """One key for each column of words: (w, n) to (n,). Equal columns have equal keys, others hardly ever."""
-    mixer = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: consecutive numbers land far apart
+    """Hash each column of 64-bit words, (w, n), to a key (n,)."""
+    mixer = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, which separates consecutive numbers
     keys = np.full(words.shape[1], seed, np.uint64)
     for word in words:
         keys = (keys ^ word) * mixer

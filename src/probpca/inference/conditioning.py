@@ -1,4 +1,4 @@
-"""Conditional and joint Gaussians of a model, and central intervals."""
+"""Conditional, marginal and joint distributions of a model."""
 
 from __future__ import annotations
 
@@ -23,11 +23,21 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Predictive:
-    """Predicted values of some features, one Gaussian a row, all with the same covariance."""
+    """Predictive distribution of some features given others: one Gaussian per row, with a common covariance.
 
-    features: Index  # positions of the predicted features: (u,)
-    mean: Array  # (n, u)
-    covariance: DiagPlusLowRank  # (u, u), never dense unless asked for
+    Attributes
+    ----------
+    features : ndarray of shape (u,)
+        Positions of the predicted features.
+    mean : ndarray of shape (n, u)
+        Predicted values.
+    covariance : DiagPlusLowRank
+        Covariance of the predicted features, in low-rank form; ``covariance.dense()`` is the matrix (u, u).
+    """
+
+    features: Index
+    mean: Array
+    covariance: DiagPlusLowRank
 
     @property
     def std(self) -> Array:
@@ -35,19 +45,29 @@ class Predictive:
         return np.sqrt(self.covariance.diag())
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Lower and upper ends, (n, u) each, that hold each value with probability ``level``."""
+        """Lower and upper ends of intervals, (n, u) each, that contain each value with probability ``level``."""
         return central_interval(self.mean, self.std, level)
 
 
 def joint(model: LinearGaussian) -> Gaussian:
-    r"""The Gaussian of (x, z) together, of size d + q.
+    r"""Joint distribution of a row x and its latent variables z, of size d + q.
 
     .. math::
         \begin{bmatrix} x \\ z \end{bmatrix} \sim N\left(
         \begin{bmatrix} \mu \\ 0 \end{bmatrix},
         \begin{bmatrix} W W^\top + \Psi & W \\ W^\top & I \end{bmatrix}\right)
 
-    Dense, (d + q) x (d + q): for small d, and for checking. Deisenroth et al. (2020), eq. 10.72.
+    The covariance is a dense matrix (d + q, d + q), so that d must not be large. Deisenroth et al. (2020), eq. 10.72.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.inference import joint
+    >>> from probpca.models import LinearGaussian
+    >>> joint(LinearGaussian(np.zeros(2), [[2.0], [1.0]], 0.5)).covariance
+    array([[4.5, 2. , 2. ],
+           [2. , 1.5, 1. ],
+           [2. , 1. , 1. ]])
     """
     W, q = model.loadings, model.n_components
     covariance = np.block([[model.covariance.dense(), W], [W.T, np.eye(q)]])
@@ -55,18 +75,31 @@ def joint(model: LinearGaussian) -> Gaussian:
 
 
 def marginal(model: LinearGaussian, features: Any) -> LinearGaussian:
-    """The model of some features, the others integrated out: their rows of W, mu and psi."""
+    """Marginal model of some features, with the others integrated out.
+
+    ``features`` are positions, or a mask of length d.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.inference import marginal
+    >>> from probpca.models import LinearGaussian
+    >>> model = LinearGaussian(np.zeros(3), [[2.0], [1.0], [0.0]], 0.5)
+    >>> marginal(model, [0, 2]).loadings
+    array([[2.],
+           [0.]])
+    """
     return model.restrict(feature_index(features, model.n_features))
 
 
 def condition(model: LinearGaussian, features: Any, values: Rows) -> Predictive:
-    r"""Predict all other features from ``features``, whose values are the columns of ``values``.
+    r"""Conditional distribution of all other features given the values of some.
 
     .. math::
         x_u \mid x_o \sim N(\mu_u + W_u m, \; W_u P W_u^\top + \Psi_u)
 
-    with m and P the posterior of z given the features that are known. Predicted features keep
-    their order. Costs O(d q) a row.
+    with m and P the posterior of z given the known features. ``features`` are the positions of the known features, or a
+    mask, and ``values`` (n, k) their values. Predicted features keep their order. Costs O(d q) per row.
 
     Examples
     --------
@@ -80,11 +113,11 @@ def condition(model: LinearGaussian, features: Any, values: Rows) -> Predictive:
     known = feature_index(features, model.n_features)
     unknown = np.setdiff1d(np.arange(model.n_features), known)
     if unknown.size == 0:
-        msg = "condition needs at least one feature left to predict; all of them were given."
+        msg = "condition needs at least one feature to predict; the values of all features were given."
         raise ShapeError(msg)
     block = as_block(values, known.size)
     if not block.is_complete:
-        msg = "condition needs values of all the features it is given; some are NaN.\nHint: impute fills them in."
+        msg = "condition needs all values of the given features; some are NaN.\nHint: use impute for missing values."
         raise DataError(msg)
     seen, unseen = model.restrict(known), model.restrict(unknown)
     mean = unseen.mean + posterior_mean(seen, block) @ unseen.loadings.T  # (n, u)
@@ -92,7 +125,7 @@ def condition(model: LinearGaussian, features: Any, values: Rows) -> Predictive:
 
 
 def feature_index(features: Any, n_features: int) -> Index:
-    """Positions of features, given as positions or as a mask; each once, in the order given."""
+    """Positions of features given as positions or as a mask; raises ``ShapeError`` for invalid or repeated ones."""
     chosen = np.atleast_1d(np.asarray(features))
     if chosen.dtype == bool and chosen.shape == (n_features,):
         chosen = np.flatnonzero(chosen)

@@ -1,4 +1,4 @@
-"""Missing cells, filled in with what the observed ones say about them."""
+"""Imputation of missing cells from the observed cells of their rows."""
 
 from __future__ import annotations
 
@@ -26,36 +26,44 @@ if TYPE_CHECKING:
 
 
 class Imputed(NamedTuple):
-    """A completed table, and the standard deviation of every cell: 0 where it was observed."""
+    """Imputed table with the standard deviation of every cell.
 
-    values: Array  # (n, d)
-    std: Array  # (n, d)
+    Attributes
+    ----------
+    values : ndarray of shape (n, d)
+        Observed cells as they are, and missing cells replaced by their conditional means.
+    std : ndarray of shape (n, d)
+        Standard deviation of each imputed cell; 0 for observed cells.
+    """
+
+    values: Array
+    std: Array
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Lower and upper ends, (n, d) each, that hold each missing value with probability ``level``."""
+        """Lower and upper ends of intervals, (n, d) each, that contain missing values with probability ``level``."""
         return central_interval(self.values, self.std, level)
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ParameterCovariance:
-    r"""How well the parameters of each feature are known: :math:`[w_j; \mu_j]` has covariance :math:`\Sigma_j`.
+    r"""Covariance :math:`\Sigma_j` of the estimated parameters :math:`[w_j; \mu_j]` of each feature.
 
-    The variance of a cell is then, with t = [z; 1] and :math:`\psi_j` the noise variance alone,
+    With t = [z; 1] and :math:`\psi_j` the noise variance, the variance of a missing cell is
 
     .. math:: \psi_j + w_j^\top P w_j + \operatorname{tr}(\Sigma_j E[t t^\top])
     """
 
     noise: Array  # psi: () or (d,)
-    covariance: Array  # Sigma_j, packed by rows: (., d), or (., 1) if all are the same
+    covariance: Array  # Sigma_j, packed by rows: (., d), or (., 1) if features share it
 
     @classmethod
     def of_fit(cls, model: LinearGaussian, information: Array, inflation: float) -> ParameterCovariance:
-        r"""The covariance that a maximum-likelihood fit leaves.
+        r"""Covariance of the parameters of a maximum-likelihood fit.
 
-        Given the latents it is :math:`\Sigma_j = \psi_j A_j^{-1}`, with ``information``
-        :math:`A_j = \sum_{i \in R_j} E[t_i t_i^\top]`; and the noise variance that maximises the likelihood is too
-        small by the share of degrees of freedom that the parameters took, ``inflation``.
+        Given the latent variables it is :math:`\Sigma_j = \psi_j A_j^{-1}`, with ``information``
+        :math:`A_j = \sum_{i \in R_j} E[t_i t_i^\top]`. The maximum-likelihood noise variance, which is too small, is
+        multiplied by ``inflation`` to correct for the degrees of freedom of the parameters.
         """
         noise = np.asarray(inflation * model.noise_variance)
         known = information[-1] > 0
@@ -63,7 +71,7 @@ class ParameterCovariance:
         return cls(noise, covariance).without(np.flatnonzero(~known))
 
     def without(self, unknown: Index) -> ParameterCovariance:
-        """Give an infinite variance to features that were never observed: their mean may be anything."""
+        """Copy with infinite variances of features that were never observed, whose means are unknown."""
         if unknown.size == 0:
             return self
         covariance = self.covariance.copy()
@@ -73,11 +81,11 @@ class ParameterCovariance:
 
 
 def impute(model: LinearGaussian, x: Rows) -> Array:
-    r"""Rows with every missing cell replaced by its conditional mean: (n, d).
+    r"""Replace every missing cell (NaN) by its conditional mean given the observed cells of its row: (n, d).
 
     .. math:: E[x_j \mid x_O] = \mu_j + w_j^\top m
 
-    Observed cells are returned bit for bit.
+    with m the posterior mean of z given the observed cells :math:`x_O`. Observed cells are returned unchanged.
 
     Examples
     --------
@@ -93,21 +101,20 @@ def impute(model: LinearGaussian, x: Rows) -> Array:
 
 
 def impute_training(belief: ParameterBelief, x: Rows) -> Array:
-    """Rows of a variational fit, with missing cells replaced by their means given the fit's own latents: (n, d).
+    """Impute the training rows of a variational fit with the posterior of their latent variables in that fit: (n, d).
 
-    The latents of these rows and the parameters were learned together: their posterior in the fit predicts missing
-    cells of the same rows better than that of the predictive model, for which any row is new.
+    It predicts missing cells of these rows better than the predictive model, which treats every row as new.
     """
     block = as_block(x, belief.centre.n_features)
     return _completed(block, variational_posteriors(belief, block))
 
 
 def impute_with_uncertainty(model: LinearGaussian, x: Rows, uncertainty: ParameterCovariance | None = None) -> Imputed:
-    r"""Rows with missing cells filled in, and the standard deviation of every cell that was filled in.
+    r"""Impute missing cells with their standard deviations.
 
     .. math:: \operatorname{Var}[x_j \mid x_O] = \sigma^2 + w_j^\top P w_j
 
-    and, if the covariance of the parameters is given, what their uncertainty adds.
+    If ``uncertainty`` is given, the variance includes the uncertainty of the parameters.
     """
     block = as_block(x, model.n_features)
     noise, covariance = (
@@ -117,7 +124,7 @@ def impute_with_uncertainty(model: LinearGaussian, x: Rows, uncertainty: Paramet
 
 
 def impute_training_with_uncertainty(belief: ParameterBelief, x: Rows, uncertainty: ParameterCovariance) -> Imputed:
-    """Rows of a variational fit filled in as by ``impute_training``, and the standard deviation of every such cell."""
+    """Impute the training rows of a variational fit as ``impute_training`` does, with standard deviations."""
     block = as_block(x, belief.centre.n_features)
     posteriors = variational_posteriors(belief, block)
     return _completed_with_uncertainty(block, posteriors, uncertainty.noise, uncertainty.covariance)
@@ -138,7 +145,7 @@ def _completed_with_uncertainty(
     for found in posteriors:
         variance = found.signal_variance() * np.square(found.scale) + noise
         if covariance is not None:
-            # The last entry is that of the mean; of a feature that was never seen it is infinite.
+            # The last entry belongs to the mean, and is infinite for a feature that was never observed.
             moments = doubled_sides(_second_moments(found))
             variance = variance + moments[:-1].T @ covariance[:-1] + covariance[-1]
         _fill(std, found, np.sqrt(variance), where=values)
@@ -147,7 +154,7 @@ def _completed_with_uncertainty(
 
 
 def draw_missing(model: LinearGaussian, x: Rows, *, rng: np.random.Generator) -> Array:
-    """Rows with every missing cell drawn from its distribution given the observed ones: (n, d)."""
+    """Replace every missing cell by a random draw from its distribution given the observed cells: (n, d)."""
     block = as_block(x, model.n_features)
     values = dense_values(block)
     drawn = explore(model, block, 1, rng=rng)[0]
@@ -155,7 +162,7 @@ def draw_missing(model: LinearGaussian, x: Rows, *, rng: np.random.Generator) ->
 
 
 def _second_moments(found: GroupPosterior) -> Array:
-    """Entries of E[t t'], t = [z; 1], packed by rows: ((q + 1)(q + 2) / 2, b)."""
+    """Posterior second moments E[t t'] with t = [z; 1], packed by rows: ((q + 1)(q + 2) / 2, b)."""
     q, b = found.latents.mean.shape
     t = np.vstack([found.latents.mean, np.ones(b)])
     moments = outer_products(t)
@@ -164,19 +171,31 @@ def _second_moments(found: GroupPosterior) -> Array:
 
 
 def _fill(out: Array, found: GroupPosterior, answer: Array, where: Array | None = None) -> None:
-    """Write an answer into the missing cells of the rows of a group."""
+    """Write values into the missing cells of the rows of a group."""
     missing = np.isnan((out if where is None else where)[found.index])
     rows, columns = np.nonzero(missing)
     out[found.index[rows], columns] = answer[rows, columns]
 
 
 class Pooled(NamedTuple):
-    """An estimate that knows what imputation left open."""
+    """Estimate pooled over several imputed tables by Rubin's rules, made by ``pool``.
 
-    estimate: Array  # mean over the imputed tables
-    variance: Array  # within and between them
-    degrees: Array  # of freedom of the t distribution; infinite if nothing varies between tables
-    fraction_missing: Array  # of the information about the estimate, r + 2 / (degrees + 3) over r + 1
+    Attributes
+    ----------
+    estimate : ndarray
+        Mean of the estimates.
+    variance : ndarray
+        Total variance, within and between the imputed tables.
+    degrees : ndarray
+        Degrees of freedom of the t distribution; infinite if the estimates do not differ.
+    fraction_missing : ndarray
+        Fraction of the information about the estimate that is missing.
+    """
+
+    estimate: Array
+    variance: Array
+    degrees: Array
+    fraction_missing: Array
 
     @property
     def std_error(self) -> Array:
@@ -184,26 +203,26 @@ class Pooled(NamedTuple):
         return np.sqrt(self.variance)
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Lower and upper ends that hold the truth with probability ``level``."""
+        """Lower and upper ends of the confidence interval at ``level``, by the t distribution."""
         if not 0 < level < 1:
             msg = f"level must lie between 0 and 1; got {level}."
             raise DataError(msg)
-        # With fewer than 0.001 degrees of freedom an interval has no end.
+        # With fewer than 0.001 degrees of freedom the interval is infinite.
         quantile = stdtrit(np.clip(self.degrees, 1e-3, 1e12), 0.5 + level / 2)
         width = np.where(self.std_error > 0, quantile * self.std_error, 0.0)
         return self.estimate - width, self.estimate + width
 
 
 def pool(estimates: Any, variances: Any, df_complete: float | None = None) -> Pooled:
-    r"""Pool the same estimate from m imputed tables, with its squared standard errors, by Rubin's rules.
+    r"""Pool estimates from m imputed tables, and their squared standard errors, by Rubin's rules.
 
     .. math::
         \bar Q = \tfrac1m \sum Q_k, \qquad T = \bar U + (1 + \tfrac1m) B, \qquad
         \nu = (m - 1) \left(1 + \frac{\bar U}{(1 + 1/m) B}\right)^2
 
-    with :math:`\bar U` the mean variance within tables and B the variance of the estimates between them.
-    ``df_complete``, the degrees of freedom that a complete table would have had, corrects
-    :math:`\nu` for small samples. Barnard & Rubin (1999).
+    with :math:`\bar U` the mean of the squared standard errors ``variances`` within tables, and B the variance of the
+    ``estimates`` between them; the first axis of both is that of the tables. ``df_complete``, the degrees of freedom
+    of the estimate from a complete table, corrects :math:`\nu` for small samples (Barnard & Rubin 1999).
 
     Examples
     --------
@@ -234,7 +253,7 @@ def pool(estimates: Any, variances: Any, df_complete: float | None = None) -> Po
 
 
 def _fraction(share: Array, degrees: Array) -> Array:
-    """Fraction of missing information, corrected for few tables; with the degrees of freedom that are reported."""
+    """Fraction of missing information, corrected for a small number of tables."""
     odds = np.divide(share, 1 - share, out=np.full_like(share, np.inf), where=share < 1)
     with np.errstate(invalid="ignore"):
         return np.where(np.isinf(odds), 1.0, (odds + 2 / (degrees + 3)) / (odds + 1))
@@ -243,9 +262,9 @@ def _fraction(share: Array, degrees: Array) -> Array:
 def noise_inflation(cells: float, rows: float, d: int, q: int, least_free: float = 0.1) -> float:
     """Factor that corrects the maximum-likelihood noise variance for degrees of freedom.
 
-    Residuals of complete rows have (n - q - 1)(d - q) degrees of freedom, not n (d - q): a loading and
-    a mean were fitted to each feature. With missing cells their number stands for n d. However many parameters there
-    are, a share ``least_free`` of the residual cells counts as free.
+    Residuals of complete rows have (n - q - 1)(d - q) degrees of freedom, not n (d - q), because q loadings and a mean
+    were fitted to each feature. With missing cells, the number of observed cells replaces n d. At least a share
+    ``least_free`` of the residual cells counts as free.
     """
     residual = max(cells - rows * q, least_free * cells)
     free = max(residual - (q + 1) * (d - q), least_free * residual)

@@ -1,4 +1,4 @@
-"""Distances of rows from a model, with p-values that stay accurate far in the tail."""
+"""Outlier scores: distances of rows from a model, with p-values that are accurate far in the tail."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from probpca.typing import Array
 
 CHI_SQUARE = Calibration(obstacle="no calibration was given")
-"""The reference of a model whose rows are not known: its own Gaussian."""
+"""Reference distribution without training rows: that of the fitted Gaussian itself."""
 
 
 class Outliers(NamedTuple):
@@ -50,13 +50,42 @@ class Outliers(NamedTuple):
     ``print`` and a notebook show the rows with the smallest p-values, each with the cells that contribute most to its
     distance. ``to_frame()`` has a line for every row; ``to_frame("contributions")`` has the cells.
 
-    ``p_value`` refers distances to a distribution that was matched to the rows of the fit: it holds for rows with
-    heavier tails than a Gaussian, and where rows are not many more than columns. For rows of the fit the distance is
-    first corrected as if the row had been left out. ``model_p_value`` treats the fitted Gaussian as known and exact.
-    Distances, their parts, contributions and scores are those of the row as it is.
+    ``p_value`` compares distances with a distribution that was matched to the training rows: it is valid for data with
+    heavier tails than a Gaussian, and if rows are not many more than columns. For training rows it is based on the
+    leave-one-out distance. ``model_p_value`` treats the fitted Gaussian as known and exact. Distances, contributions
+    and cell scores are not corrected.
 
-    Only observed cells enter, and degrees of freedom count them: k is their number, and r the number of
-    latent directions that they determine, at most q. With nothing observed p-values are 1.
+    Only observed cells count: k is their number, and r the number of latent directions that they determine, at most
+    q. A row without observed cells has p-values of 1.
+
+    Attributes
+    ----------
+    distance : ndarray of shape (n,)
+        Squared Mahalanobis distance D2 = T2 + Q, with k degrees of freedom.
+    latent_distance : ndarray of shape (n,)
+        T2, the part within the principal subspace, with r degrees of freedom.
+    residual_distance : ndarray of shape (n,)
+        Q, the part orthogonal to the subspace in units of the noise, with k - r degrees of freedom.
+    p_value : ndarray of shape (n,)
+        Probability of a distance at least this large, calibrated to the training rows.
+    log10_p_value : ndarray of shape (n,)
+        Base-10 logarithm of ``p_value``, also for values too small for a float.
+    model_p_value : ndarray of shape (n,)
+        Probability of a distance at least this large under the fitted Gaussian (chi-square).
+    log10_model_p_value : ndarray of shape (n,)
+        Base-10 logarithm of ``model_p_value``.
+    latent_p_value : ndarray of shape (n,)
+        Calibrated p-value of ``latent_distance``.
+    residual_p_value : ndarray of shape (n,)
+        Calibrated p-value of ``residual_distance``.
+    contributions : ndarray of shape (n, d)
+        Signed contribution of each cell to D2; each row sums to ``distance``.
+    cell_scores : ndarray of shape (n, d)
+        Difference of each cell from its conditional mean given the other cells, in standard deviations; NaN if missing.
+    note : str
+        Warning that outliers may mask each other, or that p-values are not calibrated; empty if there is none.
+    names : Names or None
+        Names of the rows and features, for tables and dataframes.
 
     Examples
     --------
@@ -70,24 +99,24 @@ class Outliers(NamedTuple):
     Macao SAR, China    0.022     347.3  1974 -4.3, 1973 -4.3, 1972 -4.3
     Yemen, Rep.         0.029     264.2  1992 +2.9, 1991 +2.8, 1993 +2.9
     ... and 189 more rows
-    Note: 16.7 % of the rows of the fit have model_p_value < 0.001, and p_value allows for
-    the tails of the rows of the fit (F with 2.9 degrees of freedom, scale 0.45): outliers
-    may be hiding each other (masking). Look at model_p_value too.
+    Note: 16.7 % of the training rows have model_p_value < 0.001, and p_value is calibrated
+    to the heavy tails of the training rows (F with 2.9 degrees of freedom, scale 0.45):
+    outliers may hide each other (masking). Check model_p_value too.
     """
 
-    distance: Array  # D2 = T2 + Q: (n,), k degrees of freedom
-    latent_distance: Array  # T2, within the principal subspace: (n,), r degrees of freedom
-    residual_distance: Array  # Q, off the subspace, in units of the noise: (n,), k - r degrees of freedom
-    p_value: Array  # P(a row at least this far off), calibrated: (n,)
-    log10_p_value: Array  # the same, for values too small for a float: (n,)
-    model_p_value: Array  # P(chi-square with k degrees of freedom at least D2): (n,)
-    log10_model_p_value: Array  # (n,)
-    latent_p_value: Array  # of T2 alone, calibrated: (n,)
-    residual_p_value: Array  # of Q alone, calibrated: (n,)
-    contributions: Array  # signed share of each cell in D2, rows sum to D2: (n, d)
-    cell_scores: Array  # (x_j - E[x_j | the other cells]) / its standard deviation, NaN if missing: (n, d)
-    note: str = ""  # what to be careful about: outliers that may hide each other, or p-values that are not calibrated
-    names: Names | None = None  # of the rows and features
+    distance: Array
+    latent_distance: Array
+    residual_distance: Array
+    p_value: Array
+    log10_p_value: Array
+    model_p_value: Array
+    log10_model_p_value: Array
+    latent_p_value: Array
+    residual_p_value: Array
+    contributions: Array
+    cell_scores: Array
+    note: str = ""
+    names: Names | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Distances and p-values of each row, by name, and ``top_feature``, whose cell contributes most."""
@@ -115,7 +144,7 @@ class Outliers(NamedTuple):
         """The ``most`` least likely rows, each with the ``cells`` that contribute most to its distance."""
         n, d = self.contributions.shape
         values: Any = self.contributions
-        if not isinstance(values, np.ndarray):  # of Dask, which has not computed them
+        if not isinstance(values, np.ndarray):  # a Dask array that has not been computed
             return ResultTable((Section(f"Outliers: rows x {several(d, 'feature')}, not computed yet"),))
         names, order = self.names or NO_NAMES, np.argsort(self.log10_p_value, kind="stable")[:most]
         features = names.column_names(d)
@@ -138,7 +167,7 @@ class Outliers(NamedTuple):
         return ResultTable((Section(heading, columns, (*rest(n - order.size, "more row"), *note)),))
 
     def _causes(self, i: int, features: list[str], most: int) -> str:
-        """Cells of row i with the largest contributions, and their distances from what the other cells predict."""
+        """Cells of row i with the largest contributions, and their differences from their conditional means."""
         contributions, scores = self.contributions[i], self.cell_scores[i]
         largest = [j for j in np.argsort(-contributions, kind="stable")[:most] if contributions[j] > 0]
         return ", ".join(f"{features[j]} {scores[j]:+.1f}" for j in largest)
@@ -170,17 +199,18 @@ ROW_FIELDS = (
 def outliers(
     model: LinearGaussian, x: Rows, calibration: Calibration = CHI_SQUARE, *, left_out_of: float | None = None
 ) -> Outliers:
-    r"""Squared Mahalanobis distance of each row, its two independent parts and its cells.
+    r"""Outlier scores of rows: squared Mahalanobis distances, p-values and contributions of cells.
 
     .. math:: D^2 = (x - \mu)^\top C^{-1} (x - \mu) = T^2 + Q, \qquad D^2 / (a k) \sim F(k, \nu)
 
-    The scale a and the degrees of freedom :math:`\nu` are those of ``calibration``; without one ``p_value`` is the
-    same as ``model_p_value``. ``left_out_of`` is the number of rows of the fit if x are among them, or, if cells are
-    missing, the number of rows in which a feature was observed on average: p-values are then those of rows left out.
+    The scale a and the degrees of freedom :math:`\nu` are those of ``calibration``, as made by ``calibrate``; without
+    it ``p_value`` equals ``model_p_value``. If the rows were part of the training data, ``left_out_of`` is the number
+    of training rows (with missing cells: the average number of rows in which a feature was observed), and p-values are
+    based on leave-one-out distances.
 
     With :math:`g = C^{-1}(x - \mu)` the contribution of cell j is :math:`(x - \mu)_j g_j`, and
-    :math:`g_j / \sqrt{[C^{-1}]_{jj}}` is its leave-one-cell-out z-score, standard normal under
-    the model. Costs O(d q) a row.
+    :math:`g_j / \sqrt{[C^{-1}]_{jj}}` is its z-score given the other cells, standard normal under the model. Costs
+    O(d q) per row.
 
     Examples
     --------
@@ -221,9 +251,9 @@ def outliers(
 
 
 def calibrate(model: LinearGaussian, x: Rows) -> Calibration:
-    """Match the reference distribution of p-values to the rows that a model was fitted to.
+    """Match the reference distribution of p-values to the rows ``x`` that the model was fitted to.
 
-    Estimators do this at the end of a fit. See ``Calibration`` for the distribution.
+    See ``Calibration`` for the distribution. Estimators calibrate themselves at the end of a fit.
 
     Examples
     --------

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 def posterior(model: LinearGaussian, x: Rows) -> Gaussian:
-    r"""Posterior of z given each row of x.
+    r"""Posterior distribution of the latent variables given each row, :math:`z \mid x \sim N(m, P)`.
 
     .. math::
         P = (I + W^\top \Psi^{-1} W)^{-1}, \qquad m = P \, W^\top \Psi^{-1} (x - \mu)
 
-    The covariance does not depend on x: all rows share one, as a read-only view (n, q, q), unless
-    cells are missing (NaN), when each has its own. A row with no observed cell keeps the
-    prior. Costs O(d q) a row, O(d q^2) where cells are missing. Tipping & Bishop (1999), eq. 6.
+    For complete rows the covariance does not depend on x, and all rows share one matrix as a read-only view
+    (n, q, q); rows with missing cells (NaN) have their own. A row without observed cells has the prior N(0, I). Costs
+    O(d q) per row, O(d q^2) for rows with missing cells. Tipping & Bishop (1999), eq. 6.
 
     Examples
     --------
@@ -71,23 +71,36 @@ def posterior_mean(model: LinearGaussian, x: Rows) -> Array:
 
 
 def encoder(model: LinearGaussian) -> Array:
-    """The matrix G with posterior mean m = G' (x - mu): (d, q)."""
+    """Matrix G (d, q) that gives the posterior mean m = G'(x - mu) of a complete row."""
     scale, axes, singular, rotation = model.covariance.whitened
     shrunk = (axes * (singular / (1.0 + singular**2))) @ rotation.T  # (d, q)
     return shrunk / (scale if scale.ndim == 0 else scale[:, None])
 
 
 def posterior_covariance(model: LinearGaussian) -> Array:
-    """The covariance of z given any row, P = (I + W' Psi^{-1} W)^{-1}: (q, q)."""
+    r"""Posterior covariance of the latent variables given a complete row: (q, q).
+
+    .. math:: P = (I + W^\top \Psi^{-1} W)^{-1}
+
+    It is the same for all complete rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.inference import posterior_covariance
+    >>> from probpca.models import LinearGaussian
+    >>> posterior_covariance(LinearGaussian(np.zeros(2), [[1.0], [0.0]], 1.0))
+    array([[0.5]])
+    """
     _, _, singular, rotation = model.covariance.whitened
     q, r = rotation.shape
     known = (rotation / (1.0 + singular**2)) @ rotation.T
-    # Fewer features than components: the directions that no feature sees keep their prior.
+    # With fewer features than components, unobserved directions keep their prior variance.
     return known if q == r else known + np.eye(q) - rotation @ rotation.T
 
 
 def posterior_root(model: LinearGaussian) -> Array:
-    """A square root R of the posterior covariance, P = R R': (q, q)."""
+    """Square root R of the posterior covariance, P = R R': (q, q)."""
     _, _, singular, rotation = model.covariance.whitened
     q, r = rotation.shape
     known = rotation / np.sqrt(1.0 + singular**2)  # (q, r)
@@ -95,16 +108,25 @@ def posterior_root(model: LinearGaussian) -> Array:
 
 
 def free_energy(model: LinearGaussian, x: Rows, latent: Gaussian) -> Array:
-    r"""F(Q, theta) of each row, for any Gaussian belief Q about its latents: (n,).
+    r"""Free energy (evidence lower bound) of each complete row for a Gaussian Q over its latent variables: (n,).
 
     .. math:: F = E_Q[\log p(x, z)] + H(Q) = \log p(x) - KL(Q \,\|\, p(z \mid x))
 
-    Equal to the log-likelihood when Q is the posterior, below it for every other Q. Neither an
-    E-step nor an M-step lowers its sum. Neal & Hinton (1998).
+    It equals the log-likelihood if Q is the posterior, and is lower for any other Q. Neither an E-step nor an M-step
+    decreases its sum. ``latent`` holds Q: means (n, q) and covariances (n, q, q). Neal & Hinton (1998).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.inference import free_energy, log_likelihood, posterior
+    >>> from probpca.models import LinearGaussian
+    >>> model, rows = LinearGaussian(np.zeros(2), [[2.0], [1.0]], 0.5), np.eye(2)
+    >>> bool(np.allclose(free_energy(model, rows, posterior(model, rows)), log_likelihood(model, rows)))
+    True
     """
     block = as_block(x, model.n_features)
     if not block.is_complete:
-        msg = "the free energy is that of complete rows; some cells are NaN."
+        msg = "the free energy needs complete rows; some cells are NaN."
         raise DataError(msg)
     W, psi = model.loadings, model.noise_variance
     d, q = W.shape
@@ -120,6 +142,6 @@ def free_energy(model: LinearGaussian, x: Rows, latent: Gaussian) -> Array:
     log_psi = np.log(np.broadcast_to(psi, (d,))).sum()
     data = d * LOG_2PI + log_psi + squares + doubt
     prior = q * LOG_2PI + np.square(m).sum(axis=1) + np.trace(P, axis1=1, axis2=2)
-    distinct = P[:1] if P.strides[0] == 0 else P  # all rows may share one
+    distinct = P[:1] if P.strides[0] == 0 else P  # rows may share one covariance
     entropy = q * (LOG_2PI + 1) + np.linalg.slogdet(distinct)[1]
     return np.asarray(0.5 * (entropy - data - prior))

@@ -1,4 +1,4 @@
-"""What a fit returns: the model, its status and how it was found."""
+"""Results of fits: the model, and how the fit ended."""
 
 from __future__ import annotations
 
@@ -22,17 +22,24 @@ if TYPE_CHECKING:
 
 
 class Status(Enum):
-    """How a fit ended, in words that say what to do."""
+    """How a fit ended; the value of each member is a sentence that explains it and says what to do.
+
+    Examples
+    --------
+    >>> from probpca.learning import Status
+    >>> Status.CONVERGED.converged, Status.CONVERGED.value
+    (True, 'The estimated remaining gain in log-likelihood fell below tol.')
+    """
 
     EXACT = "The closed form was computed: this is the maximum of the likelihood."
     CONVERGED = "The estimated remaining gain in log-likelihood fell below tol."
     SKETCHED = (
-        "Rows with many columns were boiled down to a sketch as they came; its error is bounded. "
-        "Use fit if they can be read again."
+        "Rows with many columns were summarised by a sketch of bounded error, read only once. "
+        "Use fit if the rows can be read more than once."
     )
     ONLINE = (
-        "Rows with missing cells were read once, by online EM: the model is near the maximum of the likelihood. "
-        "Use fit if they can be read again."
+        "Rows with missing cells were read only once, by online EM: the model is near the maximum of the likelihood. "
+        "Use fit if the rows can be read more than once."
     )
     MAX_ITER = (
         "max_iter was reached first; the fit is kept as it is. Raise max_iter or loosen tol; "
@@ -69,38 +76,70 @@ class Status(Enum):
 
     @property
     def converged(self) -> bool:
-        """Is the model the optimum that was asked for?"""
+        """Whether the fit reached its optimum: the closed form, or an iteration that converged."""
         good = (Status.EXACT, Status.CONVERGED, Status.BOUND_CONVERGED, Status.SKETCHED, Status.ONLINE, Status.LOW_RANK)
         return self in good
 
 
 def collapsed_status(rule: str) -> Status:
-    """How a fit ended that leaves no noise: as it should if its components were chosen by the rank of the table."""
+    """Status of a fit that leaves no noise: expected if the number of components is the rank of the table."""
     return Status.LOW_RANK if rule == EXACT_RANK else Status.NOISE_COLLAPSED
 
 
 class FitResult(NamedTuple):
-    """A fitted model and how it came about."""
+    """Result of a fit of PPCA: the model, and how the fit ended.
 
-    model: LinearGaussian  # in the units of the data
+    Attributes
+    ----------
+    model : LinearGaussian
+        The fitted model, in the units of the data.
+    status : Status
+        How the fit ended.
+    log_likelihood : float
+        Total log-likelihood of the data.
+    trace : tuple of float
+        Total log-likelihood before each iteration; for the closed form, its maximum.
+    n_iter : int
+        Number of iterations; for the closed form, number of products of the data with a block of vectors.
+    weight : float
+        Total weight of the rows.
+    rule : str
+        How the number of components was chosen.
+    cells : float or None
+        Total weight of the observed cells if some are missing.
+    information : ndarray or None
+        Sum of E[t t'] with t = [z; 1] over the rows in which each feature was observed, packed: (., d or 1).
+    empty : ndarray of int or None
+        Positions of features without observed cells.
+    notes : tuple of str
+        Remarks on the choice of the number of components.
+    column_std : ndarray of shape (d,) or None
+        Standard deviation of each column, 0 if it is constant; None after standardising, or if unknown.
+    scale : ndarray of shape (d,) or None
+        Standard deviations that the columns were divided by; None without standardising.
+    sample : Source or None
+        Rows in memory, all or a sample, if the data of the fit were not in memory.
+    """
+
+    model: LinearGaussian
     status: Status
-    log_likelihood: float  # total over the data, at the model
-    trace: tuple[float, ...]  # total log-likelihood before each step; closed form: its maximum
-    n_iter: int  # steps taken; closed form: products of the data with a block of vectors
-    weight: float  # number of rows, as their weights count them
-    rule: str  # how the number of components was chosen
-    cells: float | None = None  # number of observed cells, where some are missing
-    information: Array | None = None  # sum of E[t t'] over rows that saw a feature, t = [z; 1], packed: (., d)
-    empty: Index | None = None  # features of which nothing was observed
-    notes: tuple[str, ...] = ()  # sentences about the choice of the number of components
-    column_std: Array | None = None  # of each column, 0 if constant; None if standardised, or not known: (d,)
-    scale: Array | None = None  # what columns were divided by before the fit: (d,); None if they were not
-    sample: Source | None = None  # rows in memory, all or some, if those of the fit were not
+    log_likelihood: float
+    trace: tuple[float, ...]
+    n_iter: int
+    weight: float
+    rule: str
+    cells: float | None = None
+    information: Array | None = None
+    empty: Index | None = None
+    notes: tuple[str, ...] = ()
+    column_std: Array | None = None
+    scale: Array | None = None
+    sample: Source | None = None
 
     def in_units(self, units: Units) -> FitResult:
-        """Convert a fit of columns that were divided by ``units.scale`` to the units of the data.
+        """Convert a fit of columns divided by ``units.scale`` to the units of the data.
 
-        Latent axes stay the principal axes of the scaled columns.
+        Latent axes remain the principal axes of the scaled columns.
         """
         shift = -units.log_volume
         return self._replace(
@@ -114,14 +153,14 @@ class FitResult(NamedTuple):
 
     @property
     def scaled_model(self) -> LinearGaussian:
-        """The model of the columns as the fit saw them, divided by ``scale``: it has one noise variance then."""
+        """Model of the columns divided by ``scale``, which has a single noise variance."""
         return self.model if self.scale is None else self.model.rescale(1 / self.scale).isotropic()
 
 
 def complete_information(weight: float, q: int) -> Array:
-    """Sum of E[t t'], t = [z; 1], over complete rows at the maximum, where latents have moments 0 and I: (., 1)."""
+    """Sum of E[t t'] with t = [z; 1] over complete rows at the maximum of the likelihood, packed: (., 1)."""
     return weight * pack(np.eye(q + 1))[:, None]
 
 
 Solver: TypeAlias = "Callable[[Description, Components, Settings, np.random.Generator], FitResult]"
-"""A function that fits a table that was described."""
+"""Function that fits a described table."""

@@ -1,4 +1,4 @@
-"""Gaussians: with a dense covariance, one or one a row, and the linear-Gaussian model x = W z + mu + noise."""
+"""Gaussian distributions with a dense covariance, and the linear-Gaussian model x = W z + mu + noise."""
 
 from __future__ import annotations
 
@@ -38,6 +38,15 @@ class Gaussian:
 
     ``print`` and a notebook show means and standard deviations; ``to_frame()`` has them for every row.
 
+    Attributes
+    ----------
+    mean : ndarray of shape (k,) or (n, k)
+        Mean, or one mean per row.
+    covariance : ndarray of shape (k, k) or (n, k, k)
+        Covariance, or one per row; rows may share one matrix as a read-only view.
+    names : Names or None
+        Names of the rows and variables, for tables and dataframes.
+
     Examples
     --------
     >>> import numpy as np
@@ -64,12 +73,12 @@ class Gaussian:
     ... and 148 more rows
     """
 
-    mean: Array  # (k,) or (n, k)
-    covariance: Array  # (k, k) or (n, k, k); rows may share one matrix as a broadcast view
-    names: Names | None = None  # of the rows and variables
+    mean: Array
+    covariance: Array
+    names: Names | None = None
 
     def __post_init__(self) -> None:
-        """Check shapes and values once; formulas trust them afterwards."""
+        """Convert the arrays to read-only float64 and check their shapes and values."""
         mean, covariance = _read_only(self.mean), _read_only(self.covariance)
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "covariance", covariance)
@@ -86,7 +95,7 @@ class Gaussian:
 
     @property
     def std(self) -> Array:
-        """Standard deviation of each coordinate, shaped like ``mean``."""
+        """Standard deviation of each variable, shaped like ``mean``."""
         return np.sqrt(np.diagonal(self.covariance, axis1=-2, axis2=-1))
 
     def to_dict(self) -> dict[str, Array]:
@@ -99,7 +108,7 @@ class Gaussian:
     def to_frame(self, *, backend: str | None = None) -> Any:
         """Return a dataframe with the mean and standard deviation of each variable, a line for every row.
 
-        It is of the library of the input, with its index if that is pandas; of pandas where the input was an array.
+        The dataframe is of the library of the input, with its index if that is pandas; pandas for arrays.
         ``backend`` names another library: "pandas", "polars" or "pyarrow".
         """
         return (self.names or NO_NAMES).frame(self.to_dict(), backend)
@@ -138,12 +147,20 @@ class Gaussian:
 
 
 def standard_normal(k: int) -> Gaussian:
-    """N(0, I_k), the prior of the latent variables."""
+    """Standard normal distribution N(0, I) of k variables, the prior of the latent variables.
+
+    Examples
+    --------
+    >>> from probpca.models import standard_normal
+    >>> standard_normal(2).covariance
+    array([[1., 0.],
+           [0., 1.]])
+    """
     return Gaussian(np.zeros(k), np.eye(k))
 
 
 def _read_only(value: Array) -> Array:
-    """Float64 that cannot be written through; a view, since beliefs about many rows are large."""
+    """Read-only float64 view, not a copy, because distributions of many rows are large."""
     view = np.asarray(value, dtype=np.float64).view()
     view.setflags(write=False)
     return view
@@ -152,12 +169,21 @@ def _read_only(value: Array) -> Array:
 @final
 @dataclass(frozen=True, eq=False)
 class LinearGaussian:
-    r"""A low-dimensional Gaussian seen through noise.
+    r"""Linear-Gaussian latent variable model: probabilistic PCA or factor analysis.
 
     .. math:: x = W z + \mu + \varepsilon, \qquad z \sim N(0, I_q), \quad \varepsilon \sim N(0, \Psi)
 
-    One noise variance makes it probabilistic PCA, one per feature factor analysis. Rows of data
-    are then distributed as :math:`N(\mu, W W^\top + \Psi)`.
+    With a single noise variance, :math:`\Psi = \sigma^2 I`, this is probabilistic PCA; with one per feature, factor
+    analysis. Rows are distributed as :math:`N(\mu, W W^\top + \Psi)`.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (d,)
+        Mean mu.
+    loadings : ndarray of shape (d, q)
+        Loadings W.
+    noise_variance : ndarray of shape () or (d,)
+        Noise variance sigma2 of PPCA, or one per feature, psi, for factor analysis.
 
     Examples
     --------
@@ -172,12 +198,12 @@ class LinearGaussian:
            [0. , 0. , 0.5]])
     """
 
-    mean: Array  # mu: (d,)
-    loadings: Array  # W: (d, q)
-    noise_variance: Array  # sigma2: () for PPCA; psi: (d,) for factor analysis
+    mean: Array
+    loadings: Array
+    noise_variance: Array
 
     def __post_init__(self) -> None:
-        """Check shapes and values once; formulas trust them afterwards."""
+        """Convert the arrays to read-only float64 and check their shapes and values."""
         for name in ("mean", "loadings", "noise_variance"):
             value = np.array(getattr(self, name), dtype=np.float64)
             value.setflags(write=False)
@@ -193,43 +219,43 @@ class LinearGaussian:
 
     @property
     def n_features(self) -> int:
-        """Number of observed dimensions d."""
+        """Number of observed features d."""
         return self.loadings.shape[0]
 
     @property
     def n_components(self) -> int:
-        """Number of latent dimensions q."""
+        """Number of components q."""
         return self.loadings.shape[1]
 
     @cached_property
     def covariance(self) -> DiagPlusLowRank:
-        """C = W W' + Psi in O(d q) memory; its decomposition is computed once a model."""
+        """Model covariance C = W W' + Psi, stored in O(d q) memory; ``covariance.dense()`` is the matrix (d, d)."""
         return DiagPlusLowRank(self.noise_variance, self.loadings)
 
     @cached_property
     def cell_information(self) -> Array:
-        """Precision that a cell of each feature adds to the posterior of z, w_j w_j' / psi_j: (q (q + 1) / 2, d).
+        """Precision w_j w_j' / psi_j that an observed cell of feature j adds to the posterior of z.
 
-        Packed by columns, and computed once a model.
+        The lower triangle of each matrix is packed by columns: (q (q + 1) / 2, d). Computed once per object.
         """
         return scaled_outer_products(self.loadings.T, self.loadings.T / self.noise_variance)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the parameters alone: workers compute again what follows from them."""
+        """Pickle the parameters only, without cached decompositions."""
         return LinearGaussian, (self.mean, self.loadings, self.noise_variance)
 
     def restrict(self, features: Index) -> LinearGaussian:
-        """Marginal model of some of the features: their rows of W, of mu, of psi."""
+        """Marginal model of the features at the given positions."""
         noise = self.noise_variance
         kept = noise if noise.ndim == 0 else noise[features]
         return LinearGaussian(self.mean[features], self.loadings[features], kept)
 
     def rotate(self, rotation: Array) -> LinearGaussian:
-        """Use other latent axes, z' = R' z with R orthogonal. No observable changes."""
+        """Equivalent model with rotated latent axes, z' = R'z with R orthogonal (q, q)."""
         return replace(self, loadings=self.loadings @ rotation)
 
     def whiten(self, latent: Gaussian) -> LinearGaussian:
-        r"""Replace latents z ~ N(m, Q) by standard normal ones; the distribution of x stays as it is.
+        r"""Model with standard normal latent variables that has the same distribution of x as this one with N(m, Q).
 
         With :math:`Q = L L^\top` the change of variables :math:`z = L z' + m` gives
         :math:`W' = W L` and :math:`\mu' = \mu + W m`.
@@ -238,19 +264,19 @@ class LinearGaussian:
         return replace(self, mean=mean, loadings=loadings)
 
     def principal(self) -> LinearGaussian:
-        """Latent axes along the principal axes: W = U diag(sv), signs fixed, largest first."""
-        # W V, not U diag(sv): rows of very different size keep their digits.
+        """Equivalent model with latent axes along the principal axes, W = U diag(s), largest first, signs fixed."""
+        # W V, not U diag(s): rows of very different size keep their digits.
         return self.rotate(self.principal_rotation)
 
     @property
     def principal_rotation(self) -> Array:
-        """The orthogonal matrix that takes the latent axes to the principal ones: (q, q)."""
+        """Orthogonal matrix that rotates the latent axes to the principal axes: (q, q)."""
         axes, _, rotation = self._decomposition
         return rotation.T * np.sign(np.einsum("jk,jk->k", fix_signs(axes), axes))
 
     @property
     def principal_axes(self) -> tuple[Array, Array]:
-        """Left singular vectors U (d, q) and singular values (q,) of W, signs fixed."""
+        """Principal axes U (d, q) and singular values (q,) of W, with fixed signs."""
         axes, singular, _ = self._decomposition
         return fix_signs(axes), singular
 
@@ -259,23 +285,23 @@ class LinearGaussian:
         return np.linalg.svd(self.loadings, full_matrices=False)
 
     def rescale(self, scale: Array) -> LinearGaussian:
-        """The model of ``scale * x``: units changed feature by feature, or all at once."""
+        """Model of the rows ``scale * x``, for one scale per feature (d,) or a single number."""
         factor = np.broadcast_to(np.asarray(scale, dtype=np.float64), (self.n_features,))
         noise = self.noise_variance * np.square(scale)
         return LinearGaussian(self.mean * factor, self.loadings * factor[:, None], noise)
 
     def isotropic(self) -> LinearGaussian:
-        """The model with one noise variance, the mean of those of the features."""
+        """Model with a single noise variance, the mean of those of the features."""
         return replace(self, noise_variance=self.noise_variance.mean())
 
 
 def whitened(mean: Array, loadings: Array, latent: Gaussian) -> tuple[Array, Array]:
-    """Mean and loadings for standard normal latents in place of latents with another distribution."""
+    """Mean and loadings for standard normal latent variables, equivalent to the given ones with N(m, Q)."""
     return mean + loadings @ latent.mean, loadings @ np.linalg.cholesky(latent.covariance)
 
 
 def central_interval(mean: Array, std: Array, level: float) -> tuple[Array, Array]:
-    """Lower and upper ends that hold each value with probability ``level``."""
+    """Lower and upper ends of the central interval that contains each value with probability ``level``."""
     if not 0 < level < 1:
         msg = f"level must lie between 0 and 1; got {level}."
         raise DataError(msg)

@@ -1,4 +1,4 @@
-"""Questions about a time series: what comes next, what is missing, what is strange."""
+"""Forecasts, imputation, one-step-ahead errors and simulation of time series."""
 
 from __future__ import annotations
 
@@ -28,12 +28,24 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """The next rows of one sequence."""
+    """Forecast of the next h rows of a sequence, with their uncertainty.
 
-    state_mean: Array  # (h, q)
-    state_covariance: Array  # (h, q, q)
+    Attributes
+    ----------
+    state_mean : ndarray of shape (h, q)
+        Predicted states.
+    state_covariance : ndarray of shape (h, q, q)
+        Covariances of the predicted states.
+    emission : LinearGaussian
+        Observation equation of the model.
+    unknown : ndarray of int or None
+        Positions of features that were never observed.
+    """
+
+    state_mean: Array
+    state_covariance: Array
     emission: LinearGaussian
-    unknown: Index | None = None  # features of which nothing was ever observed
+    unknown: Index | None = None
 
     @cached_property
     def mean(self) -> Array:
@@ -42,16 +54,16 @@ class Forecast:
 
     @cached_property
     def std(self) -> Array:
-        """Standard deviation of each cell, noise included: (h, d)."""
+        """Standard deviation of each cell, including the noise: (h, d)."""
         std = np.sqrt(cell_variances(self.emission, pack(self.state_covariance)))
         std[:, [] if self.unknown is None else self.unknown] = np.inf
         return std
 
     @property
     def covariance(self) -> Array:
-        """Covariance of each row, C P C' + R, dense: (h, d, d).
+        """Dense covariance C P C' + R of each row: (h, d, d).
 
-        A feature that was never observed has an infinite variance, and no covariance with the others.
+        A feature that was never observed has infinite variance and zero covariance with the others.
         """
         C, noise = self.emission.loadings, self.emission.noise_variance
         dense = np.asarray(C @ self.state_covariance @ C.T + np.diag(np.broadcast_to(noise, (len(C),))))
@@ -61,42 +73,70 @@ class Forecast:
         return dense
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Lower and upper ends, (h, d) each, that hold each cell with probability ``level``."""
+        """Lower and upper ends of prediction intervals, (h, d) each, with coverage ``level``."""
         return central_interval(self.mean, self.std, level)
 
 
 class Innovations(NamedTuple):
-    """Differences of rows from their predictions given the rows before them."""
+    """One-step-ahead prediction errors of a time series.
 
-    residual: Array  # y_t less its prediction, NaN where it was not observed: (n, d)
-    normalised: Array  # residuals in units of their own standard deviation: (n, d)
-    distance: Array  # e' S^{-1} e of each row, chi-square with as many degrees of freedom as cells: (n,)
-    degrees: Array  # observed cells: (n,)
-    log_likelihood: Array  # of each row given those before it: (n,)
+    Attributes
+    ----------
+    residual : ndarray of shape (n, d)
+        Difference of each cell from its prediction given the earlier rows; NaN if missing.
+    normalised : ndarray of shape (n, d)
+        Residuals divided by their standard deviations.
+    distance : ndarray of shape (n,)
+        Squared Mahalanobis distance e' S^{-1} e of each row from its prediction.
+    degrees : ndarray of shape (n,)
+        Degrees of freedom of ``distance``: the number of observed cells.
+    log_likelihood : ndarray of shape (n,)
+        Log density of each row given the earlier rows.
+    """
+
+    residual: Array
+    normalised: Array
+    distance: Array
+    degrees: Array
+    log_likelihood: Array
 
     @property
     def p_value(self) -> Array:
-        """Probability of a row at least as far from its prediction; 1 if nothing was observed: (n,)."""
+        """Probability of a row at least as far from its prediction (chi-square); 1 for empty rows: (n,)."""
         return chi2_tail(self.distance, self.degrees)
 
     @property
     def log10_p_value(self) -> Array:
-        """Log10 of the p-value, accurate far beyond the smallest float: (n,)."""
+        """Base-10 logarithm of ``p_value``, accurate far below the smallest float: (n,)."""
         return log10_chi2_tail(self.distance, self.degrees)
 
     @property
     def cell_p_value(self) -> Array:
-        """Two-sided probability of a cell at least as far from its prediction; NaN if not observed: (n, d)."""
+        """Two-sided p-value of each cell given the earlier rows; NaN for missing cells: (n, d)."""
         return np.asarray(erfc(np.abs(self.normalised) / np.sqrt(2.0)))
 
 
 def cell_variances(emission: LinearGaussian, covariance: Array) -> Array:
-    """Variance of C x + noise of each row, from packed covariances (entries, n): (n, d)."""
+    """Variance of each cell C x + noise, from packed covariances (entries, n) of the states: (n, d)."""
     return np.asarray(covariance.T @ doubled(emission.loadings.T) + emission.noise_variance)
 
 
 def innovations(model: StateSpace, y: Any, *, inputs: Any = None) -> Innovations:
-    """One-step-ahead errors, their normalised form, and the p-value of each row and of each cell."""
+    """One-step-ahead prediction errors, with p-values of each row and each cell.
+
+    ``y`` is a matrix (n, d) with NaN in missing cells, or a list of matrices, one per sequence, whose results are
+    concatenated. ``inputs`` are shaped alike, with u columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.inference import innovations
+    >>> from probpca.models import Gaussian, LinearGaussian, StateSpace
+    >>> walk = StateSpace(Gaussian([0.0], [[1.0]]), [[1.0]], [[1.0]], LinearGaussian([0.0], [[1.0]], 1.0))
+    >>> found = innovations(walk, [[1.0], [2.0], [9.0]])
+    >>> found.residual.round(2).ravel(), found.p_value.round(3)
+    (array([1. , 1.5, 7.6]), array([0.48 , 0.343, 0.   ]))
+    """
     rows = rows_of(model, y, inputs)
     found = filter_states(model, rows)
     residual = rows.values - (found.predicted.mean @ model.emission.loadings.T + model.emission.mean)
@@ -106,10 +146,21 @@ def innovations(model: StateSpace, y: Any, *, inputs: Any = None) -> Innovations
 
 
 def forecast(model: StateSpace, y: Any, horizon: int, *, inputs: Any = None, future: Any = None) -> list[Forecast]:
-    """The next ``horizon`` rows of each sequence, with their uncertainty.
+    """Forecast the next ``horizon`` rows of each sequence, with their uncertainty.
 
-    The last input of a sequence enters its first forecast; ``future`` holds the inputs after it, one matrix
-    of ``horizon - 1`` rows (or more) that all sequences share.
+    ``y`` is a matrix (n, d) with NaN in missing cells, or a list of matrices, one per sequence; the result has one
+    ``Forecast`` per sequence. The last row of ``inputs`` affects the first forecast; ``future`` holds the later
+    inputs, a matrix of at least ``horizon - 1`` rows for all sequences.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.inference import forecast
+    >>> from probpca.models import Gaussian, LinearGaussian, StateSpace
+    >>> walk = StateSpace(Gaussian([0.0], [[1.0]]), [[1.0]], [[1.0]], LinearGaussian([0.0], [[1.0]], 1.0))
+    >>> [ahead] = forecast(walk, [[1.0], [2.0]], 3)
+    >>> ahead.mean.ravel().round(2), ahead.std.ravel().round(2)
+    (array([1.4, 1.4, 1.4]), array([1.61, 1.9 , 2.14]))
     """
     rows = rows_of(model, y, inputs)
     last = None if rows.inputs is None else rows.inputs[rows.starts + rows.lengths - 1]
@@ -119,19 +170,19 @@ def forecast(model: StateSpace, y: Any, horizon: int, *, inputs: Any = None, fut
 def forecast_from(
     model: StateSpace, states: list[Gaussian], horizon: Any, inputs: Array | None = None, future: Any = None
 ) -> list[Forecast]:
-    """Forecasts from the last states of the sequences, and their last inputs: (k, u)."""
+    """Forecasts from the last states of k sequences and their last inputs (k, u)."""
     if not isinstance(horizon, int | np.integer) or horizon < 1:
-        msg = f"horizon must be at least 1, and a whole number of steps; got {horizon!r}."
+        msg = f"horizon must be an int of at least 1; got {horizon!r}."
         raise ShapeError(msg)
     pushes = _pushes(model, inputs, len(states), horizon, future)
     return [_ahead(model, state, push) for state, push in zip(states, pushes, strict=True)]
 
 
 def _pushes(model: StateSpace, inputs: Array | None, k: int, horizon: Any, future: Any) -> Array:
-    """B u of each sequence and step ahead: (k, horizon, q)."""
+    """Shift B u of the state of each sequence at each step ahead: (k, horizon, q)."""
     if model.input_loadings is None or inputs is None:
         if future is not None:
-            msg = "the model has no inputs, so that future ones cannot be taken into account.\nHint: leave future out."
+            msg = "the model has no inputs, so that future must be None.\nHint: omit future."
             raise ShapeError(msg)
         return np.zeros((k, horizon, model.n_components))
     later = np.zeros((0, model.n_inputs)) if future is None else np.asarray(unmasked(future), dtype=np.float64)
@@ -156,9 +207,19 @@ def _ahead(model: StateSpace, state: Gaussian, pushes: Array) -> Forecast:
 
 
 def impute_series(model: StateSpace, y: Any, *, inputs: Any = None) -> Imputed:
-    """Fill in missing cells from all observed cells of their sequence, before and after, with standard deviations.
+    """Impute missing cells from all observed cells of their sequence, earlier and later, with standard deviations.
 
-    Observed cells are returned bit for bit.
+    ``y`` is a matrix (n, d) with NaN in missing cells, or a list of matrices, one per sequence, whose results are
+    concatenated. Observed cells are returned unchanged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.inference import impute_series
+    >>> from probpca.models import Gaussian, LinearGaussian, StateSpace
+    >>> walk = StateSpace(Gaussian([0.0], [[100.0]]), [[1.0]], [[1.0]], LinearGaussian([0.0], [[1.0]], 0.01))
+    >>> impute_series(walk, [[1.0], [np.nan], [3.0]]).values.round(2).ravel()
+    array([1., 2., 3.])
     """
     rows = rows_of(model, y, inputs)
     states = believe(model, rows)
@@ -170,22 +231,43 @@ def impute_series(model: StateSpace, y: Any, *, inputs: Any = None) -> Imputed:
 
 
 class Simulated(NamedTuple):
-    """A series drawn from the model."""
+    """Time series drawn from a state-space model.
 
-    states: Array  # (n, q)
-    rows: Array  # (n, d)
+    Attributes
+    ----------
+    states : ndarray of shape (n, q)
+        States.
+    rows : ndarray of shape (n, d)
+        Observed rows.
+    """
+
+    states: Array
+    rows: Array
 
 
 def sample_series(model: StateSpace, n: int, *, rng: np.random.Generator, inputs: Any = None) -> Simulated:
-    """Draw ``n`` steps: the states by one triangular solve, then the rows."""
+    """Draw a time series of ``n`` steps from the model.
+
+    ``inputs`` (n, u) shift the states of a model with inputs. The first state is drawn from ``model.initial``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.inference import sample_series
+    >>> from probpca.models import Gaussian, LinearGaussian, StateSpace
+    >>> walk = StateSpace(Gaussian([0.0], [[1.0]]), [[1.0]], [[1.0]], LinearGaussian([0.0], [[1.0]], 1.0))
+    >>> drawn = sample_series(walk, 5, rng=np.random.default_rng(0))
+    >>> drawn.states.shape, drawn.rows.shape
+    ((5, 1), (5, 1))
+    """
     if n < 1:
-        msg = f"the number of steps must be at least 1; got {n}."
+        msg = f"n, the number of steps, must be at least 1; got {n}."
         raise ShapeError(msg)
     q, d = model.n_components, model.n_features
     drive = rng.standard_normal((n, q)) @ symmetric_root(model.process_noise).T
     drive[0] = model.initial.mean + symmetric_root(model.initial.covariance) @ rng.standard_normal(q)
     if model.input_loadings is None and inputs is not None:
-        msg = "the model has no inputs; some were given.\nHint: leave inputs out."
+        msg = "the model has no inputs, so that inputs must be None.\nHint: omit inputs."
         raise ShapeError(msg)
     if model.input_loadings is not None:
         given = np.asarray(unmasked(inputs), dtype=np.float64)

@@ -26,15 +26,15 @@ PURPOSES = {
     "ard": "prediction: components that a Bayesian fit keeps",
     "gavish_donoho": "denoising, if all columns have the same noise",
 }
-"""What each criterion is for."""
+"""Purpose of each criterion."""
 LONGEST_REMARK = 200
 """Letters of a remark on a criterion."""
 EQUAL_NOISE = ("bic", "evidence", "gavish_donoho")
-"""Criteria that take noise that differs between columns for components."""
+"""Criteria that count noise that differs between columns as components."""
 
 
 def agreement_of(choices: dict[str, int]) -> str:
-    """What the criteria choose, and which of their choices suits which purpose."""
+    """Sentences that compare the choices of the criteria and recommend one for each purpose."""
     if not choices:
         return "No criterion applies."
     if len(choices) == 1:
@@ -100,11 +100,11 @@ def _column(criterion: Criterion, lines: list[int]) -> Column:
         there = 0 < q <= shown.size
         star = "*" if there and q == criterion.choice else " "
         cells.append(f"{shown[q - 1] + 0.0:,.{places}f}{star}" if there else " ")
-    return Column(f"{criterion.name} ", cells, unit=f"{criterion.unit.replace('ratio to', '/')} ")
+    return Column(f"{criterion.name} ", cells, unit=f"{criterion.unit} ")
 
 
 def _remark(criterion: Criterion) -> str:
-    """What one criterion is for, or why it does not apply."""
+    """Purpose of a criterion, or the reason why it does not apply."""
     if criterion.choice is not None:
         return criterion.purpose
     known = criterion.note.lower().startswith(criterion.rule.lower())
@@ -124,19 +124,34 @@ UNITS = {
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Criterion:
-    """One criterion: its curve and what follows from it.
+    """One criterion for the number of components: its scores and its choice.
 
-    Scores are the larger the better: nats for "bic" and "evidence", nats per cell for "cv", and for "parallel" and
-    "gavish_donoho" how far an eigenvalue or singular value is above what noise alone would give, which is 1. "ard"
-    has no curve.
+    Larger scores are better. They are in nats for "bic" and "evidence", and in nats per cell for "cv"; for "parallel"
+    and "gavish_donoho" they are ratios of an eigenvalue or singular value to its largest value by noise alone, and
+    components with ratios above 1 are kept. "ard" has no scores.
+
+    Attributes
+    ----------
+    name : str
+        Name of the criterion.
+    choice : int or None
+        Chosen number of components; None if the criterion does not apply.
+    n_components : ndarray of shape (m,)
+        Numbers of components that were tried.
+    score : ndarray of shape (m,)
+        Score of each number of components.
+    standard_error : ndarray of shape (m,) or None
+        Standard error of the difference of each score from the best.
+    note : str
+        Why the criterion does not apply, or a remark on the choice.
     """
 
     name: str
-    choice: int | None = None  # the number of components; None: does not apply
-    n_components: Index = field(default_factory=lambda: np.empty(0, np.intp))  # 1, 2, ...: (m,)
-    score: Array = field(default_factory=lambda: np.empty(0))  # (m,)
-    standard_error: Array | None = None  # of the difference from the best score: (m,)
-    note: str = ""  # why it does not apply, or what else there is to know
+    choice: int | None = None
+    n_components: Index = field(default_factory=lambda: np.empty(0, np.intp))
+    score: Array = field(default_factory=lambda: np.empty(0))
+    standard_error: Array | None = None
+    note: str = ""
 
     @property
     def rule(self) -> str:
@@ -145,7 +160,7 @@ class Criterion:
 
     @property
     def purpose(self) -> str:
-        """What the criterion is for."""
+        """Purpose of the criterion."""
         return PURPOSES[self.name]
 
     @property
@@ -155,12 +170,12 @@ class Criterion:
 
     @property
     def in_nats(self) -> bool:
-        """Do only differences of its scores mean something?"""
+        """Whether scores are in nats, so that only their differences are meaningful."""
         return self.unit.startswith("nats")
 
     @property
     def shown(self) -> Array:
-        """Scores as a person wants them: differences from the best, or ratios: (m,)."""
+        """Scores for display: differences from the best if they are in nats, ratios otherwise: (m,)."""
         return self.score - self.score.max() if self.in_nats and self.score.size else self.score
 
 
@@ -170,8 +185,19 @@ class Selection:
     """Choices and curves of several criteria for the number of components.
 
     ``select_n_components`` returns it. ``selection["bic"]`` is one criterion, ``choices`` holds the choice of each, and
-    ``agreement`` says in words whether they agree. ``print`` and a notebook show the choices and the curves;
-    ``to_frame()`` has the curves as a dataframe.
+    ``agreement`` compares them in words. ``print`` and a notebook show the choices and the scores; ``to_frame()`` has
+    the scores as a dataframe.
+
+    Attributes
+    ----------
+    criteria : tuple of Criterion
+        The criteria.
+    n_samples : float
+        Total weight of the rows that were used.
+    n_features : int
+        Number of columns.
+    note : str
+        " (a sample)" if only a sample of the rows was used; otherwise empty.
 
     Examples
     --------
@@ -196,12 +222,12 @@ class Selection:
     """
 
     criteria: tuple[Criterion, ...]
-    n_samples: float  # rows that were looked at, as their weights count them
+    n_samples: float
     n_features: int
-    note: str = ""  # if the rows were a sample
+    note: str = ""
 
     def __getitem__(self, name: str) -> Criterion:
-        """One criterion, by its name."""
+        """Return a criterion by its name."""
         for criterion in self.criteria:
             if criterion.name == name:
                 return criterion
@@ -210,12 +236,12 @@ class Selection:
 
     @property
     def choices(self) -> dict[str, int]:
-        """The choice of each criterion that applies."""
+        """Choice of each criterion that applies, by name."""
         return {c.name: c.choice for c in self.criteria if c.choice is not None}
 
     @property
     def agreement(self) -> str:
-        """Do the criteria agree, and if not, what to make of it?"""
+        """Sentences that compare the choices of the criteria and recommend one for each purpose."""
         return agreement_of(self.choices)
 
     def to_dict(self) -> dict[str, Any]:

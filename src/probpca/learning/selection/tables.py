@@ -1,4 +1,4 @@
-"""The table that criteria look at: all rows in memory, or a sample of them."""
+"""Rows in memory for criteria that need them: all rows, or a sample."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 class AtHand(NamedTuple):
-    """Rows in memory, and what to say of them if they are not all."""
+    """Rows in memory: all rows of a source, or a sample."""
 
     source: Source
-    block: Block  # all of them in one
-    whole: bool
+    block: Block  # the same rows as one block
+    whole: bool  # whether these are all rows
 
     def told(self, rule: str) -> str:
-        """A rule, and on what rows it was tried."""
+        """Description of a rule, with the size of the sample if it was applied to one."""
         return rule if self.whole else f"{rule}, in a sample of {self.block.total_weight:,.0f} rows"
 
 
 def at_hand(source: Source, rng: np.random.Generator, size: SampleSize = SampleSize()) -> AtHand:
-    """The rows of a source in one block; of rows that are not at hand, and can be read again, a sample."""
+    """Load the rows of a source into one block; a sample if they are not in memory and can be read repeatedly."""
     if source.in_memory or not source.repeatable:
         block = joined(source.hold())
         return AtHand(open_source(block, n_jobs=source.n_jobs), block, whole=True)
@@ -41,11 +41,11 @@ def at_hand(source: Source, rng: np.random.Generator, size: SampleSize = SampleS
 
 
 def table_of(block: Block, most_cells: int = 2**28) -> Array:
-    """The cells as a dense array, missing ones NaN: (n, d); sparse rows have up to ``most_cells``, zeros counted."""
+    """Cells as a dense array with NaN for missing ones, (n, d); sparse rows may have at most ``most_cells`` cells."""
     if block.is_sparse and block.n_rows * block.n_features > most_cells:
         msg = (
-            f"every cell of {block.n_rows:,} x {block.n_features:,} is looked at, those that are not stored too: "
-            f"at most {most_cells:,} can be.\nHint: pass some of the rows, or n_components='bic'."
+            f"this criterion needs all cells of a sparse table, at most {most_cells:,}; "
+            f"got {block.n_rows:,} x {block.n_features:,}.\nHint: pass some of the rows, or use n_components='bic'."
         )
         raise DataError(msg)
     return dense_values(block)

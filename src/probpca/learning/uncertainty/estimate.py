@@ -89,13 +89,26 @@ LARGEST_EXPONENT = 700.0
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    r"""A fitted number, or an array of them, and its sampling error.
+    r"""Estimated number, or array of numbers, with its standard error and confidence intervals.
 
     .. math:: \hat\theta - b \pm t_\nu s, \qquad (\hat\theta - b) \exp(\pm t_\nu s / (\hat\theta - b))
 
-    are its intervals: the first of a number that may have any sign, the second of a variance. A bias of more than
-    half of a variance is taken off in part, so that :math:`\hat\theta - b` is :math:`\hat\theta^2 / 4 b` at least,
-    and both ends are positive.
+    The first interval is for numbers of any sign, the second for variances. If the bias is more than half of a
+    variance, it is subtracted only in part: :math:`\hat\theta - b` is replaced by :math:`\hat\theta^2 / 4 b`, so that
+    both ends are positive.
+
+    Attributes
+    ----------
+    value : ndarray
+        The estimate.
+    standard_error : ndarray
+        Standard error s, of the same shape.
+    df : float
+        Degrees of freedom nu of Student's t distribution.
+    bias : ndarray or float
+        Bias b of the estimate: how much too large it is on average.
+    positive : bool
+        Whether the estimate is a variance.
 
     Examples
     --------
@@ -107,14 +120,14 @@ class Estimate:
     (3.28, 4.878)
     """
 
-    value: Array  # as the fit has it
-    standard_error: Array  # s: of the same shape
-    df: float  # nu: degrees of freedom of Student's t
-    bias: Array | float = 0.0  # b: how much too large the value is on average
-    positive: bool = False  # is it a variance?
+    value: Array
+    standard_error: Array
+    df: float
+    bias: Array | float = 0.0
+    positive: bool = False
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Lower and upper ends, which in repeated samples hold the true value with probability ``level``."""
+        """Lower and upper ends of the confidence interval at ``level``, shaped like ``value``."""
         if not 0 < level < 1:
             msg = f"level must lie between 0 and 1; got {level}."
             raise DataError(msg)
@@ -123,17 +136,17 @@ class Estimate:
             centre = self.value - self.bias
             return centre - width, centre + width
         value = self.value
-        large = np.maximum(self.bias, value / 2)  # the tangent of value - bias takes over from there
+        large = np.maximum(self.bias, value / 2)  # beyond this the bias is subtracted in part
         centre = np.where(self.bias < value / 2, value - self.bias, value * (value / (4 * large)))
         factor = np.exp(np.minimum(width / centre, LARGEST_EXPONENT))
         return centre / factor, centre * factor
 
 
 class Stability(NamedTuple):
-    """The largest angle between the fitted subspace and those of resampled rows, in degrees."""
+    """Distribution of the largest angle between the fitted subspace and those of resampled rows, in degrees."""
 
     median: float
-    upper: float  # 95 of 100 are smaller
+    upper: float  # 95 % quantile
 
 
 @final
@@ -142,8 +155,39 @@ class ParameterUncertainty:
     """Standard errors and intervals of everything that a fit has estimated.
 
     ``PPCA.uncertainty`` makes it. ``print`` and a notebook show variances and loadings, largest first, with standard
-    errors and intervals; ``to_frame()`` has all loadings. If columns were standardised, all but the mean belongs to
-    the scaled columns; the mean is in the units of the data.
+    errors and intervals; ``to_frame()`` has all loadings. If columns were standardised, everything but the mean
+    describes the scaled columns; the mean is in the units of the data.
+
+    Attributes
+    ----------
+    method : str
+        "asymptotic" or "bootstrap".
+    explained_variance : Estimate
+        Variance along each component: (q,).
+    noise_variance : Estimate
+        Noise variance.
+    loadings : Estimate
+        Loadings W along principal axes: (d, q).
+    components : Estimate
+        Principal axes, one per row: (q, d).
+    mean : Estimate
+        Mean of each feature: (d,).
+    n_draws : int
+        Number of bootstrap draws; 0 for "asymptotic".
+    subspace_angles : ndarray of shape (n_draws, q) or None
+        Principal angles between the subspace of each draw and that of the fit, in degrees, largest first.
+    align : str or None
+        How bootstrap draws were aligned: "signs" or "procrustes".
+    n_unconverged : int
+        Number of bootstrap fits that did not converge.
+    feature_names : tuple of str or None
+        Names of the features.
+    note : str
+        Warning about the accuracy of the intervals; empty if there is none.
+    component_names : tuple of str or None
+        Names of the components; None for PC1, PC2, ...
+    backend : str or None
+        Dataframe library of the training data, if it was a dataframe.
 
     Examples
     --------
@@ -168,20 +212,20 @@ class ParameterUncertainty:
     ... and 2 smaller loadings
     """
 
-    method: str  # "asymptotic" or "bootstrap"
-    explained_variance: Estimate  # (q,)
-    noise_variance: Estimate  # ()
-    loadings: Estimate  # W in principal axes: (d, q)
-    components: Estimate  # principal axes, one a row: (q, d)
-    mean: Estimate  # (d,)
+    method: str
+    explained_variance: Estimate
+    noise_variance: Estimate
+    loadings: Estimate
+    components: Estimate
+    mean: Estimate
     n_draws: int = 0
-    subspace_angles: Array | None = None  # of each draw with the fit, degrees, largest first: (n_draws, q)
-    align: str | None = None  # how draws were made comparable
-    n_unconverged: int = 0  # draws that stopped before they had converged
+    subspace_angles: Array | None = None
+    align: str | None = None
+    n_unconverged: int = 0
     feature_names: tuple[str, ...] | None = None
-    note: str = ""  # what to be careful about
-    component_names: tuple[str, ...] | None = None  # None: PC1, PC2, ...
-    backend: str | None = None  # dataframe library of the rows, if they were a dataframe
+    note: str = ""
+    component_names: tuple[str, ...] | None = None
+    backend: str | None = None
 
     @property
     def n_features(self) -> int:
@@ -195,7 +239,7 @@ class ParameterUncertainty:
 
     @property
     def stability(self) -> Stability | None:
-        """How far resampling turns the principal subspace; None where nothing was resampled."""
+        """Median and 95 % quantile of the largest angle between subspaces over the draws; None without draws."""
         if self.subspace_angles is None:
             return None
         return Stability(*np.quantile(self.subspace_angles[:, 0], [0.5, 0.95]).tolist())
@@ -216,7 +260,7 @@ class ParameterUncertainty:
         return f"PC{j + 1}" if self.component_names is None else self.component_names[j]
 
     def chosen(self, component: int | Sequence[int] | None) -> list[int]:
-        """Positions of the components that are meant, counted from 0; None: all."""
+        """Positions of the given components, counted from 0; all of them for None."""
         if component is None:
             return list(range(self.n_components))
         asked = [int(j) for j in np.atleast_1d(component)]
@@ -250,7 +294,7 @@ class ParameterUncertainty:
     ) -> ResultTable:
         """Variances and loadings with standard errors and intervals, the ``most`` largest loadings of each component.
 
-        ``component`` is one position, counted from 0, or several; None: all. A star marks loadings whose interval
+        ``component`` is one position, counted from 0, or several; None for all. A star marks loadings whose interval
         does not contain zero.
         """
         return table_of(self, self.names(feature_names), self.chosen(component), level, most)
