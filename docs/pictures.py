@@ -34,7 +34,14 @@ def biplot(ax: Axes) -> None:
     measurements = [name.split("/")[0].replace("_", " ") for name in wine.feature_names]
     cultivars = np.array(["Barolo", "Grignolino", "Barbera"])[wine.target]
     BiplotDisplay.from_estimator(
-        ppca, wine.data, units="correlation", feature_names=measurements, labels=cultivars, most=6, ax=ax
+        ppca,
+        wine.data,
+        units="correlation",
+        feature_names=measurements,
+        groups=cultivars,
+        group_ellipses=True,
+        most=6,
+        ax=ax,
     )
 
 
@@ -46,7 +53,7 @@ def imputed_values(ax: Axes) -> None:
         ppca,
         table.values,
         rows=["Seychelles"],
-        names=table.countries,
+        labels=table.countries,
         positions=table.years,
         value_name="births per woman",
         ax=ax,
@@ -61,7 +68,7 @@ def outlying_cells(ax: Axes) -> None:
         ppca,
         table.values,
         row="Kuwait",
-        names=table.countries,
+        labels=table.countries,
         feature_names=table.years,
         measure="cell_scores",
         in_order=True,

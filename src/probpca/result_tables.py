@@ -90,6 +90,7 @@ class Section:
     heading: str
     columns: tuple[Column, ...] = ()
     remarks: tuple[str, ...] = ()
+    n_hidden: int = 0  # further columns, which are only counted
 
 
 @final
@@ -150,7 +151,7 @@ def _text_lines(section: Section, width: int) -> list[str]:
     ]
     heading = [clip(section.heading, 10 * width)] if section.heading else []
     remarks = (line for remark in section.remarks for line in wrap(_printable(remark), width, break_long_words=False))
-    return [*heading, *body, *rest(len(section.columns) - len(shown), "more column"), *remarks]
+    return [*heading, *body, *rest(section.n_hidden + len(section.columns) - len(shown), "more column"), *remarks]
 
 
 def _lines(columns: Sequence[Column]) -> list[Any]:
@@ -186,7 +187,8 @@ def _html(section: Section) -> str:
     body = "".join(_html_line(line, section.columns, "td") for line in lines[titles:])
     table = f'<table class="dataframe"><thead>{head}</thead><tbody>{body}</tbody></table>' if lines else ""
     heading = f"<p><strong>{escape(section.heading)}</strong></p>" if section.heading else ""
-    return heading + table + "".join(f"<p>{escape(remark)}</p>" for remark in section.remarks)
+    remarks = (*rest(section.n_hidden, "more column"), *section.remarks)
+    return heading + table + "".join(f"<p>{escape(remark)}</p>" for remark in remarks)
 
 
 def _html_line(cells: Sequence[str], columns: Sequence[Column], tag: str) -> str:

@@ -22,8 +22,9 @@ def write(folder):
     x = np.where(np.random.default_rng(0).random(WINE.data.shape) < 0.05, np.nan, WINE.data)
     wines = PPCA(3, standardize=True, random_state=0).fit(x)
     pictures = PPCA(10).fit(DIGITS.data)
-    drawn = {"labels": DIGITS.target, "image_shape": (8, 8), "title": "Digits"}
-    columns = {"feature_names": WINE.feature_names, "title": "Wines"}
+    drawn = {"groups": {"digit": DIGITS.target}, "image_shape": (8, 8), "title": "Digits"}
+    cultivar = WINE.target_names[WINE.target]
+    columns = {"feature_names": WINE.feature_names, "groups": {"cultivar": cultivar}, "title": "Wines"}
     return [
         (report(years, FERTILITY.values, folder / "report-years.html", **named), "Serbia"),
         (report(wines, x, folder / "report-wine.html", **columns), "110"),
@@ -40,7 +41,7 @@ def main():
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         for (path, row), scheme in ((page, scheme) for page in pages for scheme in ("light", "dark")):
-            page = browser.new_page(viewport={"width": 1240, "height": 900}, color_scheme=scheme)
+            page = browser.new_page(viewport={"width": 1400, "height": 900}, color_scheme=scheme)
             page.goto(path.as_uri())
             page.wait_for_selector("body[data-ready=true]")
             page.fill("#row", row)

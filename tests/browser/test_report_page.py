@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from browser.screen import COLOUR_BLIND, NORMAL, choose, column, contrast, difference, luminance, number, numbers
 from probpca import PPCA, report
 
-CHARTS = {"scree": 30, "biplot": 219, "loadings-1": 40, "loadings-2": 40, "scores": 3, "distances": 219}
+CHARTS = {"scree": 30, "biplot": 219, "loadings-1": 25, "loadings-2": 25, "scores": 3, "distances": 219}
 CHARTS |= {"cells": 52, "causes": 12}
 
 

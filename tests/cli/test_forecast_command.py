@@ -52,7 +52,7 @@ def test_rows_that_are_not_in_order_are_refused(run):
     frame.iloc[[0, 2, 1, *range(3, 40)]].to_csv("mixed.csv", index=False)
     done = run("forecast", "mixed.csv", "--steps", 2)
     assert done.code == 1
-    assert "month of mixed.csv must rise from row to row; row 3 is not after the one before." in done.err
+    assert "month of mixed.csv must increase from row to row; row 3 is not later than the row before." in done.err
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_names_of_intervals_take_no_other_column(run, series):
 
 
 def test_time_must_rise():
-    with pytest.raises(DataError, match=r"t must rise .* row 3"):
+    with pytest.raises(DataError, match=r"t must increase .* row 3"):
         times_after([1990, 1991, 1991], 1, "t")
 
 

@@ -98,6 +98,7 @@ def labelled(model, x):
     frame["batch"] = [1 + i % 4 for i in range(n)]
     frame["weight"] = [f"{i * 1.5:.1f}" for i in range(n)]
     frame["same"] = "one"
+    frame["remark"] = [f"seen by {i}" for i in range(n)]
     frame["serial_id"] = [9_000 + 7 * i for i in range(n)]
     frame["count"] = range(100, 100 + n)
     frame.to_csv("labelled.csv", index=False)
@@ -114,11 +115,11 @@ def test_columns_that_repeat_group_rows_and_identifiers_do_not(page, command, la
     assert found["site"] == ["north", "south", "missing"]
     assert found["batch"] == ["1", "2", "3", "4"]
     assert found["weight"] is None  # numbers on a scale
-    assert not {"name", "same", "serial_id", "count", "a"} & set(found)
+    assert not {"name", "same", "remark", "serial_id", "count", "a"} & set(found)
 
 
 def test_a_text_column_that_repeats_does_not_name_rows(page, labelled):
-    frame = pd.read_csv("labelled.csv").drop(columns=["name", "when"])
+    frame = pd.read_csv("labelled.csv").drop(columns=["name", "when", "remark"])
     frame.to_csv("labelled.csv", index=False)
     made = page("report", labelled, "labelled.csv")
     assert made.data()["names"] == [None] * len(frame)

@@ -74,7 +74,8 @@ def test_options_are_in_groups(run):
     titles = re.findall(r"^(\w+):$", said, re.MULTILINE)
     assert titles == ["input", "model", "output", "other", "examples"]
     groups = dict(zip(titles, re.split(r"^\w+:$", said, flags=re.MULTILINE)[1:], strict=True))
-    for title, option in (("input", "--id"), ("model", "--standardize"), ("output", "--force"), ("other", "--jobs")):
+    where = {"--id": "input", "--components": "model", "--standardize": "model", "--force": "output", "--jobs": "other"}
+    for option, title in where.items():
         assert f"\n  {option}" in groups[title]
 
 

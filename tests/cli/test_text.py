@@ -65,6 +65,14 @@ def test_loadings_are_listed_by_whole_names(width):
     assert len(lines[0].split(", ")) == {60: 1, 80: 2, 120: 4, 200: 6}[width]
 
 
+def test_a_name_that_is_too_long_alone_is_shortened_before_its_loading():
+    frame = table("long names").drop(columns="region").fillna(0)
+    ppca = PPCA(2).fit(frame)
+    for line, axis in zip(ppca.summary(width=80).splitlines()[3:5], ppca.components_, strict=True):
+        assert len(line) <= 80
+        assert line.endswith(f"... {axis[np.abs(axis).argmax()]:+.2f}")
+
+
 def test_components_that_are_not_listed_are_counted():
     x = table("many components").drop(columns="region").fillna(0).to_numpy()
     ppca = PPCA(30).fit(x)

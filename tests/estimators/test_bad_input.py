@@ -20,7 +20,11 @@ def with_cell(value):
 @pytest.mark.parametrize(
     ("rows", "error", "message"),
     [
-        (with_cell(np.inf), DataError, r"infinity \(1 cell\), first in column 2(.|\n)*Hint: use NaN for missing values"),
+        (
+            with_cell(np.inf),
+            DataError,
+            r"infinity \(1 cell\), first in column 2(.|\n)*Hint: use NaN for missing values",
+        ),
         (sparse.csr_array(with_cell(np.inf)), DataError, r"infinity \(1 cell\)"),
         (pd.DataFrame(with_cell(-np.inf)), DataError, r"infinity \(1 cell\)"),
         (np.where(np.eye(20, 5) > 0, np.nan, with_cell(np.inf)), DataError, r"infinity \(1 cell\)"),

@@ -91,3 +91,10 @@ def test_a_library_that_is_not_installed_is_an_error_with_a_hint(monkeypatch):
     monkeypatch.setattr(nw, "from_dict", absent)
     with pytest.raises(ModuleNotFoundError, match=r"needs pandas, which is not installed.\nHint: to_frame\(backend"):
         frame_of({"a": [1.0]})
+
+
+def test_columns_that_are_left_out_are_counted_together():
+    columns = (words("row", ["first"]), *(numbers(f"column {j}", [1.5]) for j in range(9)))
+    table = ResultTable((Section("", columns, n_hidden=4),))
+    assert table.text(40).splitlines()[-1] == f"... and {4 + 9 - table.text(40).count('column ')} more columns"
+    assert "... and 4 more columns" in table._repr_html_()

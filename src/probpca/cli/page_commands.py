@@ -150,7 +150,7 @@ def _gather(opened: Opened, watch: Any) -> Gathered:
 
 
 def _as_numbers(column: list[Any]) -> list[Any]:
-    """Numbers of a column that a text file holds as text; the column itself if one of its cells is something else."""
+    """Numbers in a column of text; the column as it is if one of its cells is not a number."""
     texts = [value for value in column if isinstance(value, str) and value.strip()]
     if not texts or not all(map(is_number, texts)):
         return column

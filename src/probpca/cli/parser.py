@@ -172,7 +172,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         commands[args.command].error(f"unexpected: {' '.join(left)}")
     if args.command == "fit" and args.bayesian and isinstance(args.components, str | float):
         commands[args.command].error(
-            "--bayesian removes components that the data do not support: --components is their largest number"
+            "with --bayesian, --components must be a whole number: the most components that the fit may keep"
         )
     return args
 

@@ -75,7 +75,8 @@ def _require_order(known: Sequence[Any], where: str) -> None:
     late = next((i for i, (a, b) in enumerate(pairwise(known), 2) if not a < b), None)
     if late is not None:
         msg = (
-            f"{where} must rise from row to row; row {late:,} is not after the one before.\nHint: sort the table by it."
+            f"{where} must increase from row to row; row {late:,} is not later than the row before.\n"
+            "Hint: sort the table by this column."
         )
         raise DataError(msg)
 

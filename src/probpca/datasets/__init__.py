@@ -38,8 +38,8 @@ class Fertility(NamedTuple):
     Aruba        4.82  2.91  2.39  2.25  1.87  1.69
     Andorra
     Afghanistan  7.67  7.67  7.67  7.69  7.73  5.39
+    ... and 46 more columns
     ... and 216 more rows
-    ... and 46 more years
     1,104 of 11,388 cells are missing.
     """
 
@@ -71,10 +71,11 @@ class Fertility(NamedTuple):
         missing = int(np.isnan(self.values).sum())
         left = (
             *rest(n - most, "more row"),
-            *rest(d - some.size, "more year"),
             f"{missing:,} of {n * d:,} cells are missing.",
         )
-        return ResultTable((Section(heading, (words("country", self.countries[:most]), *columns), left),))
+        return ResultTable(
+            (Section(heading, (words("country", self.countries[:most]), *columns), left, d - some.size),)
+        )
 
     def __str__(self) -> str:
         return str(self.table())

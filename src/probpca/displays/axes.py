@@ -572,6 +572,9 @@ def half_sides(region: Region) -> Array:
 
 # Curves of criteria
 
+RATIOS = {"parallel": "eigenvalue, ratio to chance", "gavish_donoho": "singular value, ratio to threshold"}
+"""Labels of the axes of criteria that keep a component if a ratio exceeds 1."""
+
 
 def draw_rings(ax: Any, x: Any, y: Any, colour: str = THEME.accent, width: float = 2) -> None:
     """Rings around chosen points."""
@@ -591,7 +594,7 @@ def draw_curve(ax: Any, criterion: Criterion, *, beyond: int = 6) -> None:
     ax.axvline(choice, color=THEME.accent, linewidth=0.8, alpha=0.5, zorder=0)
     here = counts == choice
     draw_rings(ax, counts[here], values[here])
-    unit = f"{criterion.unit} below the best" if criterion.in_nats else criterion.unit
+    unit = f"{criterion.unit} below the best" if criterion.in_nats else RATIOS[criterion.name]
     frame(ax, f"{criterion.name}: {choice}", x="number of components", y=unit)
     whole_numbers(ax.xaxis, 7)
     if not criterion.in_nats:

@@ -196,9 +196,8 @@ def _group_of(name: str, values: Any, n: int, most: int) -> Group:
 
 def _category_of(value: Any) -> str:
     """A category as text, whole numbers without decimals; an empty string if it is missing."""
-    if isinstance(value, bool | np.bool_):
-        return str(value)
-    return str(int(float(value))) if isinstance(value, Real) and float(value).is_integer() else text_of(value)
+    is_whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    return str(int(value)) if is_whole else text_of(value)
 
 
 def _order_of(texts: Any) -> Any:

@@ -25,6 +25,7 @@ from probpca.inference.sampling import sample_parameters
 from probpca.learning.bayesian.fit import BeliefResult, fit_variational
 from probpca.learning.settings import Settings
 from probpca.models.serialization import belief_arrays, belief_from_arrays
+from probpca.result_tables import WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -232,7 +233,7 @@ class BayesianPCA(TableEstimator):
         """Noise variance, of scaled columns if standardised, without the uncertainty of the parameters."""
         return float(self._state.result.scaled_belief.centre.noise_variance)
 
-    def summary(self, feature_names: Any = None, *, width: int = 80) -> str:
+    def summary(self, feature_names: Any = None, *, width: int = WIDTH) -> str:
         """Describe the fit as text: the number of components, the variance of each, and how the fit ended.
 
         Tables have lines of at most ``width`` letters.

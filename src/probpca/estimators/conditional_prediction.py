@@ -108,8 +108,10 @@ class ConditionalPrediction:
         shown = range(min(u, FIRST_COLUMNS))
         columns = [intervals(self._names[j], mean[:most, j], low[:most, j], high[:most, j]) for j in shown]
         heading = f"Prediction of {several(u, 'column')} for {several(n, 'row')}: mean and {100 * level:.4g} % interval"
-        left = rest(n - most, "more row") + rest(u - len(shown), "more column")
-        return ResultTable((Section(heading, (words("row", names.row_names(range(min(n, most)))), *columns), left),))
+        left = rest(n - most, "more row")
+        return ResultTable(
+            (Section(heading, (words("row", names.row_names(range(min(n, most)))), *columns), left, u - len(shown)),)
+        )
 
     def __str__(self) -> str:
         return str(self.table())

@@ -41,6 +41,7 @@ from probpca.learning.dynamics import Chosen, SeriesResult, Structure, choose_st
 from probpca.learning.result import FitResult, complete_information
 from probpca.models import Gaussian
 from probpca.models.serialization import state_space_arrays, state_space_from_arrays
+from probpca.result_tables import WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -361,7 +362,7 @@ class LinearDynamicalSystem(Estimator):
         """Criterion for each number of states that was tried; empty if the number was given."""
         return self._state.scores
 
-    def summary(self, feature_names: Any = None, *, width: int = 80) -> str:
+    def summary(self, feature_names: Any = None, *, width: int = WIDTH) -> str:
         """Describe the fit as text: the modes, the loadings of each state, and how the fit ended.
 
         Tables have lines of at most ``width`` letters.

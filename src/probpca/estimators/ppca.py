@@ -44,6 +44,7 @@ from probpca.learning.uncertainty.asymptotic import COMFORTABLE, asymptotic_unce
 from probpca.learning.uncertainty.bootstrap import Bootstrap, bootstrap_uncertainty
 from probpca.learning.uncertainty.parameter_draws import draw_parameters, require_rows_in_memory
 from probpca.models.serialization import MODEL_FIELDS, model_arrays, model_from_arrays
+from probpca.result_tables import WIDTH
 from probpca.sources import open_source
 from probpca.sources.open import check_weight
 from probpca.statistics import ColumnSummary
@@ -428,7 +429,7 @@ class PPCA(TableEstimator):
             self._fitted = fit = fit.with_draws(fit.source, n_draws)
         return list(fit.draws[:n_draws])
 
-    def summary(self, feature_names: Any = None, *, width: int = 80) -> str:
+    def summary(self, feature_names: Any = None, *, width: int = WIDTH) -> str:
         """Describe the fit as text: the number of components, the variance of each, and how the fit ended.
 
         Tables have lines of at most ``width`` letters.

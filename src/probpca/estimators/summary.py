@@ -8,6 +8,7 @@ import numpy as np
 
 from probpca.errors import ShapeError
 from probpca.learning.describe import about_units
+from probpca.result_tables import WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,7 @@ MOST_LOADINGS = 6
 """Loadings of a component that are listed, if the line has room for them."""
 
 
-def table_summary(estimator: Any, objective: tuple[str, float], feature_names: Any = None, width: int = 80) -> str:
+def table_summary(estimator: Any, objective: tuple[str, float], feature_names: Any = None, width: int = WIDTH) -> str:
     """Describe the size of the table, the variance of each component, and how the fit ended.
 
     Lines of the table of components have at most ``width`` letters; sentences are not broken.
@@ -39,7 +40,9 @@ def table_summary(estimator: Any, objective: tuple[str, float], feature_names: A
     return "\n".join([*lines, *(f"{'note':<18}{text}" for text in notes)])
 
 
-def dynamics_summary(estimator: Any, objective: tuple[str, float], feature_names: Any = None, width: int = 80) -> str:
+def dynamics_summary(
+    estimator: Any, objective: tuple[str, float], feature_names: Any = None, width: int = WIDTH
+) -> str:
     """Describe the modes of a dynamical system, the loadings of its states, and how the fit ended.
 
     Lines of tables have at most ``width`` letters; sentences are not broken.

@@ -267,8 +267,10 @@ class SeriesForecast:
         shown, features = range(min(d, FIRST_COLUMNS)), names.column_names(d)
         columns = [intervals(features[j], mean[:most, j], low[:most, j], high[:most, j]) for j in shown]
         heading = f"Forecast of {several(h, 'step')} x {several(d, 'feature')}: mean and {100 * level:.4g} % interval"
-        left = rest(h - most, "more step") + rest(d - len(shown), "more feature")
-        return ResultTable((Section(heading, (words("time", names.row_names(range(min(h, most)))), *columns), left),))
+        left = rest(h - most, "more step")
+        return ResultTable(
+            (Section(heading, (words("time", names.row_names(range(min(h, most)))), *columns), left, d - len(shown)),)
+        )
 
     def __str__(self) -> str:
         return str(self.table())

@@ -145,7 +145,8 @@ class Calibration:
             return f"p_value is the same as model_p_value: {self.obstacle}."
         if self.degrees >= HEAVY.degrees and self.extreme <= HEAVY.extreme:
             return ""
-        shape = "chi-square" if isinf(self.degrees) else f"F with {self.degrees:.2g} degrees of freedom"
+        degrees = f"{self.degrees:.2g}" if self.degrees < 100 else f"{self.degrees:,.0f}"
+        shape = "chi-square" if isinf(self.degrees) else f"F with {degrees} degrees of freedom"
         many = f"{100 * self.extreme:.1f} % of the training rows have model_p_value < {RARE}, and "
         return (
             f"{many if self.extreme else ''}p_value is calibrated to the heavy tails of the training rows ({shape}, "

@@ -124,7 +124,7 @@ class Gaussian:
                 numbers("mean", self.mean[:most]),
                 numbers("sd", self.std[:most]),
             )
-            left = rest(k - most, "more variable")
+            left, hidden = rest(k - most, "more variable"), 0
         else:
             rows, mean, std = range(min(most, len(self.mean))), self.mean[:most], self.std[:most]
             parts = [
@@ -133,8 +133,8 @@ class Gaussian:
             ]
             columns = (words("row", names.row_names(rows)), *(column for part in parts for column in part))
             what += f", {several(len(self.mean), 'row')}"
-            left = rest(len(self.mean) - most, "more row") + rest(k - shown, "more variable")
-        return ResultTable((Section(f"{what}: mean and standard deviation (sd)", columns, left),))
+            left, hidden = rest(len(self.mean) - most, "more row"), 2 * (k - shown)
+        return ResultTable((Section(f"{what}: mean and standard deviation (sd)", columns, left, hidden),))
 
     def __str__(self) -> str:
         return str(self.table())

@@ -121,7 +121,7 @@ class StateSpace:
 
     @property
     def time_constants(self) -> Array:
-        """Number of steps in which each mode decays to 1/e, -1 / log |eigenvalue|; infinite without decay: (q,)."""
+        """Steps in which each mode decays to 1/e, ``-1 / log(abs(eigenvalue))``; infinite without decay: (q,)."""
         modulus = np.abs(self.eigenvalues)
         with np.errstate(divide="ignore"):
             rate = -np.log(modulus)

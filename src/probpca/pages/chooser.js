@@ -14,7 +14,7 @@ function findRow(names, rows, text) {
   return number ? rows.indexOf(Number(number[1].replaceAll(",", ""))) : -1;
 }
 
-/** Write the name of the chosen row; all of it is told where the pointer rests. */
+/** Write the name of the chosen row; a tooltip shows all of it. */
 function sayChosen(name) {
   const input = document.getElementById("row");
   input.value = name;
@@ -39,10 +39,7 @@ function listenToChooser(names, rows, current, choose) {
     if (names.includes(input.value)) look();
   });
   input.addEventListener("focus", () => input.select());
-  const step = (by) => () => {
-    const from = current() < 0 && by < 0 ? names.length : current();  // before a choice: the last row
-    choose((from + by + names.length) % names.length);
-  };
+  const step = (by) => () => choose((current() + by + names.length) % names.length);
   document.getElementById("previous").addEventListener("click", step(-1));
   document.getElementById("next").addEventListener("click", step(1));
   document.getElementById("chooser").addEventListener("submit", (event) => event.preventDefault());

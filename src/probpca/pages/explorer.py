@@ -52,7 +52,7 @@ def explorer(  # noqa: PLR0913
 
     ``X``, ``labels``, ``groups``, ``feature_names`` and ``row_numbers`` are as in ``report``. ``image_shape``, such as
     (8, 8), draws rows as images; ``"square"`` is the square with as many pixels as there are columns. The page shows
-    all rows up to 20,000, or a random share of more. If there are more than 200,000 cells it shows the columns that
+    all rows up to 20,000, or a random share of more. If there are more than 200,000 cells it shows the 30 columns that
     the components explain best, or fewer images (``limits``), and says so. An existing file is replaced.
 
     Examples
@@ -104,18 +104,18 @@ def _lead(table: Table, shown: Index, columns: Index) -> str:
     return " ".join(words)
 
 
-def _image_shape(asked: Any, d: int) -> tuple[int, int] | None:
-    if asked is None:
+def _image_shape(given: Any, d: int) -> tuple[int, int] | None:
+    if given is None:
         return None
-    if isinstance(asked, str) and asked == "square":
+    if isinstance(given, str) and given == "square":
         side = int(np.sqrt(d) + 0.5)
         if side * side != d:
             msg = f"image_shape='square' needs a square number of columns; got {d}.\nHint: image_shape=(height, width)."
             raise ShapeError(msg)
         return side, side
-    sides = np.asarray(asked)
+    sides = np.asarray(given)
     if sides.shape != (2,) or sides.dtype.kind not in "iu" or sides.min() < 1 or sides.prod() != d:
-        msg = f"image_shape must be (height, width) of {d} pixels in all, or 'square'; got {asked!r}."
+        msg = f"image_shape must be (height, width) of {d} pixels in all, or 'square'; got {given!r}."
         raise ShapeError(msg)
     return int(sides[0]), int(sides[1])
 
@@ -127,7 +127,8 @@ def _choose_cells(table: Table, limits: PageLimits, *, whole: bool) -> tuple[Ind
         return random_rows(n, min(limits.rows(n), max(limits.most_cells // d, 1))), np.arange(d)
     shown = random_rows(n, limits.rows(n))
     explained = np.square(table.model.loadings / table.scale[:, None]).sum(axis=1)  # share of each column: (d,)
-    return shown, np.sort(largest_first(explained, limits.columns(shown.size, d)))
+    count = limits.columns(shown.size, d)
+    return shown, np.sort(largest_first(explained, count if count == d else min(count, limits.most_bars)))
 
 
 def _some_columns(data: dict[str, Any], table: Table, columns: Index) -> dict[str, Any]:

@@ -119,6 +119,7 @@ class PageLimits:
     most_columns: int = 300  # of one row
     fewest_columns: int = 10  # of one row, however many rows there are
     most_cells: int = 200_000  # of all rows together
+    most_bars: int = 30  # columns of the explorer, if it leaves some out
 
     def rows(self, n: int) -> int:
         """Number of rows on the page."""

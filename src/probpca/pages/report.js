@@ -71,7 +71,7 @@ async function draw(id, change = () => {}, names = data.features) {
   const drawn = (draws[id] = (draws[id] || 0) + 1);
   const row = state.row;
   const { view } = await vegaEmbed(place, spec, options);
-  if (drawn !== draws[id]) return view.finalize();  // asked for once more in the meantime
+  if (drawn !== draws[id]) return view.finalize();  // drawn again in the meantime
   const old = views[id];
   views[id] = view;
   if (old) old.finalize();

@@ -161,6 +161,7 @@ def _text(facts: Facts) -> dict[str, str]:
         "advice": "\n".join(f"<li>{escape(said)}</li>" for said in advice(estimator, table, rows)),
         "unusual": "\n".join(unusual_rows(table, rows)),
         "judged": escape(how_judged(rows)),
+        "caution": escape(rows.found.note),
         "details": "".join(_pair("div", *one) for one in model_details(estimator, rows)),
         "odd": f"{settings.p:g}",
     }

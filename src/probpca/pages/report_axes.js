@@ -23,7 +23,7 @@ function fitNames(spec, features, width) {
   ];
 }
 
-/** Labels that stand for columns tell the whole name where the pointer rests. */
+/** Names of columns beside a chart have a tooltip with the whole name. */
 function tellNames(vega) {
   for (const axis of vega.axes || []) {
     const labels = axis.encode && axis.encode.labels;

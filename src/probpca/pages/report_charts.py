@@ -140,7 +140,7 @@ def _ticks(count: int, most: int = 15) -> list[int]:
 
 
 def bars_of(count: int, q: int) -> int:
-    """Number of components that have a bar, of ``count`` components of which q are kept."""
+    """Number of components with a bar if the model keeps q of ``count`` components."""
     return min(count, max(STYLE.most_bars, q + 3))
 
 

@@ -1,5 +1,5 @@
 "use strict";
-// What the page knows of rows, as functions of their place in it.
+// Rows and loadings of the page, as functions of their position.
 
 function openRows(data) {
   const n = data.rows.length;
@@ -58,7 +58,7 @@ function middles(known) {
   });
 }
 
-/** One object for each cell of a row that the page holds, in the units that were asked for. */
+/** One object for each cell of a row on the page, in units of the data or in standard deviations. */
 function cellsOf(data, known, i, own) {
   const fitted = decode(known.loadings, known.latentOf(i));
   const unit = (j, x) => (own ? data.mean[j] + data.scale[j] * x : x);

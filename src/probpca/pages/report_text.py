@@ -156,7 +156,7 @@ def about_shown(table: Table, rows: RowFacts) -> str:
 def advice(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
     """Sentences about what to look at next."""
     found = list(_findings(estimator, table, rows))
-    yield from found or ["Nothing needs attention. Choose any row to see its component scores and its cells."]
+    yield from found or ["Nothing needs attention. Choose any row to see its component scores and values."]
 
 
 def _findings(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
@@ -203,13 +203,10 @@ def empty_columns(estimator: Any) -> Any:
 
 
 def how_judged(rows: RowFacts) -> str:
-    """Whether rows are those of the fit, and what to be careful about."""
-    how = (
-        "Each row was judged as if it had been left out of the fit."
-        if rows.training
-        else "The rows are new: the model was not fitted to them."
-    )
-    return f"{how} {rows.found.note}".rstrip()
+    """Whether rows are those of the fit."""
+    if rows.training:
+        return "Each row was judged as if it had been left out of the fit."
+    return "The rows are new: the model was not fitted to them."
 
 
 def unusual_rows(table: Table, rows: RowFacts) -> Iterator[str]:

@@ -112,12 +112,12 @@ def _remark(criterion: Criterion) -> str:
 
 
 UNITS = {
-    "parallel": "ratio to chance",
+    "parallel": "x chance",
     "bic": "nats",
     "evidence": "nats",
     "cv": "nats per cell",
     "ard": "",
-    "gavish_donoho": "ratio to threshold",
+    "gavish_donoho": "x threshold",
 }
 
 
@@ -214,11 +214,11 @@ class Selection:
     counts noise that differs between columns as components.
     <BLANKLINE>
     Scores, the larger the better (* choice)
-    components    bic          parallel
-                 nats   ratio to chance
-             1  -78.2              2.26*
-             2  -20.0              0.82
-             3    0.0*             0.15
+    components    bic   parallel
+                 nats   x chance
+             1  -78.2       2.26*
+             2  -20.0       0.82
+             3    0.0*      0.15
     """
 
     criteria: tuple[Criterion, ...]
