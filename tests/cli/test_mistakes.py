@@ -28,7 +28,7 @@ BAD = {
     "long.csv": ("a,b\n1,2\n3,4\n5,6,7\n", "long.csv, row 3 has 3 cells, and the line of names 2: '5,6,7'."),
     "photo.csv": ("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "photo.csv does not hold text."),
     "twice.csv": ("a,a,b\n1,2,3\n3,4,5\n", "columns must have different names; twice.csv has several"),
-    "x.docx": ("?", "the name of x.docx does not say its format."),
+    "x.docx": ("?", "the format of x.docx is not known from its name."),
     "cut.xlsx": ("PK\x03\x04 and no more", "cut.xlsx cannot be read as a workbook: "),
     "cut.parquet": ("PAR1 and no more", "cut.parquet cannot be read: "),
     "cut.csv.gz": ("\x1f\x8b and no more", "cut.csv.gz cannot be read: "),

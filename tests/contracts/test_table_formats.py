@@ -346,7 +346,7 @@ def test_settings_that_do_not_apply_are_refused(tmp_path, x):
     np.save(tmp_path / "x.npy", x)
     with pytest.raises(SourceError, match="transpose does not apply to"):
         open_source(tmp_path / "x.npy", table_format=TableFormat(transpose=True))
-    with pytest.raises(SourceError, match="rows come from no file"):
+    with pytest.raises(SourceError, match="table_format must be None unless rows are read from a file"):
         open_source(x, table_format=TableFormat())
     with pytest.raises(SourceError, match="must differ"):
         TableFormat(decimal=",", thousands=",")
