@@ -198,7 +198,7 @@ def test_points_have_the_colours_of_their_group(visit, wine):
     by_kind = {kind: {look for look, own in zip(colours(), kinds, strict=True) if own == kind} for kind in set(kinds)}
     assert [len(looks) for looks in by_kind.values()] == [1, 1, 1]
     assert len(set.union(*by_kind.values())) == 3
-    assert page.inner_text("#legend").split("\n") == ["class_0 (59)", "class_1 (71)", "class_2 (48)"]
+    assert page.inner_text("#legend").split("\n") == ["class_0: 59", "class_1: 71", "class_2: 48"]
     page.select_option("#colour", "1")
     assert len(set(colours())) > 50
     assert "1,680" in page.inner_text("#legend")

@@ -148,14 +148,16 @@ def test_json_has_every_number_in_full(run, x):
 
 
 @pytest.mark.usefixtures("folder")
-def test_columns_that_look_like_identifiers_are_mentioned_and_kept(run, x):
+def test_columns_that_look_like_identifiers_are_mentioned_and_left_out(run, x):
     frame = pd.DataFrame(x, columns=list(FEATURES))
     frame.assign(customer_id=np.arange(60) + 1000, group_id=np.arange(60) % 3, flat=1.0).to_csv("i.csv", index=False)
     done = run("fit", "i.csv", "--components", 2)
-    assert "note: customer_id looks like an identifier; --id customer_id leaves it out.\n" in done.err
+    ways = "--id customer_id names rows by it, --numbers customer_id uses it as numbers."
+    assert f"note: customer_id looks like an identifier, and is not modelled; {ways}\n" in done.err
     assert "note: flat is the same in every row.\n" in done.err
     assert "group_id" not in done.err
-    assert "8 numeric columns" in done.out
+    assert "7 numeric columns" in done.out
+    assert "8 numeric columns" in run("fit", "i.csv", "--components", 2, "--numbers", "customer_id", "--force").out
     done = run("fit", "i.csv", "--components", 2, "--id", "customer_id", "--force")
     assert "customer_id looks" not in done.err
     assert "customer_id (--id)" in done.out

@@ -212,7 +212,7 @@ def test_what_is_no_file_of_rows_is_refused(tmp_path):
     np.save(tmp_path / "words.npy", np.array([["a", "b"]]))
     for name, error, words in (
         ("none.csv", SourceError, "there is no file"),
-        ("x.docx", SourceError, r"does not say its format.*\n.*\.parquet"),
+        ("x.docx", SourceError, r"format of .* is not known from its name.*\n.*\.parquet"),
         ("x.npy", SourceError, "is not a .npy file"),
         ("cube.npy", ShapeError, r"shape \(2, 2, 2\)"),
         ("words.npy", DataError, "not numbers"),

@@ -108,7 +108,7 @@ def test_given_axes_are_used(system, series):
 def test_what_cannot_be_drawn_is_said(system, series):
     with pytest.raises(ShapeError, match=r"features must be among 0 \.\. 3; got \[4\]"):
         ForecastDisplay.from_estimator(system, series, features=4)
-    with pytest.raises(ShapeError, match="horizon must be at least 1"):
+    with pytest.raises(ShapeError, match="horizon must be an int of at least 1"):
         ForecastDisplay.from_estimator(system, series, horizon=0)
     with pytest.raises(DataError, match=r"level must lie between 0 and 1; got 1\.5"):
         ForecastDisplay.from_estimator(system, series, levels=[0.5, 1.5])

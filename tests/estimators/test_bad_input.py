@@ -20,7 +20,11 @@ def with_cell(value):
 @pytest.mark.parametrize(
     ("rows", "error", "message"),
     [
-        (with_cell(np.inf), DataError, r"infinity \(1 cell\), first in column 2(.|\n)*Hint: NaN is a missing cell"),
+        (
+            with_cell(np.inf),
+            DataError,
+            r"infinity \(1 cell\), first in column 2(.|\n)*Hint: use NaN for missing values",
+        ),
         (sparse.csr_array(with_cell(np.inf)), DataError, r"infinity \(1 cell\)"),
         (pd.DataFrame(with_cell(-np.inf)), DataError, r"infinity \(1 cell\)"),
         (np.where(np.eye(20, 5) > 0, np.nan, with_cell(np.inf)), DataError, r"infinity \(1 cell\)"),
@@ -105,7 +109,7 @@ def test_an_iterator_is_held_where_it_has_to_be_read_twice():
 def test_a_source_cannot_be_read_twice():
     source = open_source(iter([ROWS]))
     PPCA(2).fit(source)
-    with pytest.raises(SourceError, match=r"read already(.|\n)*Hint"):
+    with pytest.raises(SourceError, match=r"already read(.|\n)*Hint"):
         PPCA(2).fit(source)
 
 

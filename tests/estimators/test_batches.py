@@ -177,7 +177,9 @@ def test_a_source_that_takes_them_for_zeros_is_refused():
     fitted = PPCA(2, missing="unstored").fit(thin)
     for source in (open_source(thin), open_source([thin, thin])):
         for ask in (PPCA(2, missing="unstored").fit, fitted.transform):
-            with pytest.raises(SourceError, match=r"take them for zeros(.|\n)*Hint.*unstored_missing=True"):
+            with pytest.raises(
+                SourceError, match=r"opened with unstored cells as zeros(.|\n)*Hint.*unstored_missing=True"
+            ):
                 ask(source)
     source = open_source(thin, unstored_missing=True)
     assert_allclose(PPCA(2, missing="unstored").fit(source).log_likelihood_, fitted.log_likelihood_, rtol=1e-6)

@@ -588,7 +588,7 @@ def test_parameters_that_mean_nothing(x, parameters):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda s, _: s.forecast(0), ShapeError, "horizon must be at least 1"),
+        (lambda s, _: s.forecast(0), ShapeError, "horizon must be an int of at least 1"),
         (lambda s, _: s.sample(0), ShapeError, "at least 1; got 0"),
         (lambda s, _: s.inverse_transform(np.zeros((2, 3))), ShapeError, r"matrix \(n, 2\)"),
         (lambda s, x: s.impute_interval(x, 1.0), DataError, "level must lie between 0 and 1"),

@@ -7,8 +7,17 @@ import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from probpca.cli.run import place_for, place_for_plot, print_json, shown_progress, write_figure, write_model
-from probpca.cli.table import Survey, Surveyed, Table, is_code, open_table, require_columns, survey
+from probpca.cli.run import (
+    format_options,
+    given_format,
+    place_for,
+    place_for_plot,
+    print_json,
+    shown_progress,
+    write_figure,
+    write_model,
+)
+from probpca.cli.table import Survey, Surveyed, Table, open_table, require_columns, survey
 from probpca.cli.text import fact, is_terminal, listed, note, screen_width, wrap
 from probpca.estimators import PPCA, BayesianPCA, select_n_components
 from probpca.learning import Status
@@ -43,10 +52,10 @@ def _fit(args: Any) -> None:
         random_state=args.seed,
     )
     table, found, rows = _surveyed(args)
-    stamp = Stamp.of_table(table.place)
+    stamp = Stamp.of_table(table.place) if table.stored else None
     estimator.fit(rows)
     # Progress and threads belong to the terminal, not to the model.
-    write_model(estimator.set_params(verbose=False, n_jobs=None), out, stamp)
+    write_model(estimator.set_params(verbose=False, n_jobs=None), out, stamp, given_format(args))
     for text in _remarks(table, found):
         note(text)
     if args.json:
@@ -61,7 +70,7 @@ def _fit(args: Any) -> None:
 
 def _surveyed(args: Any) -> Surveyed:
     """Open the table, choose its columns, and read all rows once."""
-    table = open_table(args.table).choose(args.id, args.exclude, args.numbers)
+    table = open_table(args.table, given_format(args)).choose(args.id, args.exclude, args.numbers)
     require_columns(table)
     with shown_progress() as watch:
         surveyed = survey(table, args.jobs, watch)
@@ -103,17 +112,13 @@ def _model_facts(estimator: Any, table: Table) -> dict[str, Any]:
 
 def _remarks(table: Table, found: Survey) -> list[str]:
     """Remarks on columns that may have been overlooked."""
-    identifiers, constants = found.identifiers(table.numbers), found.constants(table.numbers)
-    remarks = [f"{name} looks like an identifier; --id {shlex.quote(name)} leaves it out." for name in identifiers[:3]]
-    if constants:
-        several_of_them = len(constants) > 1
-        remarks.append(f"{listed(constants)} {'are' if several_of_them else 'is'} the same in every row.")
-    labels = [(name, *why.partition(": ")[::2]) for name, why in table.others.items() if ": " in why]
-    for name, kind, cell in labels[:MOST_LABEL_REMARKS]:
-        way_back = f"; --numbers {shlex.quote(name)} uses it as numbers" if is_code(f"{kind}: {cell}") else ""
-        remarks.append(f"{name} is used as a label: {cell}{way_back}.")
+    constants = found.constants(table.numbers)
+    same = "are" if len(constants) > 1 else "is"
+    remarks = [f"{listed(constants)} {same} the same in every row."] if constants else []
+    labels = table.about_labels()
     left = len(labels) - MOST_LABEL_REMARKS
-    return [*remarks, *([f"{several(left, 'more column')} with such cells are used as labels."] if left > 0 else [])]
+    more = [f"{several(left, 'more column')} with such cells are used as labels."] if left > 0 else []
+    return [*remarks, *labels[:MOST_LABEL_REMARKS], *more]
 
 
 def _summary(estimator: Any, table: Table) -> str:
@@ -167,7 +172,7 @@ def _status(estimator: Any) -> str:
 
 
 def _next_steps(args: Any, table: Table, found: Survey, out: Path) -> str:
-    model, rows = shlex.quote(str(out)), shlex.quote(str(table.place))
+    model, rows = shlex.quote(str(out)), shlex.quote(str(table.place)) if table.stored else "-"
     ident = f" --id {shlex.quote(args.id)}" if args.id else ""
     steps = [f"probpca impute {model} {rows}{ident} --out completed.csv"] if found.missing_share else []
     steps += [
@@ -229,6 +234,7 @@ def _same_options(args: Any) -> str:
     parts += ["--id", args.id] if args.id else []
     parts += ["--exclude", *args.exclude] if args.exclude else []
     parts += ["--numbers", *args.numbers] if args.numbers else []
+    parts += format_options(given_format(args))
     return "".join(f" {shlex.quote(part)}" for part in parts)
 
 

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probpca.cli.fit_commands import on_screen
-from probpca.cli.run import finish, fresh, place_for_plot, place_for_table, write_figure, written
+from probpca.cli.run import (
+    finish,
+    fresh,
+    given_format,
+    place_for_plot,
+    place_for_table,
+    write_figure,
+    written,
+)
 from probpca.cli.table import Table, open_table, require_column, survey
 from probpca.cli.text import TextColumn, is_terminal, note, numbers, screen_width, table, words, wrap
 from probpca.cli.times import Times, counted, time_column, times_after
@@ -43,10 +51,12 @@ def run(args: Any) -> None:
     """Learn a dynamical system from the table and forecast the rows after the last one."""
     place = place_for_table(args, args.table)
     plot = None if args.plot is None else place_for_plot(args)
-    looked = open_table(args.table)
+    looked = open_table(args.table, given_format(args))
     name = _time(args, looked)
-    rows = looked.choose(name, args.exclude)
+    rows = looked.choose(name, args.exclude, args.numbers)
     rows, values, labels = _read(rows, name)
+    for text in rows.about_labels():
+        note(text)
     times = (
         times_after(labels, args.steps, f"{name} of {args.table}") if name else Times(counted(args.steps), even=True)
     )

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probpca.cli.run import Opened, open_both, place_for, print_json, shown_progress
-from probpca.cli.table import is_identifier, require_column
+from probpca.cli.table import require_column
 from probpca.cli.text import note, wrap
 from probpca.displays.inputs import numbers_in, text_of
 from probpca.result_tables import several
 from probpca.sources.engines.local import itself
-from probpca.sources.files import is_number
+from probpca.sources.files import is_identifier, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -52,7 +52,7 @@ EXAMPLES = {
         "probpca fit table.csv",
         "probpca fit table.csv --components 0.95 --standardize",
         "probpca fit table.parquet --components cv --id customer --out customers.npz",
-        "probpca fit table.csv --bayesian --exclude year rank",
+        "probpca fit survey.xlsx --sheet 2 --missing -999 --exclude year rank",
     ),
     "impute": """\
 Without --out, the first imputed cells are shown with their intervals.
@@ -116,7 +116,7 @@ class Help(argparse.RawDescriptionHelpFormatter):
         if not names or action.nargs == 0:
             return names or str(action.metavar)
         value = " ".join(action.metavar) if isinstance(action.metavar, tuple) else str(action.metavar)
-        return f"{names} {value}{' ...' if action.nargs == '+' else ''}"
+        return f"{names} {value}{' ...' if action.nargs in ('+', '*') else ''}"
 
 
 class Program(argparse.ArgumentParser):
@@ -271,6 +271,11 @@ def _impute(command: Program) -> None:
     _model_and_table(command)
     output = command.group("output")
     output.add_argument("--intervals", action="store_true", help="add columns NAME_low and NAME_high at the end")
+    for name, least in (("--min-value", "smallest"), ("--max-value", "largest")):
+        about = f"{least} imputed value, of all columns or of some"
+        output.add_argument(
+            name, nargs="+", action="extend", default=[], type=_as_bound, metavar="V|COLUMN=V", help=about
+        )
     _level(command)
     _table_out(command)
     _jobs(command)
@@ -329,6 +334,7 @@ def _forecast(command: Program) -> None:
     command.group("output").add_argument(
         "--steps", type=_as_count, required=True, metavar="N", help="number of steps to forecast (required)"
     )
+    _numbers(command)
     _level(command)
     _table_out(command)
     _plot(command, "draw the series and the forecast", force=False)
@@ -356,9 +362,39 @@ OPTIONS = {
 
 
 def _table(command: Program) -> None:
-    command.group("input").add_argument(
-        "table", metavar="TABLE", help=".csv, .tsv, .csv.gz, .parquet, .feather or .npy"
+    formats = ".csv, .tsv, .csv.gz, .parquet, .feather, .npy, .xlsx, .ods, or - for standard input"
+    command.group("input").add_argument("table", metavar="TABLE", help=formats)
+    _table_format(command)
+
+
+def _table_format(command: Program) -> None:
+    """Options for what cannot be detected in a file; a model remembers them, and later commands use them again."""
+    group = command.group("how the table is read (a model remembers this)")
+    group.add_argument(
+        "--missing", nargs="*", action="extend", metavar="CODE", help="codes of missing cells, such as -999, beside NA"
     )
+    group.add_argument("--decimal", choices=[",", "."], metavar=",|.", help="decimal mark (default: detected)")
+    group.add_argument(
+        "--thousands",
+        choices=[",", ".", "'", "space", "none"],
+        metavar="SIGN",
+        help="thousands separator: , . ' or space (default: none)",
+    )
+    group.add_argument(
+        "--skip-rows", type=_as_seed, metavar="N", help="lines above the line of names (default: detected)"
+    )
+    _switch(group, "--no-header", "--header", "there is no line of names: columns are x0, x1, ...")
+    group.add_argument("--sheet", metavar="NAME|N", help="sheet of a workbook (default: the first with cells)")
+    _switch(group, "--transpose", "--no-transpose", "features are rows of the file, samples are columns")
+    _switch(group, "--parse-units", "--no-parse-units", "read 28.8 yr, $779.45 and 12%% as numbers")
+
+
+def _switch(group: argparse._ArgumentGroup, option: str, opposite: str, about: str) -> None:
+    """An option and its opposite, which overrides what a model remembers and is not in the help."""
+    name = option.removeprefix("--").removeprefix("no-").replace("-", "_")
+    for text, shown in ((option, about), (opposite, argparse.SUPPRESS)):
+        value = not text.startswith("--no-")
+        group.add_argument(text, dest=name, action="store_const", const=value, help=shown)
 
 
 def _model(command: Program) -> None:
@@ -378,13 +414,17 @@ def _columns(command: Program) -> None:
         "--id", metavar="COLUMN", help="the column that names the rows; it is not part of the model"
     )
     _exclude(command)
+    _numbers(command)
+
+
+def _numbers(command: Program) -> None:
     command.group("input").add_argument(
         "--numbers",
         nargs="+",
         action="extend",
         default=[],
         metavar="COLUMN",
-        help="columns to use as numbers although they look like codes such as 00123",
+        help="columns to use as numbers although they look like codes, such as 00123, or number the rows",
     )
 
 
@@ -472,6 +512,19 @@ def _as_count(text: str, needed: str = "must be a whole number, 1 or more") -> i
         msg = f"{needed}; got {text}"
         raise argparse.ArgumentTypeError(msg)
     return int(text)
+
+
+def _as_bound(text: str) -> tuple[str, float]:
+    """A bound of the values that are filled in, and the column that it is for; empty for all columns."""
+    name, _, number = text.rpartition("=")
+    try:
+        value = float(number)
+    except ValueError:
+        value = float("nan")
+    if value != value:  # noqa: PLR0124
+        msg = f"must be a number, or COLUMN=NUMBER; got {text}"
+        raise argparse.ArgumentTypeError(msg)
+    return name, value
 
 
 def _as_seed(text: str) -> int:

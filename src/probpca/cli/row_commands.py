@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,12 +22,13 @@ from probpca.cli.run import (
     shown_progress,
     written,
 )
-from probpca.cli.text import GAP, TextColumn, counts, left_of, numbers, one_line, screen_width, table, words, wrap
+from probpca.cli.table import require_column
+from probpca.cli.text import GAP, TextColumn, counts, left_of, note, numbers, one_line, screen_width, table, words, wrap
+from probpca.errors import DataError
 from probpca.estimators.summary import whole_items
 from probpca.inference.calibration import RARE, probability
 from probpca.inference.imputation import Imputed
 from probpca.result_tables import clip, several
-from probpca.sources.files import arrow_module, file_format
 from probpca.sources.write import batch_of
 
 if TYPE_CHECKING:
@@ -64,19 +66,33 @@ class Completion:
     opened: Opened
     level: float
     intervals: bool  # are they wanted?
+    limits: tuple[Array, Array]  # smallest and largest value that may be filled in, of each column: (d,) each
     n_cells: int = 0
     n_rows: int = 0  # rows with a missing cell
     n_empty: int = 0  # rows without any number
     n_seen: int = 0  # all rows
     cells: list[Cell] = field(default_factory=list)
+    least: Array = field(init=False)  # smallest observed value of each column: (d,)
+    n_negative: Array = field(init=False)  # negative values that were filled in, of each column: (d,)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing seen."""
+        self.least = np.full(len(self.opened.features), np.inf)
+        self.n_negative = np.zeros(len(self.opened.features), dtype=np.intp)
 
     def question(self, values: Floats) -> tuple[Array, tuple[Array, Array] | None]:
         """Completed values, and the ends of their intervals if these are wanted, from one posterior."""
         estimator = self.opened.fitted.estimator
+        clip = partial(self._clipped, np.isnan(values))
         if not self.intervals:
-            return estimator.impute(values, training=self.opened.training), None
+            return clip(estimator.impute(values, training=self.opened.training)), None
         imputed = Imputed(*estimator.impute(values, return_std=True, training=self.opened.training))
-        return imputed.values, imputed.interval(self.level)
+        low, high = map(clip, imputed.interval(self.level))
+        return clip(imputed.values), (low, high)
+
+    def _clipped(self, missing: Array, answer: Array) -> Array:
+        """The answer within the limits where a cell is missing, and as it is elsewhere."""
+        return np.where(missing, np.clip(answer, *self.limits), answer)
 
     def answers(self, watch: Any, exact: Iterable[str] = ()) -> Iterator[Answer]:
         """Completed values and intervals of each block; blocks carry the ``exact`` features too."""
@@ -86,8 +102,8 @@ class Completion:
 
     def batches(self, watch: Any, *, intervals: bool) -> Iterator[Any]:
         """Record batches with all columns in their places, and the ends of intervals behind them."""
-        opened, place = self.opened, self.opened.table.place
-        exact, types = _kept_as_they_are(place, opened.features)
+        opened = self.opened
+        exact, types = opened.table.file.kept_types(opened.features)
         ends = opened.fresh([f"{name}_{end}" for name in opened.features for end in ("low", "high")])
         for answer in self.answers(watch, exact):
             values, interval = answer.found
@@ -102,7 +118,25 @@ class Completion:
 
     def facts(self) -> dict[str, Any]:
         """Facts for programs."""
-        return {"filled_cells": self.n_cells, "filled_rows": self.n_rows}
+        return {"filled_cells": self.n_cells, "filled_rows": self.n_rows, "negative_cells": self.unlikely()}
+
+    def unlikely(self) -> dict[str, int]:
+        """Columns that are never negative where they are observed, and the number of negative values filled in."""
+        odd = (self.n_negative > 0) & (self.least >= 0) & np.isfinite(self.least)
+        return {self.opened.features[j]: int(self.n_negative[j]) for j in np.flatnonzero(odd)}
+
+    def remark(self) -> str:
+        """Remark on columns that are never negative and were filled with negative values; empty if there are none."""
+        found = self.unlikely()
+        if not found:
+            return ""
+        some = ", ".join(f"{name} ({count:,})" for name, count in list(found.items())[:5])
+        more = f" and {several(len(found) - 5, 'more column')}" if len(found) > 5 else ""
+        option = shlex.join(f"{name}=0" for name in list(found)[:5])
+        return (
+            f"negative values were filled into columns that are never negative: {some}{more}; --min-value {option} "
+            "sets these to 0."
+        )
 
     def _remember(self, answer: Answer) -> None:
         """Count missing cells, and remember the first of them, two of a row at most, if intervals are known."""
@@ -110,6 +144,8 @@ class Completion:
         self.n_seen += len(missing)
         self.n_cells += int(missing.sum())
         self.n_rows += int(missing.any(axis=1).sum())
+        self.least = np.fmin(self.least, np.fmin.reduce(answer.block.values, axis=0, initial=np.inf))
+        self.n_negative += (missing & (values < 0)).sum(axis=0)
         self.n_empty += int(missing.all(axis=1).sum())
         if interval is None or len(self.cells) >= FIRST_CELLS:
             return
@@ -139,12 +175,22 @@ class Completion:
         return f"{cells} ({share:.1%} of the table){empty}."
 
 
-def _kept_as_they_are(place: Any, features: tuple[str, ...]) -> tuple[list[str], dict[str, Any]]:
-    """Features without nulls whose type is not floating point, and the types of those that are."""
-    if file_format(place) not in ("parquet", "feather"):
-        return [], {}
-    arrow = arrow_module("probpca.sources.readers.arrow")
-    return sorted(arrow.complete_columns(place, features)), arrow.floating_types(place, features)
+def _limits(args: Any, opened: Opened) -> tuple[Array, Array]:
+    """Smallest and largest value that may be filled in, of each column: (d,) each."""
+    features = opened.features
+    low, high = np.full(len(features), -np.inf), np.full(len(features), np.inf)
+    for bound, option, given in ((low, "--min-value", args.min_value), (high, "--max-value", args.max_value)):
+        for name, value in sorted(given, key=lambda pair: pair[0] != ""):  # one column before all columns
+            if name and name not in features:
+                require_column(opened.table, name)
+                msg = f"{option} {name}={value:g}: the model does not have this column, and it is not filled in."
+                raise DataError(msg)
+            bound[[features.index(name)] if name else slice(None)] = value
+    if (low > high).any():
+        j = int(np.argmax(low > high))
+        msg = f"--min-value must not exceed --max-value; got {low[j]:g} and {high[j]:g} for column {features[j]!r}."
+        raise DataError(msg)
+    return low, high
 
 
 def _impute(args: Any) -> None:
@@ -152,13 +198,19 @@ def _impute(args: Any) -> None:
     place = place_for_table(args, args.model, args.table)
     opened = open_both(args)
     shown = place is None and args.out != "-" and not args.json
-    completion = Completion(opened, args.level, intervals=args.intervals or shown)
+    completion = Completion(opened, args.level, intervals=args.intervals or shown, limits=_limits(args, opened))
     with shown_progress() as watch:
         if shown:
             for _ in completion.answers(watch):
                 pass
-        elif finish(args, place, completion.batches(watch, intervals=args.intervals), completion.facts) is None:
-            return
+        else:
+            shown = (
+                finish(args, place, completion.batches(watch, intervals=args.intervals), completion.facts) is not None
+            )
+    if remark := completion.remark():
+        note(remark)
+    if not shown:
+        return
     print(wrap(completion.summary()))
     if place:
         print(written(place, completion.n_seen))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from probpca.atomic_write import appearing, require_writable
-from probpca.cli.table import Table, infinite_cell, matched, open_table, row_names
+from probpca.cli.table import Input, Table, infinite_cell, matched, open_table, row_names
 from probpca.cli.text import cells, is_terminal, note, table as text_table, wrap
 from probpca.errors import DataError, FileFormatError, SourceError
 from probpca.estimators import PPCA, BayesianPCA
@@ -23,7 +24,8 @@ from probpca.estimators.storage import write_estimator
 from probpca.learning.progress import ProgressBar
 from probpca.models.serialization import read_record
 from probpca.result_tables import several
-from probpca.sources.files import FORMATS, Stamp, format_of
+from probpca.sources import TableFormat
+from probpca.sources.files import FORMATS, READ_ONLY, Stamp, written_format
 from probpca.sources.write import stream_batches, take_rows, write_batches
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class Fitted(NamedTuple):
     estimator: Any
     names: tuple[str, ...] | None
     table: Stamp | None = None  # the file that it was fitted to, as it was then
+    table_format: TableFormat = TableFormat()  # how that file was read
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -77,7 +80,8 @@ class Opened(NamedTuple):
         if self.fitted.table is None:
             why = "the model does not record which file it was fitted to"
         elif self.fitted.table.path == self.table.place.resolve():
-            why = f"{self.table.place} has changed since the fit"
+            same = self.fitted.table == Stamp.of_table(self.table.place)
+            why = f"{self.table.place} {'is read with other options than for' if same else 'has changed since'} the fit"
         else:
             why = f"the model was fitted to {self.fitted.table.path.name}"
         return f"The p-values treat the rows as new to the model: {why}."
@@ -161,19 +165,53 @@ def fresh(names: Sequence[str], taken: Sequence[str]) -> list[str]:
 def open_both(args: Any) -> Opened:
     """Open the model and the table of a command."""
     fitted = open_model(args.model, args.jobs)
-    table = open_table(args.table)
+    given = Input.find(args.table)
+    remembered = fitted.table_format.only_for(given.kind)
+    chosen = given_format(args, remembered)
+    if used := format_options(_shared(chosen, remembered)):
+        note(f"the table is read as for the fit: {shlex.join(used)}.")
+    table = open_table(given, chosen)
     names = matched(table, fitted.names, fitted.estimator.model_.n_features)
     if (fitted.names is None) == table.named:
         which = "the table" if fitted.names else "the model"
         note(f"the columns of {which} have no names; columns are matched by position.")
-    training = fitted.table is not None and fitted.table == Stamp.of_table(table.place)
+    training = table.stored and fitted.table is not None and fitted.table == Stamp.of_table(table.place)
+    training = training and chosen == remembered
     return Opened(fitted, table, names, row_names(table, names, args.id), training)
+
+
+def given_format(args: Any, remembered: TableFormat = TableFormat()) -> TableFormat:
+    """How the options of a command say that a table is read; what they leave open is as remembered."""
+    options = {field.name: getattr(args, field.name) for field in fields(TableFormat)}
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    if "thousands" in given:
+        given["thousands"] = {"space": " ", "none": None}.get(given["thousands"], given["thousands"])
+    return replace(remembered, **given)
+
+
+def _shared(chosen: TableFormat, remembered: TableFormat) -> TableFormat:
+    """The settings that were remembered and are still chosen."""
+    stored, now = remembered.record(), chosen.record()
+    return TableFormat(**{name: value for name, value in stored.items() if now.get(name) == value})
+
+
+def format_options(table_format: TableFormat) -> list[str]:
+    """The options that make a command read a table so."""
+    parts: list[str] = []
+    for name, value in table_format.record().items():
+        option = "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            parts.append(option if value else f"--no-{option[2:]}")
+        else:
+            values = value if isinstance(value, list) else [value]
+            parts += [option, *("space" if text == " " else str(text) for text in values)]
+    return parts
 
 
 def open_model(path: str, n_jobs: int | None = None) -> Fitted:
     """Read a model that ``probpca fit`` wrote."""
     place = Path(path)
-    if place.suffix.lower() in FORMATS or place.suffix.lower() == ".gz":
+    if place.suffix.lower() in FORMATS | READ_ONLY or place.suffix.lower() == ".gz":
         msg = f"{place} is a table, not a model.\nHint: the model comes first: probpca COMMAND MODEL TABLE."
         raise FileFormatError(msg)
     if place.is_dir():
@@ -194,16 +232,30 @@ def open_model(path: str, n_jobs: int | None = None) -> Fitted:
     names = getattr(estimator, "feature_names_in_", None)
     if names is not None:
         del estimator.feature_names_in_
-    return Fitted(estimator, None if names is None else tuple(map(str, names)), _read_stamp(header.get(STAMP)))
+    return Fitted(
+        estimator,
+        None if names is None else tuple(map(str, names)),
+        _read_stamp(header.get(STAMP)),
+        _read_format(header),
+    )
 
 
 STAMP = "table"
 """Name, in the header of a model, of the stamp of the table that it was fitted to."""
 
 
-def write_model(estimator: Any, out: Path, stamp: Stamp) -> None:
-    """Write a model that remembers which table it was fitted to."""
-    write_estimator(estimator, out, **{STAMP: [str(stamp.path), stamp.size, stamp.modified]})
+FORMAT = "table_format"
+"""Name, in the header of a model, of the settings with which its table was read."""
+
+
+def write_model(estimator: Any, out: Path, stamp: Stamp | None, table_format: TableFormat) -> None:
+    """Write a model that remembers which file it was fitted to, unless that is unknown, and how the file was read."""
+    table = None if stamp is None else [str(stamp.path), stamp.size, stamp.modified]
+    write_estimator(estimator, out, **{STAMP: table, FORMAT: table_format.record()})
+
+
+def _read_format(header: Mapping[str, Any]) -> TableFormat:
+    return TableFormat.from_record(header.get(FORMAT) or {})
 
 
 def _read_stamp(stored: Any) -> Stamp | None:
@@ -220,7 +272,7 @@ def place_for(out: str, *, force: bool, reads: Iterable[str] = (), suffixes: tup
         msg = f"{place} is a folder, not a file.\nHint: --out {place / 'answer.csv'}"
         raise SourceError(msg)
     if not suffixes:
-        format_of(place)
+        written_format(place)
     elif place.suffix.lower() not in suffixes:
         msg = f"the name of {place} should end in {' or '.join(suffixes)}."
         raise SourceError(msg)
@@ -239,7 +291,7 @@ def place_for_table(args: Any, *reads: str) -> Path | None:
     if args.out is None or args.out == "-":
         return None
     place = place_for(args.out, force=args.force, reads=reads)
-    if format_of(place) == "npy":
+    if written_format(place) == "npy":
         note(f"{place} will contain the numeric columns only: .npy files have no text and no names.")
     return place
 

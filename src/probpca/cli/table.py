@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import shlex
+import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -12,14 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
 
 import numpy as np
 
-from probpca.cli.text import note
+from probpca.cli.identifiers import Steps, row_axes
+from probpca.cli.text import is_terminal, note
 from probpca.errors import DataError, ShapeError, SourceError
-from probpca.sources import open_source
-from probpca.sources.files import Column, arrow_module, delimiter_of, file_format, format_of, has_names
+from probpca.sources import TableFormat, open_source
+from probpca.sources.engines.local import resolve_jobs
+from probpca.sources.files import Column, TableFile, delimiter_of, file_format, is_identifier, kind_of_bytes
+from probpca.sources.open import look_at, look_at_bytes
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from probpca.sources import Source
     from probpca.sources.source import Watch
@@ -29,19 +32,29 @@ HELD_BYTES = 2**28
 """Tables up to this size are read once and held in memory; larger ones are read again in every pass."""
 
 
+NEARLY = "numbers are written as -1234.5"
+"""How the reason ends why a column that nearly holds numbers is text."""
+
+
 class Table(NamedTuple):
     """A file of rows with known columns; no rows have been read yet."""
 
-    file: str | os.PathLike[str]  # the name of the file, or a text file that has been looked at
+    file: TableFile
     columns: tuple[Column, ...]
     numbers: tuple[str, ...]  # names of the columns for a model, in their order
     others: dict[str, str]  # names of all other columns, and why they are not for a model
-    named: bool  # the columns of a .npy file have no names
+    chosen: tuple[str, ...] = ()  # names of columns that --numbers puts into the model
+    stored: bool = True  # standard input is not a file that could be read again
 
     @property
     def place(self) -> Path:
         """Name of the file."""
-        return Path(self.file)
+        return self.file.place
+
+    @property
+    def named(self) -> bool:
+        """Whether columns have names; those of a .npy file have none."""
+        return self.file.named
 
     @property
     def names(self) -> list[str]:
@@ -58,8 +71,9 @@ class Table(NamedTuple):
     ) -> Source:
         """Source of columns of numbers, by default those for a model; other columns may go with them."""
         columns = numbers or self.numbers
-        chosen: dict[str, Any] = {"columns": columns, "others": others} if self.named else {}
-        return open_source(self.file, n_jobs=n_jobs, watch=watch, **chosen)
+        if not self.named:
+            return self.file.source(None, resolve_jobs(n_jobs), watch)
+        return self.file.source(columns, resolve_jobs(n_jobs), watch, others)
 
     def choose(self, row_names: str | None, exclude: Sequence[str], numbers: Sequence[str] = ()) -> Table:
         """Choose columns for a model; ``numbers`` are among them though they look like codes."""
@@ -73,49 +87,107 @@ class Table(NamedTuple):
         if others and not self.named:
             msg = f"{self.place} holds an array, whose columns have no names.\nHint: leave out --id and --exclude."
             raise SourceError(msg)
-        return self._replace(numbers=tuple(name for name in self.names if name not in others), others=others)
+        kept = tuple(name for name in self.names if name not in others)
+        return self._replace(numbers=kept, others=others, chosen=tuple(numbers))
 
-    def without(self, empty: Sequence[str]) -> Table:
-        """Leave out columns in which every cell is missing."""
-        others = {**self.others, **dict.fromkeys(empty, "empty")}
+    def without(self, left_out: Mapping[str, str]) -> Table:
+        """Leave out columns, each for a reason."""
+        others = {**self.others, **left_out}
         return self._replace(numbers=tuple(name for name in self.numbers if name not in others), others=others)
 
+    def about_labels(self) -> list[str]:
+        """Remarks on columns of numbers, or nearly of numbers, that are not for the model."""
+        return [text for name, why in self.others.items() if (text := _about_label(name, why))]
 
-def open_table(path: str) -> Table:
-    """Look at a file, and decide which of its columns hold numbers for a model."""
-    place = Path(path)
+
+def _about_label(name: str, why: str) -> str:
+    """Why a column that holds numbers, or nearly so, is not for the model, and how to use it all the same."""
+    kind, _, detail = why.partition(": ")
+    option = shlex.quote(name)
+    ways = f"not modelled; --id {option} names rows by it, --numbers {option} uses it as numbers."
+    match kind:
+        case "numbers the rows":
+            return f"{name} numbers the rows, and is {ways}"
+        case "identifier":
+            return f"{name} looks like an identifier, and is {ways}"
+        case "time axis":
+            return f"{name} is a time axis ({detail}), and is {ways}"
+        case "codes":
+            return f"{name} is used as a label: {detail}; --numbers {option} uses it as numbers."
+    units = "; see --parse-units, --thousands and --decimal"
+    return f"{name} is used as a label: {detail}{units if detail.endswith(NEARLY) else ''}." if detail else ""
+
+
+class Input(NamedTuple):
+    """What a command reads a table from: a file, a folder, or standard input."""
+
+    path: str
+    kind: str  # the format
+    content: bytes | None = None  # of standard input
+
+    @classmethod
+    def find(cls, path: str) -> Input:
+        """Find a file by its name; - is standard input, which is held in memory."""
+        if path != "-":
+            return cls(path, _format_of_file(Path(path)))
+        if is_terminal() and sys.stdin.isatty():
+            note("the table is read from standard input.")
+        content = sys.stdin.buffer.read()
+        return cls(path, kind_of_bytes(content), content)
+
+    def look(self, table_format: TableFormat) -> TableFile:
+        """Look at the columns of the table."""
+        if self.content is None:
+            return look_at(self.path, table_format)
+        return look_at_bytes("standard input", self.content, table_format)
+
+
+def _format_of_file(place: Path) -> str:
     if not place.exists():
         msg = f"there is no file {place}."
         raise SourceError(msg)
-    if not place.is_dir():
-        format_of(place)
-        if place.stat().st_size == 0:
-            msg = f"{place} is empty."
-            raise SourceError(msg)
-    elif any("=" in found.parent.name for found in place.rglob("*.parquet")):
+    kind = file_format(place)
+    if not place.is_dir() and place.stat().st_size == 0:
+        msg = f"{place} is empty."
+        raise SourceError(msg)
+    if place.is_dir() and any("=" in found.parent.name for found in place.rglob("*.parquet")):
         note(f"names of folders in {place}, as year=2024, are not read as columns.")
-    file, columns = _look(place)
+    return kind
+
+
+def open_table(path: str | Path | Input, table_format: TableFormat = TableFormat()) -> Table:
+    """Look at a file, and decide which of its columns hold numbers for a model."""
+    given = path if isinstance(path, Input) else Input.find(str(path))
+    file = given.look(table_format)
+    if given.kind == "csv" and not table_format.transpose:
+        _check_text(file, table_format)
+    columns = file.columns()
+    for text in [*file.notes, *_about_units(columns)]:
+        note(f"{text}.")
     twice = [name for name, count in Counter(column.name for column in columns).items() if count > 1]
     if twice:
-        msg = f"columns must have different names; {place} has several called {twice[0]!r}.\nHint: rename them."
+        what, hint = f"several called {twice[0]!r}", "rename them; blanks around names do not count"
+        if not twice[0]:
+            what, hint = "several without a name", "name them, or let --skip-rows skip the lines above the names"
+        msg = f"columns must have different names; {file.place} has {what}.\nHint: {hint}."
         raise DataError(msg)
-    return Table(file, columns, (), {}, has_names(place)).choose(None, ())
+    return Table(file, columns, (), {}, stored=given.content is None).choose(None, ())
 
 
-def _look(place: Path) -> tuple[str | os.PathLike[str], tuple[Column, ...]]:
-    """The file and its columns; a text file remembers its first look, so that it is not looked at again."""
-    kind = file_format(place)
-    if kind == "npy":
-        return place, tuple(Column(f"x{j}", "numbers") for j in range(open_source(place, n_jobs=1).n_features))
-    if kind != "csv":
-        found: tuple[Column, ...] = arrow_module("probpca.sources.readers.arrow").columns_of(place)
-        return place, found
-    csv = arrow_module("probpca.sources.readers.csv")
-    file = csv.TextFile.look(place)
-    if file.dialect != (delimiter_of(place), "."):
-        note(f"cells of {place} are separated by {file.dialect}.")
-    csv.require_names(file.schema.names, place, "put a line of names on top.")
-    return file, csv.columns_of(file)
+def _about_units(columns: Sequence[Column]) -> list[str]:
+    """Note on units that were left out of numbers."""
+    found = [f"{column.name} ({column.unit})" for column in columns if column.unit]
+    shown = ", ".join(found[:8]) + (", ..." if len(found) > 8 else "")
+    percent = "; 12% is read as 12" if any(column.unit == "%" for column in columns) else ""
+    return [f"units are left out of numbers: {shown}{percent}"] if found else []
+
+
+def _check_text(file: Any, table_format: TableFormat) -> None:
+    """Mention an unusual delimiter; raise ``DataError`` if the line of names holds numbers."""
+    if file.dialect != (delimiter_of(file.place), table_format.decimal or "."):
+        note(f"cells of {file.place} are separated by {file.dialect}.")
+    if table_format.header:
+        file.require_names("put a line of names on top, or use --no-header, which names the columns x0, x1 and so on.")
 
 
 def require_column(table: Table, name: str) -> None:
@@ -140,12 +212,9 @@ def require_columns(table: Table) -> None:
     others = f" Other columns: {', '.join(found[:5])}{', ...' if len(found) > 5 else ''}." if found else ""
     count = "no column" if not table.numbers else "one column"
     msg = f"{table.place} has {count} of numbers; two or more are needed.{others}"
+    if any(why.endswith(NEARLY) for why in table.others.values()):
+        msg += "\nHint: --parse-units reads units and currencies; see also --thousands and --decimal."
     raise DataError(msg)
-
-
-def is_code(why: str) -> bool:
-    """Whether a column is not for a model because its numbers look like codes."""
-    return why.startswith("codes:")
 
 
 def _why_not(column: Column, row_names: str | None, exclude: Sequence[str], numbers: Sequence[str]) -> str:
@@ -154,8 +223,8 @@ def _why_not(column: Column, row_names: str | None, exclude: Sequence[str], numb
         return "--id"
     if column.name in exclude:
         return "--exclude"
-    if not column.name:
-        return "no name"
+    if not column.name or column.kind == "units":
+        return f"several units: {column.why}" if column.name else "no name"
     if column.kind == "numbers" and column.name in numbers:
         return ""
     if column.why:
@@ -202,12 +271,6 @@ def row_names(table: Table, features: Sequence[str], chosen: str | None) -> str 
     return next(iter([*named, *(c.name for c in others if is_identifier(c.name))]), None)
 
 
-def is_identifier(name: str) -> bool:
-    """Whether a column is called like an identifier of rows."""
-    pattern = r"(^|[_\s.-])(id|ids|idx|index|key|nr|no|number|row|rowid|uuid|code)$"
-    return re.search(pattern, name, re.IGNORECASE) is not None
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class Survey:
@@ -219,6 +282,7 @@ class Survey:
     low: Array  # smallest and largest value of each column, reversed if there is none: (d,)
     high: Array
     infinite: tuple[int, int] | None  # row and column of the first such cell
+    steps: Steps  # from row to row
     listed: Floats  # first values of columns that are called like identifiers: (rows, suspects)
     kept: tuple[Floats, ...] | None  # all rows, one piece below the other, while they are small
 
@@ -235,6 +299,7 @@ class Survey:
             np.fmin.reduce(x, axis=0, initial=np.inf).astype(np.float64),
             np.fmax.reduce(x, axis=0, initial=-np.inf).astype(np.float64),
             (int(infinite[0, 0]), int(infinite[0, 1])) if len(infinite) else None,
+            Steps.of(x),
             x[:100_000, suspects],
             (x,) if x.size * 8 <= HELD_BYTES else None,
         )
@@ -250,6 +315,7 @@ class Survey:
             np.minimum(self.low, other.low),
             np.maximum(self.high, other.high),
             self.infinite or later,
+            self.steps.merge(other.steps),
             np.concatenate([self.listed, other.listed])[:100_000],
             self.kept + other.kept if small and self.kept is not None and other.kept is not None else None,
         )
@@ -261,6 +327,7 @@ class Survey:
             observed=self.observed[kept],
             low=self.low[kept],
             high=self.high[kept],
+            steps=self.steps.choose(kept),
             listed=self.listed[:, np.isin(suspects, kept)],
             kept=None if self.kept is None else tuple(x[:, kept] for x in self.kept),
         )
@@ -299,21 +366,44 @@ class Surveyed(NamedTuple):
 
 def survey(table: Table, n_jobs: int | None, watch: Watch | None = None) -> Surveyed:
     """Read all rows once, check them, and leave out columns in which every cell is missing."""
+    _require_one_unit(table)
     source, suspects = table.source(n_jobs, watch), _suspects(table.numbers)
     if source.n_rows == 0:
         msg = f"{table.place} has no rows."
         raise DataError(msg)
     found = source.fold(partial(Survey.of, suspects))
     _require_sound(found, table)
-    seen = np.flatnonzero(found.observed)
-    if table.named and seen.size < len(table.numbers):
-        table = table.without([name for j, name in enumerate(table.numbers) if not found.observed[j]])
-        found = found.choose(seen, suspects)
+    left_out = _left_out(table, found) if table.named else {}
+    if left_out:
+        kept = np.array([j for j, name in enumerate(table.numbers) if name not in left_out], dtype=np.intp)
+        table = table.without(left_out)
+        found = found.choose(kept, suspects)
         source = source if found.kept is not None else table.source(n_jobs, watch)
     if found.kept is not None:
         held = open_source(np.concatenate(found.kept), n_jobs=source.n_jobs)
         source = replace(held, info=replace(held.info, columns=table.numbers if table.named else None))
     return Surveyed(table, found, source)
+
+
+def _require_one_unit(table: Table) -> None:
+    """Raise ``DataError`` if a column that nobody has left out holds several units."""
+    for name, why in table.others.items():
+        kind, _, detail = why.partition(": ")
+        if kind == "several units":
+            msg = (
+                f"column {name!r} of {table.place} must have one unit; {detail}.\n"
+                f"Hint: convert its cells to one unit, or --exclude {shlex.quote(name)}."
+            )
+            raise DataError(msg)
+
+
+def _left_out(table: Table, found: Survey) -> dict[str, str]:
+    """Columns that are empty, or that number or identify rows, each with the reason why it is not for the model."""
+    names = table.numbers
+    empty = dict.fromkeys((name for j, name in enumerate(names) if not found.observed[j]), "empty")
+    axes = row_axes(names, found.steps, found.identifiers(names), found.n_rows)
+    axes = {name: why for name, why in axes.items() if name not in table.chosen}
+    return empty | axes if len(empty | axes) < len(names) else empty
 
 
 def _suspects(names: Sequence[str]) -> list[int]:

@@ -8,6 +8,7 @@ from datetime import date, datetime, timedelta
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from probpca.cli.identifiers import is_time
 from probpca.errors import DataError
 
 if TYPE_CHECKING:
@@ -30,9 +31,8 @@ class Times(NamedTuple):
 
 def time_column(table: Table) -> str | None:
     """The first column that holds dates, else the first one with a name such as time, date or year."""
-    name = re.compile(r"(time|date|datetime|timestamp|day|week|month|quarter|year|period|t)", re.IGNORECASE)
     dates = [column.name for column in table.columns if column.kind == "dates"]
-    called = [column.name for column in table.columns if name.fullmatch(column.name)]
+    called = [column.name for column in table.columns if is_time(column.name)]
     return next(iter([*dates, *called]), None)
 
 

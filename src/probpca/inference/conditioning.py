@@ -113,7 +113,7 @@ def condition(model: LinearGaussian, features: Any, values: Rows) -> Predictive:
     known = feature_index(features, model.n_features)
     unknown = np.setdiff1d(np.arange(model.n_features), known)
     if unknown.size == 0:
-        msg = "condition needs at least one feature to predict; the values of all features were given."
+        msg = "condition needs at least one feature left to predict; got values of all features."
         raise ShapeError(msg)
     block = as_block(values, known.size)
     if not block.is_complete:

@@ -38,7 +38,7 @@ class Status(Enum):
         "Use fit() if the rows can be read more than once."
     )
     ONLINE = (
-        "Approximate: rows with missing cells were read only once, by online EM, which ends near the maximum of the "
+        "Approximate: rows with missing cells were read once, by online EM, which ends near the maximum of the "
         "likelihood. Use fit() if the rows can be read more than once."
     )
     MAX_ITER = (

@@ -2,5 +2,6 @@
 
 from probpca.sources.open import open_source
 from probpca.sources.source import Info, Source
+from probpca.sources.table_format import TableFormat
 
-__all__ = ["Info", "Source", "open_source"]
+__all__ = ["Info", "Source", "TableFormat", "open_source"]

@@ -1,17 +1,26 @@
-"""Files of rows: their formats, the names of their columns, and whether they have changed."""
+"""Files of rows: formats, columns, and detection of changes."""
 
 from __future__ import annotations
 
 import os
+import re
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
 
 from probpca.errors import SourceError
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from probpca.sources.source import Source, Watch
+    from probpca.typing import Floats
+
 
 class Stamp(NamedTuple):
-    """Size and time of change of a file when it was opened."""
+    """Size and modification time of a file when it was opened."""
 
     path: Path
     size: int
@@ -19,7 +28,7 @@ class Stamp(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> Stamp:
-        """Stamp of a file as it is now."""
+        """Current stamp of a file."""
         found = path.stat()
         return cls(path, found.st_size, found.st_mtime_ns)
 
@@ -35,7 +44,7 @@ class Stamp(NamedTuple):
     def check(self) -> None:
         """Raise ``SourceError`` if the file has changed."""
         if not self.path.exists() or Stamp.of(self.path) != self:
-            msg = f"{self.path} has changed since it was opened.\nHint: open it again, and leave it alone meanwhile."
+            msg = f"{self.path} has changed since it was opened.\nHint: open it again, and do not change it meanwhile."
             raise SourceError(msg)
 
 
@@ -49,6 +58,17 @@ FORMATS = {
     ".csv": "csv",
     ".tsv": "csv",
 }
+"""Formats that are read and written, by the end of the name of the file."""
+READ_ONLY = {
+    ".txt": "csv",
+    ".tab": "csv",
+    ".xlsx": "workbook",
+    ".xlsm": "workbook",
+    ".xlsb": "workbook",
+    ".xls": "workbook",
+    ".ods": "workbook",
+}
+"""Formats that are read only."""
 
 
 def is_path(rows: Any) -> bool:
@@ -63,14 +83,31 @@ def file_format(place: Path) -> str:
 
 def format_of(place: Path) -> str:
     """Format that belongs to the name of a file; .csv.gz is compressed .csv."""
-    kind = FORMATS.get(_suffix(place))
+    known = FORMATS | READ_ONLY
+    kind = known.get(_suffix(place))
     if kind is None:
-        msg = f"the name of {place} does not say its format.\nHint: it should end in one of {', '.join(FORMATS)}."
+        msg = f"the format of {place} is not known from its name.\nHint: use a name that ends in {', '.join(known)}."
         raise SourceError(msg)
     if is_compressed(place) and kind != "csv":
         msg = f"only text is compressed by gzip; {place} is {kind}.\nHint: leave out .gz, or end in .csv.gz."
         raise SourceError(msg)
     return kind
+
+
+def kind_of_bytes(content: bytes) -> str:
+    """Format of a table in memory, by its first bytes; text, which may be compressed, if none is recognised."""
+    marks = {b"PAR1": "parquet", b"ARROW1": "feather", b"\x93NUMPY": "npy"}
+    marks |= {b"PK\x03\x04": "workbook", b"\xd0\xcf\x11\xe0": "workbook"}
+    return next((kind for mark, kind in marks.items() if content.startswith(mark)), "csv")
+
+
+def written_format(place: Path) -> str:
+    """Format of a file to be written, by its name; raises ``SourceError`` for formats that can only be read."""
+    if _suffix(place) not in FORMATS:
+        what = "workbooks are read, and not written" if format_of(place) == "workbook" else "such files are not written"
+        msg = f"{place} cannot be written: {what}.\nHint: let the name end in one of {', '.join(FORMATS)}."
+        raise SourceError(msg)
+    return format_of(place)
 
 
 def is_compressed(place: Path) -> bool:
@@ -79,8 +116,8 @@ def is_compressed(place: Path) -> bool:
 
 
 def delimiter_of(place: Path) -> str:
-    """Delimiter of cells that belongs to the name of a text file."""
-    return "\t" if _suffix(place) == ".tsv" else ","
+    """Delimiter of a text file to be written, by its name."""
+    return "\t" if _suffix(place) in (".tsv", ".tab") else ","
 
 
 def _suffix(place: Path) -> str:
@@ -88,17 +125,63 @@ def _suffix(place: Path) -> str:
 
 
 def has_names(path: str | os.PathLike[str]) -> bool:
-    """Whether files with such a name, or a folder, hold names of columns: all but .npy do."""
+    """Whether a file or folder with this name has column names, as all formats but .npy do."""
     place = Path(path)
     return place.is_dir() or format_of(place) != "npy"
 
 
 class Column(NamedTuple):
-    """A column of a file, and what it holds."""
+    """A column of a file, with the kind of its values."""
 
     name: str
-    kind: str  # "numbers", "true or false", "empty", "dates", "text", "index", or the name of another type
-    why: str = ""  # where it nearly holds numbers, or numbers that look like codes: the cell that shows it
+    kind: str  # "numbers", "true or false", "empty", "dates", "text", "index", "units", or the name of another type
+    why: str = ""  # for a column that nearly holds numbers, or holds codes: the cell that shows it
+    unit: str = ""  # unit of its numbers, if all cells have the same
+
+
+class TableFile(Protocol):
+    """Protocol of a file of rows with known columns."""
+
+    @property
+    def place(self) -> Path:
+        """Name of the file."""
+
+    @property
+    def named(self) -> bool:
+        """Whether its columns have names."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on how the file is read, for the user."""
+
+    def columns(self) -> tuple[Column, ...]:
+        """All columns in order, with their kinds judged by the first rows."""
+
+    def source(
+        self,
+        columns: Sequence[str] | None,
+        n_jobs: int,
+        watch: Watch | None = None,
+        others: Sequence[str] | None = None,
+    ) -> Source:
+        """Source of the given numeric columns, all by default; ``others`` are available as ``Block.others``."""
+
+    def kept_types(self, features: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+        """Features without missing cells whose type is not floating point, and the types of those that are."""
+
+
+def is_identifier(name: str) -> bool:
+    """Whether the name of a column is a usual name of identifiers of rows."""
+    pattern = r"(^|[_\s.-])(id|ids|idx|key|nr|no|row|rowid|uuid|code)$"
+    pattern += r"|^(index|number|#|obs|observation|case|sample|subject|patient|participant|respondent)$"
+    return re.search(pattern, name, re.IGNORECASE) is not None
+
+
+def coded_as_missing(values: Floats, codes: Sequence[float]) -> Floats:
+    """Replace codes of missing cells by NaN, in place: (b, d)."""
+    for code in codes:
+        values[values == code] = np.nan
+    return values
 
 
 def is_number(text: str) -> bool:
@@ -117,5 +200,7 @@ def arrow_module(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        msg = "Parquet, Feather and CSV files need pyarrow.\nHint: pip install 'probpca[files]'."
+        what = "workbooks need python-calamine" if error.name == "python_calamine" else None
+        what = what or "Parquet, Feather, CSV files and workbooks need pyarrow"
+        msg = f"{what}.\nHint: pip install 'probpca[files]'."
         raise SourceError(msg) from error

@@ -11,7 +11,7 @@ from numpy.lib import format as npy
 
 from probpca.atomic_write import appearing
 from probpca.errors import SourceError
-from probpca.sources.files import arrow_module, delimiter_of, format_of, is_compressed
+from probpca.sources.files import arrow_module, delimiter_of, is_compressed, written_format
 
 if TYPE_CHECKING:
     import os
@@ -27,7 +27,7 @@ def write_rows(path: str | os.PathLike[str], answers: Iterable[Floats], names: S
     """
     place = Path(path)
     tables = (answer.reshape(len(answer), len(names)) for answer in answers)
-    if format_of(place) == "npy":
+    if written_format(place) == "npy":
         with appearing(place) as part:
             _write_npy(part, tables, len(names))
         return place
@@ -40,7 +40,7 @@ def write_batches(path: str | os.PathLike[str], batches: Iterable[Any]) -> Path:
     A .npy file holds the numeric columns only. The file appears only once it is complete.
     """
     place = Path(path)
-    kind = format_of(place)
+    kind = written_format(place)
     with appearing(place) as part:
         if kind == "npy":
             tables = map(_numbers, batches)

@@ -261,7 +261,7 @@ def sample_series(model: StateSpace, n: int, *, rng: np.random.Generator, inputs
     ((5, 1), (5, 1))
     """
     if n < 1:
-        msg = f"n, the number of steps, must be at least 1; got {n}."
+        msg = f"the number of steps must be at least 1; got {n}."
         raise ShapeError(msg)
     q, d = model.n_components, model.n_features
     drive = rng.standard_normal((n, q)) @ symmetric_root(model.process_noise).T

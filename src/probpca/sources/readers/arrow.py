@@ -1,11 +1,12 @@
-"""Rows in Parquet and Feather files, and in folders of Parquet files, read block by block."""
+"""Rows from Parquet and Feather files, and from folders of Parquet files, read block by block."""
 
 from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 import pyarrow as pa
@@ -14,14 +15,16 @@ from pyarrow import compute, dataset, fs, parquet
 from probpca.blocks import Block
 from probpca.errors import DataError, SourceError
 from probpca.sources.engines.local import LocalEngine
-from probpca.sources.files import Column, Stamp, file_format
+from probpca.sources.files import Column, Stamp, coded_as_missing, file_format
 from probpca.sources.source import Info, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from probpca.sources.readers.quantities import Quantities
     from probpca.sources.source import Watch
+    from probpca.sources.table_format import TableFormat
     from probpca.typing import Floats
 
 BLOCK_BYTES = 2**24
@@ -36,15 +39,17 @@ KINDS = {
 
 
 class Layout(NamedTuple):
-    """Which columns are read as features, with which precision, and which columns go with them."""
+    """Columns to read as features, their precision, and other columns to keep with the rows."""
 
     names: tuple[str, ...]
     dtype: Any
     others: tuple[str, ...] = ()
+    codes: tuple[float, ...] = ()  # numbers that mean a missing cell
+    quantities: Quantities | None = None  # reader of features that are text
 
     @classmethod
     def of(cls, schema: Any, columns: Sequence[str] | None, place: Path) -> Layout:
-        """Layout of the chosen columns, by default of all but the index of pandas; each must hold numbers."""
+        """Layout of the chosen columns, by default all but a pandas index; each must be numeric."""
         index = index_columns(schema)
         names = tuple(name for name in schema.names if name not in index) if columns is None else tuple(columns)
         known = Counter(schema.names)
@@ -59,15 +64,17 @@ class Layout(NamedTuple):
         return Block(self.values(batch), others=batch.select(list(self.others)) if self.others else None)
 
     def values(self, batch: Any) -> Floats:
-        """Features of a record batch as an array stored by columns, nulls as NaN: (b, d)."""
+        """Features of a record batch as an array in Fortran order, with NaN for nulls: (b, d)."""
         out = np.empty((len(self.names), batch.num_rows), self.dtype)
         for row, name in zip(out, self.names, strict=True):
             column = batch.column(name)
+            if self.quantities is not None and pa.types.is_string(column.type):
+                column = self.quantities.values(name, column)
             if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
                 column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
                 column = column.cast(pa.float64())
             row[:] = column.to_numpy(zero_copy_only=False)
-        return out.T
+        return coded_as_missing(out.T, self.codes)
 
     @property
     def block_rows(self) -> int:
@@ -83,15 +90,93 @@ class _Part(NamedTuple):
     row_group: int | None
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class ArrowFile:
+    """A Parquet file, a folder of them, or a Feather file."""
+
+    place: Path
+    table_format: TableFormat
+    named = True
+    notes = ()
+
+    def columns(self) -> tuple[Column, ...]:
+        """All columns in order."""
+        return columns_of(self.place)
+
+    def source(
+        self,
+        columns: Sequence[str] | None,
+        n_jobs: int,
+        watch: Watch | None = None,
+        others: Sequence[str] | None = None,
+    ) -> Source:
+        """Source of the given numeric columns, all by default; ``others`` are available as ``Block.others``."""
+        return open_arrow(self, columns, n_jobs, watch, others)
+
+    def kept_types(self, features: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+        """Features without missing cells whose type is not floating point, and the types of those that are."""
+        exact = () if self.table_format.codes else complete_columns(self.place, features)
+        return sorted(exact), floating_types(self.place, features)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class HeldTable:
+    """A table in memory, from standard input or transposed."""
+
+    place: Path
+    table: Any  # a pyarrow Table
+    table_format: TableFormat
+    named: bool = True
+    notes: tuple[str, ...] = ()
+
+    def columns(self) -> tuple[Column, ...]:
+        """All columns in order."""
+        return _columns(self.table.schema, self.table)
+
+    def source(
+        self,
+        columns: Sequence[str] | None,
+        n_jobs: int,
+        watch: Watch | None = None,
+        others: Sequence[str] | None = None,
+    ) -> Source:
+        """Source of the given numeric columns, all by default; ``others`` are available as ``Block.others``."""
+        layout = Layout.of(self.table.schema, columns, self.place)
+        layout = layout._replace(others=tuple(others or ()), codes=self.table_format.codes)
+        chosen = self.table.select(list(dict.fromkeys([*layout.names, *layout.others])))
+        parts = [batch for batch in chosen.to_batches(layout.block_rows) if batch.num_rows]
+        n_rows, d = self.table.num_rows, len(layout.names)
+        info = Info(
+            n_features=d,
+            n_rows=n_rows,
+            n_stored=n_rows * d,
+            columns=layout.names if self.named else None,
+            single_precision=layout.dtype is np.float32,
+            n_jobs=n_jobs,
+        )
+        engine = LocalEngine(parts, partial(_held_blocks, layout), n_jobs, watch)
+        return Source(info, engine, glance=engine.has_missing)
+
+    def kept_types(self, features: Sequence[str]) -> tuple[list[str], dict[str, Any]]:  # noqa: ARG002
+        """Return nothing: all columns of numbers are written in floating point."""
+        return [], {}
+
+
+def _held_blocks(layout: Layout, batch: Any) -> tuple[Block]:
+    return (layout.block(batch),)
+
+
 def open_arrow(
-    place: Path,
+    file: ArrowFile,
     columns: Sequence[str] | None,
     n_jobs: int,
     watch: Watch | None = None,
     others: Sequence[str] | None = None,
 ) -> Source:
-    """Make a source of a Parquet file, of all those in a folder, or of a Feather file."""
-    parts: list[_Part] = []
+    """Make a source of a Parquet file, of all Parquet files in a folder, or of a Feather file."""
+    place, parts = file.place, list[_Part]()
     layout, n_rows = None, 0
     for path in arrow_files(place):
         stamp = Stamp.of(path)
@@ -99,13 +184,15 @@ def open_arrow(
             fragment = _fragment(path)
             schema = fragment.physical_schema
         found = Layout.of(schema, columns if layout is None else layout.names, path)
-        layout = found if layout is None or layout.dtype is np.float32 else layout  # single precision only if all are
+        layout = (
+            found if layout is None or layout.dtype is np.float32 else layout
+        )  # single precision only if all files have it
         _require_others(schema, others, path)
         is_parquet = isinstance(fragment, dataset.ParquetFileFragment)
         parts += [_Part(stamp, fragment, k) for k in (range(fragment.num_row_groups) if is_parquet else [None])]
         n_rows += fragment.metadata.num_rows if is_parquet else fragment.count_rows()
     assert layout is not None  # noqa: S101
-    layout = layout._replace(others=tuple(others or ()))
+    layout = layout._replace(others=tuple(others or ()), codes=file.table_format.codes)
     info = Info(
         n_features=len(layout.names),
         n_rows=n_rows,
@@ -150,7 +237,7 @@ def damage_named(where: str) -> Iterator[None]:
 
 
 def damaged(where: str, error: Exception) -> SourceError:
-    """Error for a file that may not be read, ends early or holds something else."""
+    """Error for a file that cannot be read: no permission, truncated, or of another format."""
     if isinstance(error, PermissionError | IsADirectoryError):
         return SourceError(f"{where} cannot be read: {error.strerror}.")
     return SourceError(f"{where} cannot be read: {error}.\nHint: the file may be truncated or damaged; write it again.")
@@ -194,8 +281,8 @@ def _check_column(schema: Any, known: Counter[str], name: str, place: Path) -> N
         raise SourceError(msg)
     if known[name] > 1:
         msg = (
-            f"columns must have names of their own; {place} has {known[name]} columns {name!r}.\n"
-            "Hint: rename them, or name the columns to read with open_source(path, columns=[...])."
+            f"columns must have unique names; {place} has {known[name]} columns {name!r}.\n"
+            "Hint: rename them, or choose the columns to read with open_source(path, columns=[...])."
         )
         raise DataError(msg)
     kind = schema.field(name).type
@@ -214,14 +301,20 @@ def _require_others(schema: Any, others: Sequence[str] | None, path: Path) -> No
 
 
 def columns_of(place: Path) -> tuple[Column, ...]:
-    """All columns of a Parquet or Feather file, or of the first one in a folder, in their order."""
+    """All columns of a Parquet or Feather file, or of the first file in a folder, in order."""
     with damage_named(str(place)):
         fragment = _fragment(arrow_files(place)[0])
         schema = fragment.physical_schema
         wide = [field.name for field in schema if field.type in (pa.int64(), pa.uint64())]
         unique = len(set(schema.names)) == len(schema.names)
         first = next(_batches(fragment, wide, 1000), None) if wide and unique else None
-    long = {} if first is None else {name: _long_integers(first.column(name)) for name in wide}
+    return _columns(schema, first)
+
+
+def _columns(schema: Any, first: Any) -> tuple[Column, ...]:
+    """Columns of a schema, with their kinds judged by the first rows if these are given."""
+    wide = [field.name for field in schema if field.type in (pa.int64(), pa.uint64())] if first is not None else []
+    long = {name: _long_integers(first.column(name)) for name in wide}
     index = index_columns(schema)
     return tuple(
         Column(field.name, "index" if field.name in index else kind_of_column(field.type), long.get(field.name, ""))
@@ -236,7 +329,7 @@ def kind_of_column(kind: Any) -> str:
 
 
 def _long_integers(column: Any) -> str:
-    """Where a column of integers holds too many digits for floating point, if most of its cells do."""
+    """First cell with too many digits for floating point, if most cells of an integer column have; else empty."""
     cells = column.drop_null()
     long = cells.filter(compute.greater(cells, 2**53))
     if 2 * len(long) <= len(cells):
@@ -245,12 +338,12 @@ def _long_integers(column: Any) -> str:
 
 
 def too_long() -> str:
-    """Why an integer beyond 2**53 is not a number for a model."""
+    """Reason why an integer above 2**53 cannot be used as a number."""
     return "which has more digits than a number keeps"
 
 
 def complete_columns(place: Path, names: Iterable[str]) -> frozenset[str]:
-    """Columns that are known to have no nulls, and the same type in all files, which is not floating point."""
+    """Columns without nulls that have the same type in all files, other than floating point."""
     with damage_named(str(place)):
         fragments = [_fragment(path) for path in arrow_files(place)]
         schema = fragments[0].physical_schema

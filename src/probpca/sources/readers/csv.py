@@ -1,19 +1,16 @@
-"""Rows in text files: their dialect, their columns, and their cells as numbers."""
+"""Rows from text files such as CSV."""
 
 from __future__ import annotations
 
 import csv as text_csv
-import gzip
-import math
+import io
 import re
 from collections.abc import Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
-from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import pyarrow as pa
@@ -21,157 +18,225 @@ from pyarrow import compute, csv
 
 from probpca.errors import DataError
 from probpca.sources.engines.local import LocalEngine
-from probpca.sources.files import Column, Stamp, delimiter_of, is_compressed, is_number
+from probpca.sources.files import Column, Stamp, is_compressed, is_number
 from probpca.sources.readers.arrow import Layout, damage_named, damaged, kind_of_column, too_long
+from probpca.sources.readers.quantities import Quantities, Quantity, UnreadableCellError
+from probpca.sources.readers.text_head import SEPARATORS, Dialect, TextHead, read_head, require_names
 from probpca.sources.source import Info, Source
+from probpca.sources.table_format import TableFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from os import PathLike
 
     from probpca.blocks import Block
     from probpca.errors import ProbpcaError
     from probpca.sources.source import Watch
 
-SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
 CSV_BYTES = 2**23
-"""Bytes of a text file that are read at a time."""
+"""Number of bytes of a text file that are read at a time."""
 NULLS = (
     *csv.ConvertOptions().null_values,
     *("-", "--", "?", ".", "None", "none", "NONE", "Na", "N.A.", "n.a.", "#NULL!", "#VALUE!", "#DIV/0!"),
 )
-"""Marks of a missing cell: those that pyarrow knows, and others that people write."""
-
-
-class Dialect(NamedTuple):
-    """Delimiter of cells and decimal mark of a text file."""
-
-    delimiter: str
-    decimal_point: str = "."
-
-    def __str__(self) -> str:
-        """Describe the delimiter and the decimal mark in words."""
-        return f"{SEPARATORS[self.delimiter]}{', with decimal commas' if self.decimal_point == ',' else ''}"
-
-
-def dialect_of(head: bytes, place: Path, *, whole: bool) -> Dialect:
-    """Dialect of a text, judged by its first lines; the last one may be cut off unless they are the whole text.
-
-    The delimiter is the sign that cuts the first lines into the same number of cells, the largest such number; if
-    that leaves a choice, the sign that belongs to the name of the file. The decimal mark is a comma if the delimiter
-    is another sign than that, no cell looks like 3.14 and some look like 3,14. Because 1,234 may be a thousand it
-    counts only between semicolons, which spreadsheets write where the decimal mark is a comma.
-    """
-    if head.startswith(b"\x1f\x8b"):
-        msg = f"{place} is compressed by gzip.\nHint: let its name end in .csv.gz."
-        raise DataError(msg)
-    if b"\0" in head[:100] or head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        msg = f"{place} does not hold text.\nHint: save a table as 'CSV UTF-8'; a picture or a workbook is no table."
-        raise DataError(msg)
-    text = head.decode("utf-8-sig", "replace")
-    text = text if whole else text.rpartition("\n")[0] or text
-    own = delimiter_of(place)
-    lines = [line for line in re.sub(r'"[^"]*("|$)', "", text).splitlines() if line.strip()][:50]
-    if len(lines) == 1 and own in lines[0]:
-        return Dialect(own)
-    counts = {sign: {line.count(sign) for line in lines} for sign in SEPARATORS}
-    steady = {sign: found.pop() for sign, found in counts.items() if len(found) == 1 and found != {0}}
-    delimiter = max([own, *steady], key=lambda sign: steady.get(sign, 0))
-    return Dialect(delimiter, "," if delimiter not in (own, ",") and _has_decimal_commas(text, delimiter) else ".")
-
-
-def _has_decimal_commas(text: str, delimiter: str) -> bool:
-    cells = [cell.strip() for row in text_csv.reader(text.splitlines()[1:], delimiter=delimiter) for cell in row]
-    decimal_point = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
-    thousands = re.compile(r"[-+]?\d{1,3}(,\d{3}){2,}")
-    if any(decimal_point.fullmatch(cell) or thousands.fullmatch(cell) for cell in cells):
-        return False
-    decimals = r"\d*,\d+" if delimiter == ";" else r"(\d*,(\d{1,2}|\d{4,})|0,\d+)"
-    decimal_comma = re.compile(rf"[-+]?{decimals}([eE][-+]?\d+)?")
-    return any(map(decimal_comma.fullmatch, cells))
-
-
-def require_names(names: Sequence[str], place: Path, hint: str) -> None:
-    """Raise ``DataError`` if the first line of a text holds numbers rather than the names of columns.
-
-    That is so if one of the names is a decimal number, or if all of them are numbers, unless these form a scale
-    such as years, wavelengths or positions of columns.
-    """
-    names = [name for name in names if name.strip()]
-    numbers = [float(name) for name in names if is_number(name) and math.isfinite(float(name))]
-    broken = any(number != int(number) for number in numbers)
-    if names and (broken or len(numbers) == len(names)) and not _is_scale(numbers):
-        msg = (
-            f"{place} must begin with a line of names; its first line holds numbers: {', '.join(names[:3])}"
-            f"{', ...' if len(names) > 3 else ''}.\nHint: {hint}"
-        )
-        raise DataError(msg)
-
-
-def _is_scale(numbers: Sequence[float]) -> bool:
-    """Whether numbers rise in equal steps, or rise at all if there are more than five of them."""
-    steps = [b - a for a, b in pairwise(numbers)]
-    if not steps or min(steps) <= 0:
-        return False
-    counted = list(numbers) == list(range(len(numbers)))
-    even = len(steps) > 1 and max(steps) - min(steps) <= 1e-6 * max(map(abs, numbers))
-    return counted or even or len(steps) >= 5
+"""Texts that mean a missing cell: those of pyarrow, and other usual ones."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class TextFile(PathLike[str]):
-    """A text file after a look at its first rows; it can be opened in place of its name."""
+class Text:
+    """Text in a file or in memory, as bytes."""
 
-    stamp: Stamp
-    dialect: Dialect
-    schema: Any  # names of all columns, and Arrow types that the first rows suggest
-    lacking: frozenset[str] = frozenset()  # columns that have missing cells in the first rows
+    place: Path  # the name of the file, also if its bytes are in memory
+    stamp: Stamp | None = None
+    content: bytes | None = None
+    encoding: str = "utf-8"
 
     @classmethod
-    def look(cls, path: str | PathLike[str]) -> TextFile:
-        """Look at the first rows of a text file; one that was looked at already is returned as it is."""
-        if isinstance(path, TextFile):
-            return path
-        place = Path(path)
-        stamp, dialect = Stamp.of(place), _dialect(place)
-        schema = pa.schema([])
-        found = cls(stamp, dialect, schema)
-        with found.reading() as reader:
-            try:
-                _ = reader.schema.names
-            except UnicodeDecodeError as error:
-                msg = f"the names of the columns of {place} are not UTF-8.\nHint: save the file as 'CSV UTF-8'."
-                raise DataError(msg) from error
-            first = next(iter(reader), None)  # which the reader has parsed to find the types
-            columns = () if first is None else zip(reader.schema.names, first.columns, strict=True)
-            lacking = frozenset(name for name, cells in columns if cells.null_count)
-            return cls(stamp, dialect, reader.schema, lacking)
+    def in_file(cls, place: Path) -> Text:
+        """Text in a file, which is decompressed if its name ends in .gz."""
+        return cls(place, Stamp.of(place))
+
+    @property
+    def n_bytes(self) -> int | None:
+        """Number of bytes of the text; None if a pass over it is needed to count them."""
+        if self.content is not None:
+            return len(self.content)
+        return None if self.stamp is None or is_compressed(self.place) else self.stamp.size
+
+    def open(self) -> Any:
+        """Stream of bytes in UTF-8, or in the encoding of the file if that is unknown."""
+        if self.content is not None:
+            stream = pa.BufferReader(self.content)
+        else:
+            stream = pa.input_stream(str(self.place), compression="gzip" if is_compressed(self.place) else None)
+        return stream if self.encoding == "utf-8" else pa.transcoding_input_stream(stream, self.encoding, "utf-8")
+
+    def decoded(self) -> Text:
+        """Copy with the detected encoding: UTF-16 if it starts with a byte order mark of that, else UTF-8."""
+        with damage_named(str(self.place)), self.open() as stream:
+            mark = stream.read(2)
+        return replace(self, encoding="utf-16") if mark in (b"\xff\xfe", b"\xfe\xff") else self
+
+    def head(self, table_format: TableFormat) -> TextHead:
+        """The beginning of the text: its first 64 kB, or more if these do not hold ten lines."""
+        head = b""
+        with damage_named(str(self.place)), self.open() as stream:
+            while piece := stream.read(2**16):
+                head += piece
+                if head.count(b"\n") > 10 + (table_format.skip_rows or 0) or len(head) > CSV_BYTES:
+                    break
+            whole = not stream.read(1)
+        _require_text(head, self.place)
+        found = read_head(head.decode("utf-8-sig", "replace"), self.place, table_format, whole=whole)
+        if any("\ufffd" in name for name in found.names):
+            msg = f"the names of the columns of {self.place} are not UTF-8.\nHint: save the file as 'CSV UTF-8'."
+            raise DataError(msg)
+        return found
+
+
+def _require_text(head: bytes, place: Path) -> None:
+    """Raise ``DataError`` for bytes that are not text."""
+    if head.startswith(b"\x1f\x8b"):
+        msg = f"{place} is compressed by gzip.\nHint: let its name end in .csv.gz."
+        raise DataError(msg)
+    if head.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+        msg = f"{place} does not hold text.\nHint: if it is a workbook, let its name end in .xlsx, .xls or .ods."
+        raise DataError(msg)
+    if b"\0" in head[:100]:
+        msg = f"{place} does not hold text.\nHint: save a table as 'CSV UTF-8'; a picture or a workbook is no table."
+        raise DataError(msg)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TextFile:
+    """A text file with a header line, whose first rows have been inspected."""
+
+    text: Text
+    table_format: TableFormat
+    head: TextHead
+    keys: tuple[str, ...]  # names of all columns for the reader, also of those that have neither a name nor cells
+    schema: Any = field(default_factory=lambda: pa.schema([]))  # names of columns, and Arrow types by the first rows
+    lacking: frozenset[str] = frozenset()  # columns that have missing cells in the first rows
+    quantities: Quantities | None = None  # reader of numbers with units, or with signs between thousands
+    several: Mapping[str, Quantity] = field(default_factory=dict)  # columns that hold several units
+    more_notes: tuple[str, ...] = ()
+    named = True
+
+    @classmethod
+    def look(cls, path: str | PathLike[str] | Text, table_format: TableFormat = TableFormat()) -> TextFile:
+        """Inspect the first rows of a text file."""
+        text = (path if isinstance(path, Text) else Text.in_file(Path(path))).decoded()
+        head = text.head(table_format)
+        bare = cls(text, table_format, head, head.names)
+        with bare.reading() as reader:
+            schema, first = reader.schema, next(iter(reader), None)  # which it has parsed to find the types
+        if first is None:
+            first = pa.record_batch([pa.nulls(0)] * len(schema), names=schema.names)
+        void = {j for j, name in enumerate(head.names) if not name and first.column(j).null_count == first.num_rows}
+        void = void if first.num_rows and head.names.count("") > 1 else set()
+        keys = tuple(f"\0{j}" if j in void else name for j, name in enumerate(head.names))
+        kept = [field for j, field in enumerate(schema) if j not in void]
+        lacking = [name for name, cells in zip(keys, first.columns, strict=True) if cells.null_count]
+        found = replace(bare, keys=keys, schema=pa.schema(kept), lacking=frozenset(lacking))
+        return found if table_format.thousands is None and not table_format.parse_units else found.judged(first)
+
+    def judged(self, first: Any) -> TextFile:
+        """Copy in which columns of text are numeric if their cells are numbers with units or thousands separators."""
+        chosen, decimal = self.table_format, self.dialect.decimal_point
+        reader = Quantities(decimal, chosen.thousands, chosen.parse_units, self.nulls)
+        texts = [name for name in self.schema.names if pa.types.is_string(self.schema.field(name).type)]
+        judged = {name: reader.judge(first.column(self.keys.index(name))) for name in texts}
+        schema = [
+            pa.field(known.name, pa.float64() if known.name in judged and judged[known.name].is_number else known.type)
+            for known in self.schema
+        ]
+        units = {name: found.unit for name, found in judged.items() if found.is_number}
+        several = {name: found for name, found in judged.items() if found.other}
+        return replace(self, schema=pa.schema(schema), quantities=replace(reader, units=units), several=several)
 
     @property
     def place(self) -> Path:
         """Name of the file."""
-        return self.stamp.path
+        return self.text.place
 
-    def __fspath__(self) -> str:
-        """Name of the file as text."""
-        return str(self.place)
+    @property
+    def dialect(self) -> Dialect:
+        """Delimiter of cells and decimal mark."""
+        return self.head.dialect
+
+    @property
+    def nulls(self) -> tuple[str, ...]:
+        """Texts that mean a missing cell."""
+        return NULLS + self.table_format.missing
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on how the file is read, for the user."""
+        return self.more_notes + self.head.notes
 
     @contextmanager
     def reading(self, types: Mapping[str, Any] | None = None) -> Iterator[Any]:
-        """Reader of the columns for which types are given, or of all; errors name the file, the row and the column."""
+        """Open a reader of the columns in ``types``, or of all; its errors name the file, the row and the column."""
         try:
-            with _opened(self.place) as stream, _reader(stream, self.dialect, types or {}) as reader:
+            with self.text.open() as stream, _reader(stream, self, types or {}) as reader:
                 yield reader
         except pa.ArrowInvalid as error:
             raise _unreadable(self, error) from error
         except (pa.ArrowException, OSError, EOFError) as error:
             raise damaged(str(self.place), error) from error
 
+    def source(
+        self,
+        columns: Sequence[str] | None,
+        n_jobs: int,
+        watch: Watch | None = None,
+        others: Sequence[str] | None = None,
+    ) -> Source:
+        """Source of the given numeric columns; ``others`` are available as ``Block.others``, as text."""
+        if columns is None:
+            check_header(self.schema.names, self.place)
+            columns = [name for name in self.schema.names if name != self.head.classes]
+        for name in columns:
+            if name in self.several:
+                raise several_units(self.place, name, self.several[name])
+        names = Layout.of(self.schema, columns, self.place).names
+        layout = Layout(names, np.float64, tuple(others or ()), self.table_format.codes, self.quantities)
+        types = dict.fromkeys(layout.others, pa.binary())
+        for name in names:
+            is_flag = pa.types.is_boolean(self.schema.field(name).type)
+            types[name] = pa.bool_() if is_flag else pa.float64() if self.quantities is None else pa.binary()
+        engine = LocalEngine(_Batches(self, types, watch), partial(_blocks, self, layout), n_jobs)
+        info = Info(n_features=len(names), columns=names, n_jobs=n_jobs)
+        unsure = bool(self.table_format.codes)
+        return Source(info, engine, glance=lambda: unsure or not self.lacking.isdisjoint(names))
+
+    def columns(self) -> tuple[Column, ...]:
+        """All columns in order, with their kinds judged by the first rows."""
+        return columns_of(self)
+
+    def require_names(self, hint: str) -> None:
+        """Raise ``DataError`` if the line of names holds numbers."""
+        require_names(self.schema.names, self.place, hint)
+
+    def kept_types(self, features: Sequence[str]) -> tuple[list[str], dict[str, Any]]:  # noqa: ARG002
+        """Return nothing: columns of a text have no types."""
+        return [], {}
+
+
+def several_units(place: Path, name: str, found: Quantity) -> DataError:
+    """Error for a column whose numbers have different units."""
+    return DataError(
+        f"column {name!r} of {place} must have one unit; {found.units}.\n"
+        "Hint: convert its cells to one unit, or leave the column out."
+    )
+
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Batches(Iterable[Any]):
-    """The record batches of a text file, which is read from the top in every pass."""
+    """Record batches of a text file, which is read from the beginning in every pass."""
 
     file: TextFile
     types: dict[str, Any]  # Arrow types of the columns that are read
@@ -179,8 +244,9 @@ class _Batches(Iterable[Any]):
     counts: list[int] = field(default_factory=list)  # batches of the last pass that reached the end
 
     def __iter__(self) -> Iterator[Any]:
-        """Read the file again."""
-        self.file.stamp.check()
+        """Read the file from the beginning."""
+        if self.file.text.stamp is not None:
+            self.file.text.stamp.check()
         done = 0
         with self.file.reading(self.types) as reader:
             for done, batch in enumerate(reader, 1):
@@ -189,38 +255,24 @@ class _Batches(Iterable[Any]):
         self._report(done, end=True)
 
     def _report(self, done: int, *, end: bool = False) -> None:
-        """Report how far a pass has come; the length of a compressed text is known after the first pass."""
-        place, size = self.file.place, self.file.stamp.size
-        total = self.counts[-1] if self.counts else None if is_compressed(place) else max(-(-size // CSV_BYTES), 1)
+        """Report the progress of a pass; the length of a compressed text is known after the first one."""
+        size = self.file.text.n_bytes
+        total = self.counts[-1] if self.counts else None if size is None else max(-(-size // CSV_BYTES), 1)
         if self.watch is not None and total is not None and (end or done < total):
             self.watch(total if end else done, total)
         if end:
             self.counts[:] = [max(done, 1)]
 
 
-def open_csv(
-    path: str | PathLike[str],
-    columns: Sequence[str] | None,
-    n_jobs: int,
-    watch: Watch | None = None,
-    others: Sequence[str] | None = None,
-) -> Source:
-    """Make a source of a text file with a line of names; the other columns go with the rows as text."""
-    file = TextFile.look(path)
-    if columns is None:
-        check_header(file.schema.names, file.place)
-    names = Layout.of(file.schema, columns, file.place).names
-    layout = Layout(names, np.float64, tuple(others or ()))
-    types = dict.fromkeys(layout.others, pa.binary())
-    for name in names:
-        types[name] = pa.bool_() if pa.types.is_boolean(file.schema.field(name).type) else pa.float64()
-    engine = LocalEngine(_Batches(file, types, watch), partial(_blocks, layout), n_jobs)
-    info = Info(n_features=len(names), columns=names, n_jobs=n_jobs)
-    return Source(info, engine, glance=lambda: not file.lacking.isdisjoint(names))
-
-
-def _blocks(layout: Layout, batch: Any) -> tuple[Block, ...]:
-    block = layout.block(batch)
+def _blocks(file: TextFile, layout: Layout, batch: Any) -> tuple[Block, ...]:
+    if file.quantities is not None:
+        texts = {name for name in layout.names if pa.types.is_binary(batch.schema.field(name).type)}
+        columns = [_as_text(batch.column(name)) if name in texts else batch.column(name) for name in batch.schema.names]
+        batch = pa.record_batch(columns, names=batch.schema.names)
+    try:
+        block = layout.block(batch)
+    except UnreadableCellError as error:
+        raise _not_a_number(file, error.name, error.text, error.unit) from error
     if block.others is not None:
         others = [_as_text(column) for column in block.others.columns]
         block = replace(block, others=pa.record_batch(others, names=list(layout.others)))
@@ -228,45 +280,28 @@ def _blocks(layout: Layout, batch: Any) -> tuple[Block, ...]:
 
 
 def _as_text(column: Any) -> Any:
-    """Decode text; where it is not UTF-8, as in files of old spreadsheets, as Windows-1252."""
+    """Decode text as UTF-8, or as Windows-1252 if that fails, as in files of old spreadsheets."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
         return pa.array([cell if cell is None else str(cell, "cp1252", "replace") for cell in column.to_pylist()])
 
 
-def _dialect(place: Path) -> Dialect:
-    """Dialect of a file by its first 64 kB, or by more if these do not hold two lines."""
-    head = b""
-    with damage_named(str(place)), _opened(place) as stream:
-        while piece := stream.read(2**16):
-            head += piece
-            if head.count(b"\n") > 1 or len(head) > CSV_BYTES:
-                break
-        whole = not stream.read(1)
-    return dialect_of(head, place, whole=whole)
+def _reader(stream: Any, file: TextFile, types: Mapping[str, Any]) -> Any:
+    """Reader that treats the texts for missing cells, also with blanks around the usual ones, as nulls.
 
-
-def _opened(place: Path) -> Any:
-    """Bytes of a text file, decompressed if they are compressed."""
-    return pa.input_stream(str(place), compression="gzip" if is_compressed(place) else None)
-
-
-def _reader(stream: Any, written: Dialect, types: Mapping[str, Any]) -> Any:
-    """Reader that takes marks of missing cells, with blanks around the usual ones, as nulls.
-
-    There are few marks with blanks because every column gets a table of all of them.
+    Only few texts with blanks are included, because every column gets a table of all of them.
     """
-    usual = ("", "NA", "N/A", "nan", "NaN", "null", "-")
+    written, usual = file.dialect, ("", "NA", "N/A", "nan", "NaN", "null", "-", *file.table_format.missing)
     padded = [f"{before}{mark} " for mark in usual for before in ("", " ")]
     return csv.open_csv(
         stream,
-        read_options=csv.ReadOptions(block_size=CSV_BYTES),
+        read_options=csv.ReadOptions(block_size=CSV_BYTES, column_names=file.keys, skip_rows=file.head.skipped),
         parse_options=csv.ParseOptions(delimiter=written.delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
             column_types=types,
             include_columns=list(types),
-            null_values=[*NULLS, *(f" {mark}" for mark in NULLS), *padded],
+            null_values=[*file.nulls, *(f" {mark}" for mark in file.nulls), *padded],
             decimal_point=written.decimal_point,
         ),
     )
@@ -278,11 +313,15 @@ def _unreadable(file: TextFile, error: Exception) -> ProbpcaError:
     found = re.search(r"In CSV column #(\d+): .*invalid value '(.*)'", str(error), re.DOTALL)
     if found is None:
         return _ragged(file) or damaged(str(place), error)
-    number, text = int(found[1]), found[2]
-    name = file.schema.names[number]
+    return _not_a_number(file, file.keys[int(found[1])], found[2])
+
+
+def _not_a_number(file: TextFile, name: str, text: str, unit: str = "") -> DataError:
+    """Error for a cell that is not a number, or not in the unit of its column."""
     where = f"row {row:,}, column {name!r}" if (row := _row_of(file, name, text)) else f"column {name!r}"
+    what = f"numbers in {unit}" if unit else "numbers"
     return DataError(
-        f"{place} cannot be read as numbers: {where} holds {text!r}.\n"
+        f"{file.place} cannot be read as {what}: {where} holds {text!r}.\n"
         "Hint: a missing cell is empty or NA; leave the column out if it holds text."
     )
 
@@ -301,10 +340,10 @@ def _row_of(file: TextFile, name: str, text: str) -> int:
 
 def _ragged(file: TextFile) -> DataError | None:
     """Error for the first row that has another number of cells than the line of names, if there is one."""
-    place, written = file.place, file.dialect
-    with (gzip.open if is_compressed(place) else open)(place, "rt", encoding="latin-1", newline="") as lines:
+    place, written, names = file.place, file.dialect, file.keys
+    with io.TextIOWrapper(file.text.open(), encoding="latin-1", newline="") as lines:
+        _ = [next(lines, "") for _ in range(file.head.skipped)]
         rows = filter(None, text_csv.reader(lines, delimiter=written.delimiter))
-        names = next(rows, [])
         try:
             number, row = next((i, row) for i, row in enumerate(rows, 1) if len(row) != len(names))
         except (StopIteration, text_csv.Error):
@@ -312,7 +351,7 @@ def _ragged(file: TextFile) -> DataError | None:
     if len(row) >= 2 * len(names):
         return DataError(
             f"{place} must begin with a line of names; its first line is {_start(names)!r}, and others have "
-            f"{len(row)} cells.\nHint: delete what stands above the names."
+            f"{len(row)} cells.\nHint: skip the lines above the names (skip_rows), or write names above the rows."
         )
     sign = SEPARATORS[written.delimiter].removesuffix("s")
     many = len(row) > len(names)
@@ -337,27 +376,38 @@ def check_header(names: Sequence[str], place: Path) -> None:
         )
         raise DataError(msg)
     require_names(
-        names, place, "write a header. If these are names, open_source(path, columns=[...]) takes them for such."
+        names,
+        place,
+        "write a header, or read it with TableFormat(header=False). If these are names, "
+        "choose columns with open_source(path, columns=[...]).",
     )
 
 
 def columns_of(file: TextFile) -> tuple[Column, ...]:
-    """All columns of a text file in their order, judged by the first rows."""
+    """All columns of a text file in order, with their kinds judged by the first rows."""
     kinds = [kind_of_column(field.type) for field in file.schema]
-    if is_compressed(file.place) or file.stamp.size > CSV_BYTES:
+    size = file.text.n_bytes
+    if size is None or size > CSV_BYTES:
         kinds = ["numbers" if kind == "empty" else kind for kind in kinds]  # they may begin later
     names = file.schema.names
     known = {name: kind for name, kind in zip(names, kinds, strict=True) if kind in ("numbers", "text")}
     odd = _odd_columns(file, known) if known and len(set(names)) == len(names) else {}
-    return tuple(Column(name, kind, odd.get(name, "")) for name, kind in zip(names, kinds, strict=True))
+    odd |= {name: found.units for name, found in file.several.items()}
+    kinds = ["units" if name in file.several else kind for name, kind in zip(names, kinds, strict=True)]
+    if file.head.classes:
+        odd[file.head.classes] = "it holds the number of a class"
+    units = {} if file.quantities is None else file.quantities.units
+    return tuple(
+        Column(name, kind, odd.get(name, ""), units.get(name, "")) for name, kind in zip(names, kinds, strict=True)
+    )
 
 
 def _odd_columns(file: TextFile, kinds: dict[str, str]) -> dict[str, str]:
-    """Columns of text that nearly hold numbers and columns of numbers that look like codes, each with a cell."""
+    """Columns of text that are nearly numeric, and numeric ones that look like codes, each with a cell as evidence."""
     with file.reading(dict.fromkeys(kinds, pa.binary())) as reader:
         batch = reader.read_next_batch()
     texts = [name for name, kind in kinds.items() if kind == "text"]
-    found = {name: _odd_cell(batch.column(name)) for name in texts}
+    found = {name: _odd_cell(batch.column(name), file.nulls) for name in texts}
     code = r"^\s*(0\d+|\d{16,}|0[xX][0-9a-fA-F]+)\s*$"  # leading zeros, or more digits than a number keeps
     suspects = _matching(batch, [name for name in kinds if name not in found], code)
     found |= {name: _code(batch.column(name), code) for name in suspects}
@@ -365,7 +415,7 @@ def _odd_columns(file: TextFile, kinds: dict[str, str]) -> dict[str, str]:
 
 
 def _matching(batch: Any, names: list[str], pattern: str) -> list[str]:
-    """Columns in which some cell matches, found in one search because there may be very many columns."""
+    """Columns in which some cell matches a pattern, found in one search because there may be many columns."""
     if not names or not batch.num_rows:
         return []
     cells = pa.concat_arrays([batch.column(name) for name in names]).cast(pa.string())
@@ -373,12 +423,12 @@ def _matching(batch: Any, names: list[str], pattern: str) -> list[str]:
     return [names[j] for j in np.flatnonzero(hit.any(axis=1))]
 
 
-def _odd_cell(column: Any) -> str:
-    """The first cell that is not a number, if most cells of the column are numbers or nearly so."""
+def _odd_cell(column: Any, nulls: tuple[str, ...]) -> str:
+    """Description of the first cell that is not a number, if most cells of the column are nearly numbers."""
     cells = ["" if cell is None else cell.decode("utf-8", "replace") for cell in column[:1000].to_pylist()]
     texts = [cell.strip(" \t\r\n") for cell in cells]
-    odd = [i for i, text in enumerate(texts) if text not in NULLS and not is_number(text)]
-    filled = sum(text not in NULLS for text in texts)
+    odd = [i for i, text in enumerate(texts) if text not in nulls and not is_number(text)]
+    filled = sum(text not in nulls for text in texts)
     nearly = re.compile(  # a number with a unit, with signs between its thousands, or with a decimal comma
         r"[<>~$€£¥]?\s*[-+]?(\d+([.,]\d+)?|\d{1,3}(?P<by>[,.' \u00a0\u202f])\d{3}((?P=by)\d{3})*([.,]\d+)?)"
         r"\s*([%‰°$€£¥]|\W?[^\W\d_]{1,3})?"
@@ -392,7 +442,7 @@ def _odd_cell(column: Any) -> str:
 
 
 def _code(column: Any, pattern: str) -> str:
-    """The first cell that is a code rather than a quantity, such as a postal code or the number of an account."""
+    """Description of the first cell that is a code, such as a postal code or an account number; else empty."""
     text = compute.utf8_trim_whitespace(column.cast(pa.string()))
     found = text.filter(compute.match_substring_regex(text, pattern)).to_pylist()
     filled = text.filter(compute.invert(compute.is_in(text, pa.array(NULLS))))

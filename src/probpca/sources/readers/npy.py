@@ -1,9 +1,10 @@
-"""Rows in a .npy file, read piece by piece: memory stays small whatever the size of the file."""
+"""Rows from .npy files, read piece by piece with little memory."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from numpy.lib import format as npy
@@ -12,7 +13,7 @@ from probpca.blocks import Block
 from probpca.blocks.block import PIECE_BYTES
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.sources.engines.local import LocalEngine
-from probpca.sources.files import Stamp
+from probpca.sources.files import Column, Stamp, coded_as_missing
 from probpca.sources.source import Info, Source
 
 if TYPE_CHECKING:
@@ -21,29 +22,59 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from probpca.sources.source import Watch
+    from probpca.sources.table_format import TableFormat
 
 SMALL_BLOCK = PIECE_BYTES // 2
-"""Bytes of a block that is read twice as fast as a larger one, because a cache holds it."""
+"""Size of a block, in bytes, that fits into cache and is read twice as fast as a larger one."""
 PART_BLOCKS = 32
-"""Blocks of a part, which one thread reads."""
+"""Number of blocks of a part, which one thread reads."""
 
 
 class _Table(NamedTuple):
-    """Where the rows are in the file, and how they are stored."""
+    """Position and storage of the rows in the file."""
 
     stamp: Stamp
     offset: int
     n_rows: int
     n_features: int
     dtype: np.dtype[Any]
-    by_columns: bool  # one column after the other, as Fortran has it
+    by_columns: bool  # stored column by column, in Fortran order
 
 
-def open_npy(place: Path, columns: Sequence[str] | None, n_jobs: int, watch: Watch | None = None) -> Source:
-    """Make a source of a two-dimensional array of numbers."""
-    if columns is not None:
-        msg = f"{place} holds an array, whose columns have no names.\nHint: leave columns out."
-        raise SourceError(msg)
+@final
+@dataclass(frozen=True)
+class NpyFile:
+    """A .npy file that holds a matrix, whose columns have no names."""
+
+    place: Path
+    table_format: TableFormat
+    named = False
+    notes = ()
+
+    def columns(self) -> tuple[Column, ...]:
+        """All columns, named x0, x1, ..."""
+        return tuple(Column(f"x{j}", "numbers") for j in range(_look(self.place).n_features))
+
+    def source(
+        self,
+        columns: Sequence[str] | None,
+        n_jobs: int,
+        watch: Watch | None = None,
+        others: Sequence[str] | None = None,
+    ) -> Source:
+        """Source of all columns; raises ``SourceError`` if some are chosen, because they have no names."""
+        if columns is not None or others is not None:
+            msg = f"{self.place} holds an array, whose columns have no names.\nHint: omit columns."
+            raise SourceError(msg)
+        return open_npy(self.place, n_jobs, watch, self.table_format.codes)
+
+    def kept_types(self, features: Sequence[str]) -> tuple[list[str], dict[str, Any]]:  # noqa: ARG002
+        """Return nothing: all columns are written in floating point."""
+        return [], {}
+
+
+def open_npy(place: Path, n_jobs: int, watch: Watch | None = None, codes: tuple[float, ...] = ()) -> Source:
+    """Make a source of a .npy file that holds a numeric matrix; ``codes`` are numbers that mean missing."""
     table = _look(place)
     step = PART_BLOCKS * _block_rows(table)
     parts = [range(start, min(start + step, table.n_rows)) for start in range(0, table.n_rows, step)]
@@ -54,7 +85,7 @@ def open_npy(place: Path, columns: Sequence[str] | None, n_jobs: int, watch: Wat
         single_precision=_target(table.dtype) is np.float32,
         n_jobs=n_jobs,
     )
-    engine = LocalEngine(parts, partial(_read, table), n_jobs, watch)
+    engine = LocalEngine(parts, partial(_read, table, codes), n_jobs, watch)
     return Source(info, engine, glance=engine.has_missing)
 
 
@@ -76,16 +107,16 @@ def _look(place: Path) -> _Table:
         raise ShapeError(msg)
     needed, found = offset + shape[0] * shape[1] * dtype.itemsize, place.stat().st_size
     if found < needed:
-        msg = f"{place} is truncated: its array takes {needed:,} bytes, and there are {found:,}."
+        msg = f"{place} is truncated: its array needs {needed:,} bytes; got {found:,}."
         raise SourceError(msg)
     return _Table(Stamp.of(place), offset, shape[0], shape[1], dtype, by_columns)
 
 
 def _block_rows(table: _Table) -> int:
-    """Rows of a block: a small one, or more rows where there are many columns, to pay for their sums."""
+    """Number of rows of a block: as many as fit into cache, or more if there are many columns."""
     d = max(table.n_features, 1)
     large = PIECE_BYTES // (2 * d)
-    enough = large if table.by_columns else min(3 * d // 2, large)  # by columns every column costs a seek
+    enough = large if table.by_columns else min(3 * d // 2, large)  # in Fortran order every column needs a seek
     return max(SMALL_BLOCK // (8 * d), enough, 64)
 
 
@@ -93,7 +124,7 @@ def _target(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
     return np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64
 
 
-def _read(table: _Table, part: range) -> Iterator[Block]:
+def _read(table: _Table, codes: tuple[float, ...], part: range) -> Iterator[Block]:
     table.stamp.check()
     step, n, d, size = _block_rows(table), table.n_rows, table.n_features, table.dtype.itemsize
     with table.stamp.path.open("rb", buffering=0) as file:
@@ -105,11 +136,12 @@ def _read(table: _Table, part: range) -> Iterator[Block]:
             for line, place in zip(lines, places, strict=True):
                 _fill(file, memoryview(line.data).cast("B"), table.offset + place * size, table.stamp)
             rows = rows.astype(_target(table.dtype), copy=False)
+            rows = coded_as_missing(rows, codes)
             yield Block(rows.T if table.by_columns else rows)
 
 
 def _fill(file: FileIO, buffer: memoryview, offset: int, stamp: Stamp) -> None:
-    """Fill a buffer from a place in the file, which this reader alone has open."""
+    """Fill a buffer from a position in the file."""
     file.seek(offset)
     done = 0
     while done < len(buffer):

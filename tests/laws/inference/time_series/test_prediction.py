@@ -163,7 +163,7 @@ def test_a_level_is_a_probability(rng, level):
 
 @pytest.mark.parametrize("horizon", [0, -3])
 def test_a_forecast_goes_at_least_one_step(rng, horizon):
-    with pytest.raises(ShapeError, match=f"horizon must be at least 1(?s:.*)got {horizon}"):
+    with pytest.raises(ShapeError, match=f"horizon must be an int of at least 1(?s:.*)got {horizon}"):
         forecast(random_system(rng, 4, 2), np.ones((2, 4)), horizon)
 
 
