@@ -181,7 +181,7 @@ def test_only_text_is_compressed(tmp_path, x, name):
 def test_an_array_in_a_file_is_asked_of_a_fit_to_names(tmp_path, x, frame):
     np.save(tmp_path / "x.npy", x)
     fitted = PPCA(2).fit(frame)
-    with pytest.warns(UserWarning, match=r"x\.npy have no names; they are taken to be those of the fit"):
+    with pytest.warns(UserWarning, match=r"x\.npy have no names; they are assumed to be those of the fit"):
         found = fitted.transform(tmp_path / "x.npy")
     assert_allclose(found, fitted.transform(frame), rtol=1e-12)
 

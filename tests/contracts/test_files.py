@@ -271,7 +271,7 @@ def test_somebody_who_watches_is_told_how_much_of_a_text_is_read(tmp_path, x, su
 def test_rows_of_another_width_are_refused(tmp_path, x):
     fitted = PPCA(2).fit(x)
     np.save(tmp_path / "x.npy", x[:, :4])
-    with pytest.raises(ShapeError, match="5 features, as the fit had; got 4"):
+    with pytest.raises(ShapeError, match="5 features, as in the fit; got 4"):
         fitted.transform(tmp_path / "x.npy")
 
 

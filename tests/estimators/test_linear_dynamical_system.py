@@ -404,7 +404,7 @@ def test_what_is_left_without_time_is_the_distribution_of_one_row(x):
     assert "from a dynamical system" in ppca.summary()
 
 
-@pytest.mark.filterwarnings("ignore:nothing was observed of")
+@pytest.mark.filterwarnings("ignore:no observed cells in")
 def test_what_was_never_observed_is_unknown_without_time_too(x):
     x[:, 3] = NAN
     system = lds().fit(x)
@@ -425,7 +425,7 @@ def test_columns_observed_less_often_are_known_less_well_without_time(x):
 
 
 def test_what_has_no_ppca_says_so(x):
-    with pytest.raises(DataError, match="fewer components than features; got 4 and 4"):
+    with pytest.raises(DataError, match="fewer states than features; got 4 and 4"):
         lds(4, tol=100.0).fit(x).to_ppca()
     with pytest.raises(DataError, match="no stationary distribution"):
         lds(transition=np.eye(2)).fit(x).to_ppca()

@@ -217,7 +217,7 @@ def test_columns_of_any_size_have_a_report(x, tmp_path):
 @quick
 def test_one_component_an_empty_row_and_an_empty_column(x, tmp_path):
     x[7], x[:, 5] = np.nan, np.nan
-    with pytest.warns(UserWarning, match="nothing was observed"):
+    with pytest.warns(UserWarning, match="no observed cells"):
         fitted = PPCA(1, random_state=0).fit(x)
     page = read(report(fitted, x, tmp_path / "page.html"))
     assert np.isinf(numbers(page.data()["std"], -1)).any()
@@ -445,7 +445,7 @@ def test_columns_without_observed_cells_are_named_as_such(fitted, x, tmp_path):
     said = "had no observed cell in the fit: imputed values there mean nothing"
     assert said not in words_of(read(report(fitted, x, tmp_path / "page.html")))
     x[:, 3] = np.nan
-    with pytest.warns(UserWarning, match="nothing was observed of 1 of 8 columns"):
+    with pytest.warns(UserWarning, match="no observed cells in 1 of 8 columns"):
         empty = PPCA(Q, random_state=0).fit(x)
     assert said in words_of(read(report(empty, x, tmp_path / "page.html")))
 
