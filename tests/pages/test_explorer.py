@@ -146,9 +146,9 @@ def test_what_cannot_be_shown_is_refused_in_words(fitted, x, tmp_path):
     place = tmp_path / "page.html"
     with pytest.raises(ShapeError, match="labels must be 50 names; got 1"):
         explorer(fitted, x, place, labels=["a"])
-    with pytest.raises(ShapeError, match="9 columns, as the fit had; got 2"):
+    with pytest.raises(ShapeError, match="9 columns, as in the fit; got 2"):
         explorer(fitted, x[:, :2], place)
-    with pytest.raises(DataError, match="before its fit"):
+    with pytest.raises(DataError, match="which is not fitted"):
         explorer(PPCA(2), x, place)
     with pytest.raises(DataError, match="got object"):
         explorer(object(), x, place)

@@ -395,17 +395,17 @@ def test_what_cannot_be_shown_is_refused_in_words(fitted, x, tmp_path):
         report(fitted, x, place, groups={"sex": ["m", "f"]})
     with pytest.raises(ShapeError, match="feature_names must be 8 names; got 1"):
         report(fitted, x, place, feature_names=["a"])
-    with pytest.raises(ShapeError, match="8 columns, as the fit had; got 5"):
+    with pytest.raises(ShapeError, match="8 columns, as in the fit; got 5"):
         report(fitted, x[:, :5], place)
     with pytest.raises(ShapeError, match="at least one row"):
         report(fitted, x[:0], place)
-    with pytest.raises(DataError, match="before its fit"):
+    with pytest.raises(DataError, match="which is not fitted"):
         report(PPCA(2), x, place)
     with pytest.raises(DataError, match="got Pipeline"):
         report(make_pipeline(StandardScaler(), PPCA(2)), x, place)
     with pytest.raises(DataError, match="got LinearDynamicalSystem"):
         report(LinearDynamicalSystem(1, max_iter=5, tol=1e6, random_state=0).fit(x), x, place)
-    with pytest.raises(SourceError, match="a table in memory"):
+    with pytest.raises(SourceError, match="needs rows in memory; got str"):
         report(fitted, "rows.csv", place)
     with pytest.raises(SourceError, match="there is no folder"):
         report(fitted, x, tmp_path / "nowhere" / "page.html")

@@ -71,7 +71,7 @@ def pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt  # noqa: PLC0415
     except ImportError as error:
-        msg = "figures are drawn by matplotlib, which is not installed.\nHint: pip install 'probpca[plot]'"
+        msg = "displays need matplotlib, which is not installed.\nHint: pip install 'probpca[plot]'"
         raise ImportError(msg) from error
     return plt
 
@@ -116,7 +116,7 @@ def _place_of(given: Any, count: int) -> Any:
     where = given[0].get_subplotspec() if given.size == 1 else None
     if where is None:
         msg = (
-            f"ax must be {count} Axes, one for each panel, or one of a grid that can be cut; got {given.size}.\n"
+            f"ax must be {count} Axes, one for each panel, or a single one of a grid; got {given.size}.\n"
             f"Hint: figure, axes = plt.subplots({count})."
         )
         raise ShapeError(msg)
@@ -308,7 +308,7 @@ def _colour_by_number(ax: Any, points: Array, name: str, values: Array, style: d
 def group_regions(points: Array, group: Group | None, level: float) -> dict[int, tuple[Array, Region]]:
     """Mean and region of each category with three points or more: an ellipse that holds ``level`` of a Gaussian."""
     if group is None or isinstance(group.by, np.ndarray):
-        msg = "ellipses of groups need groups that are categories.\nHint: groups=... with one category for each row."
+        msg = "group_ellipses needs groups that are categories.\nHint: groups=... with one category for each row."
         raise DataError(msg)
     out = {}
     for k in range(group.by.n_proper):

@@ -43,7 +43,7 @@ def altair() -> Any:
         import altair as alt  # noqa: PLC0415
         import vl_convert  # noqa: F401, PLC0415
     except ImportError as error:
-        msg = "the report is drawn by altair and vl-convert, which are not installed."
+        msg = "the report needs altair and vl-convert, which are not installed."
         msg += "\nHint: pip install 'probpca[report]'"
         raise ImportError(msg) from error
     return alt
