@@ -113,8 +113,8 @@ def _model_facts(estimator: Any, table: Table) -> dict[str, Any]:
 def _remarks(table: Table, found: Survey) -> list[str]:
     """Remarks on columns that may have been overlooked."""
     constants = found.constants(table.numbers)
-    same = "are" if len(constants) > 1 else "is"
-    remarks = [f"{listed(constants)} {same} the same in every row."] if constants else []
+    which = "columns {} have" if len(constants) > 1 else "column {} has"
+    remarks = [f"{which.format(listed(constants))} the same value in every row."] if constants else []
     labels = table.about_labels()
     left = len(labels) - MOST_LABEL_REMARKS
     more = [f"{several(left, 'more column')} with such cells are used as labels."] if left > 0 else []
@@ -135,7 +135,10 @@ def _about_table(table: Table, found: Survey) -> str:
         wrap(f"{table.place}: {several(found.n_rows, 'row')}, {several(len(table.numbers), 'numeric column')}"),
         fact("missing cells", _missing(table, found)),
     ]
-    labels = [f"{clip(name) or repr(name)} ({why.split(':')[0]})" for name, why in table.others.items()]
+    labels = [
+        f"{clip(name)} ({why.split(':')[0]})" if name else "a column without a name"
+        for name, why in table.others.items()
+    ]
     return "\n".join([*lines, *([fact("label columns", listed(labels))] if labels else [])])
 
 
@@ -201,7 +204,7 @@ def _select(args: Any) -> None:
         write_figure(SelectionDisplay.from_selection(selection).figure_, plot)
     limit = [name for name, choice in selection.choices.items() if choice == args.max_components]
     if limit:
-        note(f"{', '.join(limit)} chose the largest number considered; raise --max-components.")
+        note(f"{', '.join(limit)} chose the largest number considered; try a larger --max-components.")
     for text in _remarks(table, found):
         note(text)
     if args.json:
@@ -212,7 +215,7 @@ def _select(args: Any) -> None:
     if best is not None:
         print(f"\nNext step:\n  probpca fit {shlex.quote(args.table)} --components {best}{_same_options(args)}")
     if plot is not None:
-        print(f"\nThe curves were drawn to {plot}.")
+        print(f"\nThe plot was saved to {plot}.")
 
 
 def _wrapped_choice(line: str) -> str:
