@@ -282,7 +282,7 @@ def test_lines_above_the_names_are_shown(folder, run):
     (folder / "title.csv").write_text("Measurements of 2024\na,b,c\n1,2,3\n2,3,1\n")
     done = run("fit", "title.csv", "--skip-rows", 0)
     assert "its first line is 'Measurements of 2024', but others have 3 cells." in done.err
-    assert "Hint: skip the lines above the names (--skip-rows)" in done.err
+    assert "Hint: skip the lines above the column names (--skip-rows)" in done.err
     (folder / "bare.csv").write_text("1.5,,2.5,\n2,3,1,3\n")
     assert "bare.csv must begin with a line of column names" in run("fit", "bare.csv").err
 

@@ -174,7 +174,7 @@ def test_only_text_is_compressed(tmp_path, x, name):
     with pytest.raises(SourceError, match=r"only text files may be compressed(.|\n)*Hint: .* without \.gz"):
         write_rows(tmp_path / name, [x], NAMES)
     (tmp_path / name).touch()
-    with pytest.raises(SourceError, match="only text is compressed"):
+    with pytest.raises(SourceError, match="only text files may be compressed"):
         open_source(tmp_path / name)
 
 

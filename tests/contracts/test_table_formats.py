@@ -340,7 +340,7 @@ def test_what_cannot_be_transposed_is_refused(monkeypatch):
     with pytest.raises(DataError, match=r"its first line holds numbers: A, 0.5, 1.5"):
         look_at_bytes("here", b"A,0.5,1.5\nB,1,2\n", turned)
     monkeypatch.setattr(memory, "MOST_CELLS", 3)
-    with pytest.raises(DataError, match="here is too large to be transposed: it has more than 3 cells"):
+    with pytest.raises(DataError, match="here is too large to transpose: it has more than 3 cells"):
         look_at_bytes("here", b"gene,s1,s2\nA,1,2\nB,3,4\n", turned)
 
 

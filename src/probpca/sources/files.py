@@ -89,7 +89,10 @@ def format_of(place: Path) -> str:
         msg = f"the format of {place} is not known from its name.\nHint: use a name that ends in {', '.join(known)}."
         raise SourceError(msg)
     if is_compressed(place) and kind != "csv":
-        msg = f"only text files may be compressed with gzip; {place} is {kind}.\nHint: decompress it, or use a name without .gz."
+        msg = (
+            f"only text files may be compressed with gzip; {place} is {kind}.\n"
+            "Hint: decompress it, or use a name without .gz."
+        )
         raise SourceError(msg)
     return kind
 
