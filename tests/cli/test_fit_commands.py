@@ -120,7 +120,7 @@ def test_a_share_of_variance_is_printed_of_the_columns_in_which_it_was_asked(run
     pd.DataFrame(x * np.geomspace(0.01, 100, 5), columns=list(FEATURES)).to_csv("units.csv", index=False)
     said = run("fit", "units.csv", "--standardize", "--components", 0.8).out
     assert "5 features scaled to unit variance" in said
-    assert "(0.8 of the variance)" in said
+    assert "(at least 0.8 of the variance)" in said
     fitted = PPCA.from_file("model.npz")
     names = fitted.get_feature_names_out()
     shares = [float(line.split()[3].rstrip("%")) for line in said.splitlines() if line.split()[:1] in names[:, None]]
@@ -227,3 +227,21 @@ def test_the_command_that_select_suggests_reads_the_same_columns(run, x):
     assert json.loads(done.out)["columns"] == ["a", "b", "c", "d", "code"]
     command = run("select", "coded.csv", "--criteria", "bic", *options).out.split("\n  probpca ")[1].splitlines()[0]
     assert json.loads(run(*command.split(), "--json").out)["columns"] == ["a", "b", "c", "d", "code"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_times_in_the_model_are_mentioned_unless_they_were_chosen(run, x):
+    frame = pd.DataFrame(x, columns=list(FEATURES))
+    frame.assign(year=np.arange(60) % 3 + 2007, Month=np.arange(60) % 12 + 1).to_csv("y.csv", index=False)
+    said = "year, Month may say when a row was recorded, not what was measured; --exclude year Month leaves them out."
+    assert f"note: {said}" in run("fit", "y.csv", "--components", 2).err.splitlines()
+    assert (
+        "--exclude Month leaves it out." in run("fit", "y.csv", "--components", 2, "--numbers", "year", "--force").err
+    )
+    assert run("fit", "y.csv", "--components", 2, "--exclude", "year", "Month", "--force").err == ""
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_label_column_without_a_name_is_called_by_its_position(run, x):
+    pd.DataFrame(x, columns=list(FEATURES), index=[f"r{i}" for i in range(60)]).to_csv("pandas.csv")
+    assert "label columns     column 1 (no name)\n" in run("fit", "pandas.csv", "--components", 2).out

@@ -222,7 +222,7 @@ def test_a_fit_that_does_not_converge_says_so_once(run):
     assert json.loads(done.out)["converged"] is False
     assert "max" not in done.err
     told = " ".join(run("fit", "table.csv", "--components", 2, "--max-iter", 1, "--force").out.split())
-    assert "--max-iter was reached first; the fit is kept as it is. Raise --max-iter." in told
+    assert "Not converged: --max-iter was reached first. Raise --max-iter." in told
 
 
 def test_a_file_without_names_does_not_lose_its_first_row(tmp_path, run):

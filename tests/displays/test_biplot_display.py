@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import spiked_rows
 from probpca import PPCA, BiplotDisplay, DataError, ShapeError
+from probpca.displays.axes import THEME
 from probpca.learning.uncertainty.asymptotic import asymptotic_uncertainty
 
 
@@ -169,3 +170,10 @@ def test_rows_have_labels_groups_and_ellipses(ppca, x):
     boxes = [Text.get_window_extent(text) for text in (*display.labels_, *display.names_)]
     for box in boxes[: len(display.labels_)]:
         assert sum(box.overlaps(other) for other in boxes) == 1  # itself
+
+
+def test_only_names_that_were_moved_have_a_line_to_their_arrow(ppca, x):
+    display = BiplotDisplay.from_estimator(ppca, x)
+    for name in display.names_:
+        assert (name.arrow_patch is not None) == (abs(name.xyann[1]) > THEME.small / 2)
+    assert any(name.arrow_patch is None for name in display.names_)

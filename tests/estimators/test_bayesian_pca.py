@@ -259,7 +259,12 @@ def test_the_summary_says_what_matters(x):
     bayesian = BayesianPCA(5, random_state=0).fit(pd.DataFrame(x, columns=NAMES))
     text = bayesian.summary()
     largest = NAMES[np.abs(bayesian.components_[0]).argmax()]
-    parts = ("BayesianPCA: 40 rows x 6 features", "2 components (2 of 5 are relevant)", largest, "lower bound")
+    parts = (
+        "BayesianPCA: 40 rows x 6 features",
+        "2 components (2 of 5 initial components kept)",
+        largest,
+        "lower bound",
+    )
     for part in (*parts, bayesian.status_.value, f"{bayesian.noise_variance_:.6g}", f"{bayesian.lower_bound_:,.2f}"):
         assert part in text
     assert "log-likelihood" not in text
@@ -269,7 +274,7 @@ def test_the_summary_says_what_matters(x):
 def test_where_nothing_is_relevant_all_questions_have_answers(rng):
     x = punched(rng, rng.standard_normal((80, 6)), 0.2)
     bayesian = BayesianPCA(4, random_state=0).fit(x)
-    assert "1 component (none of 4 is relevant, one is kept)" in bayesian.summary()
+    assert "1 component (the data support none of 4 components; one is kept)" in bayesian.summary()
     assert bayesian.converged_
     assert_allclose(bayesian.components_ @ bayesian.components_.T, [[1.0]])
     assert bayesian.relevance_[0] < 1e-10

@@ -257,7 +257,7 @@ def test_a_share_of_variance_is_that_of_the_scaled_columns(x, holed, share):
         ppca = PPCA(share, standardize=True, random_state=0).fit(rows)
         together = np.cumsum(ppca.explained_variance_ratio_)
         assert together[-1] >= share
-        assert ppca.rule_ == f"{share} of the variance"
+        assert ppca.rule_ == f"at least {share} of the variance"
         assert (together[:-1] < share + 0.01).all()
     lam = svd_oracle(x)[2]
     assert PPCA(share, standardize=True).fit(x).n_components_ == np.argmax(np.cumsum(lam) / D >= share) + 1

@@ -185,7 +185,7 @@ def test_a_fit_that_has_not_converged_has_a_warning_on_top(x, tmp_path):
         {"class": "warning", "role": "alert"}
     ]
     words = words_of(page)
-    assert words.index("The fit did not converge") < words.index("In short")
+    assert words.index("Not converged") < words.index("In short")
     assert fitted.status_.value in words
     assert "has not converged" in words
 
@@ -458,6 +458,6 @@ def test_a_fit_without_noise_is_not_told_to_go_on(x, tmp_path):
     words = " ".join(" ".join(read(report(fitted, few, tmp_path / "page.html")).words).split())
     assert fitted.status_.value in words
     assert "use fewer components, or more rows" in words
-    assert "did not converge" not in words
+    assert "Not converged" not in words
     assert "has not converged" not in words
     assert "Nothing needs attention" not in words

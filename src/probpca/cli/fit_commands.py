@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from probpca.cli.identifiers import is_time
 from probpca.cli.run import (
     format_options,
     given_format,
@@ -26,6 +27,7 @@ from probpca.result_tables import clip, several
 from probpca.sources.files import Stamp
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from probpca.learning.selection.result import Selection
@@ -56,7 +58,7 @@ def _fit(args: Any) -> None:
     estimator.fit(rows)
     # Progress and threads belong to the terminal, not to the model.
     write_model(estimator.set_params(verbose=False, n_jobs=None), out, stamp, given_format(args))
-    for text in _remarks(table, found):
+    for text in _remarks(table, found, args.numbers):
         note(text)
     if args.json:
         print_json({"command": "fit", **_facts(table, found), **_model_facts(estimator, table), "out": out})
@@ -110,11 +112,16 @@ def _model_facts(estimator: Any, table: Table) -> dict[str, Any]:
     }
 
 
-def _remarks(table: Table, found: Survey) -> list[str]:
-    """Remarks on columns that may have been overlooked."""
+def _remarks(table: Table, found: Survey, chosen: Sequence[str]) -> list[str]:
+    """Remarks on columns that may have been overlooked; columns ``chosen`` as numbers were not."""
     constants = found.constants(table.numbers)
     which = "columns {} have" if len(constants) > 1 else "column {} has"
     remarks = [f"{which.format(listed(constants))} the same value in every row."] if constants else []
+    times = [name for name in table.numbers if is_time(name) and name not in chosen]
+    if times:
+        leave = shlex.join(["--exclude", *times])
+        what = "may say when a row was recorded, not what was measured"
+        remarks.append(f"{listed(times)} {what}; {leave} leaves {'them' if len(times) > 1 else 'it'} out.")
     labels = table.about_labels()
     left = len(labels) - MOST_LABEL_REMARKS
     more = [f"{several(left, 'more column')} with such cells are used as labels."] if left > 0 else []
@@ -135,10 +142,8 @@ def _about_table(table: Table, found: Survey) -> str:
         wrap(f"{table.place}: {several(found.n_rows, 'row')}, {several(len(table.numbers), 'numeric column')}"),
         fact("missing cells", _missing(table, found)),
     ]
-    labels = [
-        f"{clip(name)} ({why.split(':')[0]})" if name else "a column without a name"
-        for name, why in table.others.items()
-    ]
+    unnamed = "" if "" not in table.names else f"column {table.names.index('') + 1}"
+    labels = [f"{clip(name) or unnamed} ({why.split(':')[0]})" for name, why in table.others.items()]
     return "\n".join([*lines, *([fact("label columns", listed(labels))] if labels else [])])
 
 
@@ -159,8 +164,8 @@ def on_screen(summary: str, estimator: Any) -> str:
     The rest may hold names of columns and is left alone.
     """
     summary = summary.replace(estimator.status_.value, _status(estimator))
-    width = screen_width()
-    return "\n".join(line if len(line) <= width else wrap(line, " " * 18) for line in summary.splitlines())
+    width, (first, *facts) = screen_width(), summary.splitlines()
+    return "\n".join([wrap(first, "  "), *(line if len(line) <= width else wrap(line, " " * 18) for line in facts)])
 
 
 def _status(estimator: Any) -> str:
@@ -205,7 +210,7 @@ def _select(args: Any) -> None:
     limit = [name for name, choice in selection.choices.items() if choice == args.max_components]
     if limit:
         note(f"{', '.join(limit)} chose the largest number considered; try a larger --max-components.")
-    for text in _remarks(table, found):
+    for text in _remarks(table, found, args.numbers):
         note(text)
     if args.json:
         print_json({"command": "select", **_facts(table, found), **_selection_facts(selection), "plot": plot})

@@ -71,7 +71,8 @@ class Completion:
     n_rows: int = 0  # rows with a missing cell
     n_empty: int = 0  # rows without any number
     n_seen: int = 0  # all rows
-    cells: list[Cell] = field(default_factory=list)
+    cells: list[Cell] = field(default_factory=list)  # the first ones
+    spread: list[Cell] = field(default_factory=list)  # the first ones, two of a row at most
     least: Array = field(init=False)  # smallest observed value of each column: (d,)
     n_negative: Array = field(init=False)  # negative values that were filled in, of each column: (d,)
 
@@ -139,7 +140,7 @@ class Completion:
         )
 
     def _remember(self, answer: Answer) -> None:
-        """Count missing cells, and remember the first of them, two of a row at most, if intervals are known."""
+        """Count missing cells, and remember the first of them if intervals are known."""
         missing, (values, interval) = np.isnan(answer.block.values), answer.found
         self.n_seen += len(missing)
         self.n_cells += int(missing.sum())
@@ -147,21 +148,24 @@ class Completion:
         self.least = np.fmin(self.least, np.fmin.reduce(answer.block.values, axis=0, initial=np.inf))
         self.n_negative += (missing & (values < 0)).sum(axis=0)
         self.n_empty += int(missing.all(axis=1).sum())
-        if interval is None or len(self.cells) >= FIRST_CELLS:
+        if interval is None or len(self.spread) >= FIRST_CELLS:
             return
         labels, (low, high) = self.opened.labels(answer), interval
-        some = missing & (np.cumsum(missing, axis=1) <= 2)
-        for i, j in np.argwhere(some)[: FIRST_CELLS - len(self.cells)]:
-            ends = float(low[i, j]), float(high[i, j])
-            self.cells.append(Cell(labels[i], self.opened.features[j], values[i, j], *ends))
+        two_of_a_row = missing & (np.cumsum(missing, axis=1) <= 2)
+        for kept, some in ((self.cells, missing), (self.spread, two_of_a_row)):
+            for i, j in np.argwhere(some)[: FIRST_CELLS - len(kept)]:
+                ends = float(low[i, j]), float(high[i, j])
+                kept.append(Cell(labels[i], self.opened.features[j], values[i, j], *ends))
 
     def __str__(self) -> str:
-        """Table of the cells that are remembered."""
-        rows, columns, values, low, high = zip(*self.cells, strict=True)
-        found = [numbers("imputed", values), numbers(f"{100 * self.level:g} % from", low), numbers("to", high)]
+        """Table of all cells, or of the first ones if they are many, two of a row at most."""
+        shown = self.cells if self.n_cells <= FIRST_CELLS else self.spread
+        rows, columns, values, low, high = zip(*shown, strict=True)
+        titles = ("imputed", f"{100 * self.level:g} % from", "to")
+        found = [numbers(title, ends, (low, high)) for title, ends in zip(titles, (values, low, high), strict=True)]
         width = left_of(found) // 2 - GAP
         text = table([words("row", rows, width), words("column", columns, width), *found])
-        left = self.n_cells - len(self.cells)
+        left = self.n_cells - len(shown)
         more = f"... and {several(left, 'more cell')}\n" if left else ""
         return f"{text}\n{more}\n{wrap('--out FILE writes the completed table; --intervals adds the intervals to it.')}"
 
@@ -378,6 +382,8 @@ class Judgement:
         rows = self.worst.rows.slice(0, most).to_pydict()
         if label in self.opened.fitted.features:
             label = None  # a feature; its cell is among those that may be named
+        elif label is not None and [*map(str, rows[label])] == [*map(str, rows[names[0]])]:
+            label = None  # the numbers of the rows, which are there already
         shown = [counts(names[0], rows[names[0]])]
         if label is not None:
             shown += [words(label or "(no name)", rows[label], screen_width() // 4)]

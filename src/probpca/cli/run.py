@@ -6,6 +6,7 @@ import json
 import math
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -23,7 +24,7 @@ from probpca.estimators import PPCA, BayesianPCA
 from probpca.estimators.storage import write_estimator
 from probpca.learning.progress import ProgressBar
 from probpca.models.serialization import read_record
-from probpca.result_tables import several
+from probpca.result_tables import LONGEST_NAME, clip, several
 from probpca.sources import TableFormat
 from probpca.sources.files import FORMATS, READ_ONLY, Stamp, written_format
 from probpca.sources.write import stream_batches, take_rows, write_batches
@@ -119,9 +120,10 @@ class Opened(NamedTuple):
         return {name: block.others.column(name) for name in self.others}
 
     def labels(self, answer: Answer) -> list[Any]:
-        """Names of rows, or their numbers, counted from 1, where they have no name."""
-        found = enumerate(self.given_labels(answer.block), answer.start + 1)
-        return [f"row {number:,}" if _is_blank(label) else label for number, label in found]
+        """Names of rows; those without a name, or with a name that repeats, get their number, counted from 1."""
+        given = self.given_labels(answer.block)
+        count = Counter(given)
+        return [_named(label, number, count[label]) for number, label in enumerate(given, answer.start + 1)]
 
     def given_labels(self, block: Block) -> list[Any]:
         """Names of rows as they stand in the table; None for all rows if no column names them."""
@@ -133,6 +135,14 @@ class Opened(NamedTuple):
     def fresh(self, names: Sequence[str]) -> list[str]:
         """Names for new columns that no column of the table has."""
         return fresh(names, self.table.names)
+
+
+def _named(label: Any, number: int, count: int) -> Any:
+    """Label of a row that ``count`` rows share, with its number unless the label alone identifies the row."""
+    where = f"row {number:,}"
+    if _is_blank(label):
+        return where
+    return label if count == 1 else f"{clip(label, LONGEST_NAME - len(where) - 3)} ({where})"
 
 
 def _is_blank(label: Any) -> bool:

@@ -226,7 +226,8 @@ class BiplotDisplay:
             self.ax_.secondary_xaxis("top", functions=both),
             self.ax_.secondary_yaxis("right", functions=both),
         ):
-            axis.tick_params(colors=THEME.ink, labelsize=THEME.small)
+            # Ticks without a spine would look like a minus before the number.
+            axis.tick_params(colors=THEME.ink, labelsize=THEME.small, length=0, pad=8)
             axis.spines[:].set_visible(False)
         words = "arrows: correlation with the component" if self.units == "correlation" else "arrows: loading"
         self.ax_.set_title(words, fontsize=THEME.small, color=THEME.ink, loc="right")

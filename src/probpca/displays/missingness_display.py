@@ -176,10 +176,11 @@ class MissingnessDisplay:
             ax.locator_params(axis="x", nbins=3, prune="lower")
             return
         ax.set_axis_off()
+        gap = max(0.1, 0.006 * n)
         for pattern in self.patterns:
             if pattern.n_rows >= max(visible * n, 2):
-                ends = pattern.first + 0.1, pattern.first + pattern.n_rows - 0.1
-                ax.plot([0.03, 0.03], ends, color=THEME.accent, linewidth=1.5)
+                ends = pattern.first + gap, pattern.first + pattern.n_rows - gap
+                ax.plot([0.03, 0.03], ends, color=THEME.accent, linewidth=1.5, solid_capstyle="butt")
                 words = {0: "complete", d: "empty"}.get(pattern.n_missing, f"with {pattern.n_missing} missing")
                 beside(ax, f"{pattern.n_rows:,} {words}", (0.03, sum(ends) / 2), (5, 0), va="center")
         ax.set_xlim(0, 1)

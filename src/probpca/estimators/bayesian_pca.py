@@ -170,7 +170,7 @@ class BayesianPCA(TableEstimator):
     >>> X[rng.random(X.shape) < 0.2] = np.nan
     >>> bayesian = BayesianPCA(n_components=8, random_state=0).fit(X)
     >>> bayesian.n_components_, bayesian.rule_
-    (3, '3 of 8 are relevant')
+    (3, '3 of 8 initial components kept')
     >>> low, high = bayesian.impute_interval(X)
     >>> bool((low <= high).all())
     True

@@ -272,7 +272,7 @@ class LinearDynamicalSystem(Estimator):
         if count is None:
             return choose_states(rows, self.n_components or "bic", settings, rng, structure)
         _warn_of_too_many(rows, structure, count)
-        return Chosen(fit_series(rows, count, settings, rng, structure), "given", {})
+        return Chosen(fit_series(rows, count, settings, rng, structure), "as given", {})
 
     def _structure(self) -> Structure:
         return Structure(

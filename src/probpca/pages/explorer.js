@@ -204,7 +204,7 @@ function dress() {
   const components = Array.from({ length: model.q }, (_, k) => sayComponent(k));
   fillSelect("across", components, state.a);
   fillSelect("up", components, state.b);
-  document.getElementById("up").disabled = model.q === 1;
+  document.getElementById("up-control").hidden = model.q === 1;
   fillSelect("colour", groups.map(({ name }) => clip(name, 40)), Math.max(state.group, 0));
   document.getElementById("colour-control").hidden = groups.length === 0;
   sayColours();

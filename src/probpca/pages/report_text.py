@@ -65,8 +65,7 @@ def warning(estimator: Any) -> str:
     """What is wrong with the fit; empty if it converged."""
     if estimator.converged_:
         return ""
-    what = "No noise is left" if estimator.status_ is Status.NOISE_COLLAPSED else "The fit did not converge"
-    return f"{what}: read the results on this page with care. {estimator.status_.value}"
+    return f"Read the results on this page with care. {estimator.status_.value}"
 
 
 def main_figures(estimator: Any, table: Table, rows: RowFacts) -> Iterator[tuple[str, str]]:
@@ -252,5 +251,5 @@ def model_details(estimator: Any, rows: RowFacts) -> Iterator[tuple[str, str]]:
     yield "Noise variance", _noise(estimator.noise_variance_)
     yield ("Lower bound of the log evidence" if bounded else "Log-likelihood of the fit"), _signed(f"{total:,.2f}")
     yield "Mean log-likelihood of the rows on this page", _signed(f"{rows.score:.4g}")
-    yield "Converged", f"{'yes' if estimator.converged_ else 'no'}. {estimator.status_.value}"
+    yield "How the fit ended", estimator.status_.value
     yield "Iterations", f"{estimator.n_iter_:,}"

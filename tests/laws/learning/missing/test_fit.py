@@ -605,7 +605,7 @@ def test_components_are_added_until_they_hold_their_share(rng):
     assert explained_variance_ratio(found.model).sum() >= 0.9
     assert q > 1
     assert explained_variance_ratio(fit(x, q - 1, tol=1e-3).model).sum() < 0.9
-    assert found.rule == "0.9 of the variance"
+    assert found.rule == "at least 0.9 of the variance"
 
 
 def test_a_share_that_cannot_be_held_takes_all_components(rng):
