@@ -20,7 +20,10 @@ def by_hand(x, components=2, **options):
 def test_the_model_is_that_of_the_library(run, x):
     done = run("fit", "table.csv", "--components", 2)
     assert done.code == 0
-    assert done.err == "note: price is used as a label: row 4 holds 'ask'.\n"
+    assert (
+        done.err
+        == "note: column price is used as a label: row 4 holds 'ask'; if this means a missing cell, use --missing.\n"
+    )
     fitted, expected = PPCA.from_file("model.npz"), by_hand(x)
     assert tuple(fitted.feature_names_in_) == FEATURES
     assert_array_equal(fitted.loadings_, expected.loadings_)
@@ -152,9 +155,9 @@ def test_columns_that_look_like_identifiers_are_mentioned_and_left_out(run, x):
     frame = pd.DataFrame(x, columns=list(FEATURES))
     frame.assign(customer_id=np.arange(60) + 1000, group_id=np.arange(60) % 3, flat=1.0).to_csv("i.csv", index=False)
     done = run("fit", "i.csv", "--components", 2)
-    ways = "--id customer_id names rows by it, --numbers customer_id uses it as numbers."
-    assert f"note: customer_id looks like an identifier, and is not modelled; {ways}\n" in done.err
-    assert "note: flat is the same in every row.\n" in done.err
+    ways = "--id customer_id uses it to name the rows, --numbers customer_id models it."
+    assert f"note: column customer_id looks like an identifier and is not part of the model; {ways}\n" in done.err
+    assert "note: column flat has the same value in every row.\n" in done.err
     assert "group_id" not in done.err
     assert "7 numeric columns" in done.out
     assert "8 numeric columns" in run("fit", "i.csv", "--components", 2, "--numbers", "customer_id", "--force").out
@@ -197,7 +200,7 @@ def test_select_says_what_the_criteria_say(folder, run, x):
 @pytest.mark.usefixtures("folder")
 def test_a_choice_at_the_limit_is_mentioned(run):
     done = run("select", "table.csv", "--criteria", "bic", "--max-components", 1)
-    assert "note: bic chose the largest number considered; raise --max-components.\n" in done.err
+    assert "note: bic chose the largest number considered; try a larger --max-components.\n" in done.err
 
 
 @pytest.mark.usefixtures("folder")

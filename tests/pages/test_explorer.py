@@ -67,7 +67,7 @@ def test_rows_may_be_images(x, tmp_path, fitted):
 
     assert [shape(None), shape((3, 3)), shape("square"), shape((1, 9))] == [None, [3, 3], [3, 3], [1, 9]]
     for wrong in ((2, 4), (9,), (3.0, 3.0), "round", True, (-3, -3)):
-        with pytest.raises(ShapeError, match=r"image_shape must be \(height, width\) of 9 pixels"):
+        with pytest.raises(ShapeError, match=r"image_shape must be \(height, width\) with height \* width = 9 columns"):
             shape(wrong)
     narrow = PPCA(2, random_state=0).fit(x[:, :8])
     with pytest.raises(ShapeError, match="a square number of columns; got 8"):

@@ -442,7 +442,7 @@ def test_words_for_numbers():
 
 @quick
 def test_columns_without_observed_cells_are_named_as_such(fitted, x, tmp_path):
-    said = "had no observed cell in the fit: imputed values there mean nothing"
+    said = "had no observed cell in the fit: imputed values there are meaningless"
     assert said not in words_of(read(report(fitted, x, tmp_path / "page.html")))
     x[:, 3] = np.nan
     with pytest.warns(UserWarning, match="nothing was observed of 1 of 8 columns"):

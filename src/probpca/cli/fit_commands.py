@@ -115,8 +115,8 @@ def _model_facts(estimator: Any, table: Table) -> dict[str, Any]:
 def _remarks(table: Table, found: Survey, chosen: Sequence[str]) -> list[str]:
     """Remarks on columns that may have been overlooked; columns ``chosen`` as numbers were not."""
     constants = found.constants(table.numbers)
-    same = "are" if len(constants) > 1 else "is"
-    remarks = [f"{listed(constants)} {same} the same in every row."] if constants else []
+    which = "columns {} have" if len(constants) > 1 else "column {} has"
+    remarks = [f"{which.format(listed(constants))} the same value in every row."] if constants else []
     times = [name for name in table.numbers if is_time(name) and name not in chosen]
     if times:
         leave = shlex.join(["--exclude", *times])
@@ -209,7 +209,7 @@ def _select(args: Any) -> None:
         write_figure(SelectionDisplay.from_selection(selection).figure_, plot)
     limit = [name for name, choice in selection.choices.items() if choice == args.max_components]
     if limit:
-        note(f"{', '.join(limit)} chose the largest number considered; raise --max-components.")
+        note(f"{', '.join(limit)} chose the largest number considered; try a larger --max-components.")
     for text in _remarks(table, found, args.numbers):
         note(text)
     if args.json:
@@ -220,7 +220,7 @@ def _select(args: Any) -> None:
     if best is not None:
         print(f"\nNext step:\n  probpca fit {shlex.quote(args.table)} --components {best}{_same_options(args)}")
     if plot is not None:
-        print(f"\nThe curves were drawn to {plot}.")
+        print(f"\nThe plot was saved to {plot}.")
 
 
 def _wrapped_choice(line: str) -> str:

@@ -58,12 +58,16 @@ def run(args: Any) -> None:
     for text in rows.about_labels():
         note(text)
     times = (
-        times_after(labels, args.steps, f"{name} of {args.table}") if name else Times(counted(args.steps), even=True)
+        times_after(labels, args.steps, f"column {name} of {args.table}")
+        if name
+        else Times(counted(args.steps), even=True)
     )
     if not times.even:
-        note(f"the steps of {name} are not equally long; the forecast treats them as equal and counts them.")
+        note(
+            f"the time steps in column {name} are not equally long; the forecast treats them as equal and counts them."
+        )
     if times.unknown:
-        note(f"{name} {times.unknown}: the order of the rows was not checked.")
+        note(f"column {name} {times.unknown}: the order of the rows was not checked.")
     options = {"max_iter": args.max_iter, "verbose": is_terminal(), "random_state": args.seed}
     system = LinearDynamicalSystem(args.components, **options).fit(values)
     ahead = system.forecast(args.steps)
@@ -89,7 +93,7 @@ def _growth(system: LinearDynamicalSystem, mean: Array, values: Array, names: tu
     """A warning for forecasts that grow without bound, or that leave the observed range far behind."""
     modulus = float(np.abs(system.eigenvalues_).max(initial=0.0))
     if modulus >= 1:
-        return [f"a mode has modulus {modulus:.4f}: forecasts with a modulus of 1 or more grow without bound."]
+        return [f"the forecast grows without bound: a mode has modulus {modulus:.4f}, which should be below 1."]
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)  # (d,)
     beyond = np.maximum(mean.max(axis=0) - high, low - mean.min(axis=0))
     far = np.flatnonzero(beyond > 3 * (high - low))
@@ -121,7 +125,7 @@ def _draw(system: LinearDynamicalSystem, values: Array, found: Ahead, times: Tim
 
 def _drawn(place: Path, n_series: int) -> str:
     some = f"the first {PANELS} of {n_series:,} series" if n_series > PANELS else "the forecast"
-    return wrap(f"A picture of {some} was drawn to {place}.")
+    return wrap(f"A plot of {some} was saved to {place}.")
 
 
 def _time(args: Any, looked: Table) -> str | None:
@@ -132,7 +136,7 @@ def _time(args: Any, looked: Table) -> str | None:
         return name
     found = time_column(looked)
     if found is not None:
-        note(f"the time stamps are in column {found}; --time chooses another column.")
+        note(f"column {found} holds the time stamps; --time chooses another column.")
     return found
 
 
@@ -143,7 +147,7 @@ def _read(rows: Table, name: str | None) -> tuple[Table, Array, list[Any]]:
         raise DataError(msg)
     rows, found, _ = survey(rows, None)
     if found.n_rows < 3:
-        msg = f"{rows.place} has {found.n_rows} rows; a forecast needs 3 or more."
+        msg = f"{rows.place} has {found.n_rows} rows; a forecast needs 3 or more rows."
         raise DataError(msg)
     blocks = rows.source(None, others=[] if name is None else [name]).hold()
     labels = [] if name is None else [label for block in blocks for label in block.others.column(name).to_pylist()]

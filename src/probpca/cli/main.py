@@ -74,7 +74,7 @@ def error_text(error: Exception) -> str:
     """Describe an error in one line, and its hint, if it has one, in another."""
     match error:
         case FileNotFoundError(filename=str(name)):
-            text = f"there is no file {name}."
+            text = f"there is no file {name}.\nHint: check the name and the folder."
         case OSError(strerror=str(why)):
             text = f"{error.filename}: {why}." if error.filename else f"{why}."
         case ImportError(name=str(name)):

@@ -135,8 +135,8 @@ class Completion:
         more = f" and {several(len(found) - 5, 'more column')}" if len(found) > 5 else ""
         option = shlex.join(f"{name}=0" for name in list(found)[:5])
         return (
-            f"negative values were filled into columns that are never negative: {some}{more}; --min-value {option} "
-            "sets these to 0."
+            f"negative values were imputed in columns that are never negative: {some}{more}; --min-value {option} "
+            "sets these values to 0."
         )
 
     def _remember(self, answer: Answer) -> None:
@@ -167,7 +167,7 @@ class Completion:
         text = table([words("row", rows, width), words("column", columns, width), *found])
         left = self.n_cells - len(shown)
         more = f"... and {several(left, 'more cell')}\n" if left else ""
-        return f"{text}\n{more}\n{wrap('--out FILE writes the completed table; --intervals adds the intervals.')}"
+        return f"{text}\n{more}\n{wrap('--out FILE writes the completed table; --intervals adds the intervals to it.')}"
 
     def summary(self) -> str:
         """How many cells were missing, and in which rows nothing is known."""
@@ -187,7 +187,7 @@ def _limits(args: Any, opened: Opened) -> tuple[Array, Array]:
         for name, value in sorted(given, key=lambda pair: pair[0] != ""):  # one column before all columns
             if name and name not in features:
                 require_column(opened.table, name)
-                msg = f"{option} {name}={value:g}: the model does not have this column, and it is not filled in."
+                msg = f"{option} {name}={value:g}: this column is not part of the model, so it is not imputed."
                 raise DataError(msg)
             bound[[features.index(name)] if name else slice(None)] = value
     if (low > high).any():
@@ -301,7 +301,7 @@ def _score(args: Any) -> None:
     if head is None:
         return
     print(f"{'log-likelihood':<18}{scores.total:,.2f}  ({scores.total / scores.n_rows:.4f} per row)")
-    print("\nLeast likely rows")
+    print("\nLeast likely rows: they fit the model worst")
     print(table([words("row", scores.least.kept), numbers("log-likelihood", scores.least.scores)]))
     if place:
         print(f"\n{written(place, head.n_rows)}")

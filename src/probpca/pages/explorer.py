@@ -115,7 +115,7 @@ def _image_shape(given: Any, d: int) -> tuple[int, int] | None:
         return side, side
     sides = np.asarray(given)
     if sides.shape != (2,) or sides.dtype.kind not in "iu" or sides.min() < 1 or sides.prod() != d:
-        msg = f"image_shape must be (height, width) of {d} pixels in all, or 'square'; got {given!r}."
+        msg = f"image_shape must be (height, width) with height * width = {d} columns, or 'square'; got {given!r}."
         raise ShapeError(msg)
     return int(sides[0]), int(sides[1])
 

@@ -113,7 +113,7 @@ def _scree(alt: Any, shares: Array, q: int) -> Any:
         tooltip=[
             alt.Tooltip("k:O", title="component"),
             alt.Tooltip("share:Q", title="variance explained", format=".1%"),
-            alt.Tooltip("together:Q", title="with those before it", format=".1%"),
+            alt.Tooltip("together:Q", title="cumulative", format=".1%"),
             alt.Tooltip("kind:N", title="in the model"),
         ],
     )
@@ -247,7 +247,7 @@ def _scores(alt: Any, count: int) -> Any:
             alt.Tooltip("range:N", title="95 % interval"),
         ],
     )
-    words = "Component scores of the chosen row with 95 % intervals; the bars behind them hold nine of ten rows."
+    words = "Component scores of the chosen row with 95 % intervals; the bars behind them hold nine out of ten rows."
     return alt.layer(most, interval, point).properties(height=30 * count, description=words)
 
 
@@ -258,9 +258,11 @@ def _distances(alt: Any, n_rows: int) -> Any:
         labelExpr="format(datum.value, datum.value < 1000 ? '.3~g' : '.3~s')", labelOverlap="greedy", labelSeparation=6
     )
     x = alt.X("inside:Q", scale=root, title="distance along the components (T\u00b2)", axis=axis)
-    y = alt.Y("outside:Q", scale=root, title="distance from the components (residual)", axis=axis)
+    y = alt.Y("outside:Q", scale=root, title="distance away from the components (residual)", axis=axis)
     rows, chosen = _points(alt, x, y, n_rows)
-    words = "Squared distance of rows from the model, along the components and from them. The chosen row has a ring."
+    words = (
+        "Squared distance of rows from the model, along the components and away from them. The chosen row has a ring."
+    )
     return alt.layer(rows, chosen).properties(height=STYLE.height, description=words)
 
 

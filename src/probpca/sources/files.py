@@ -89,7 +89,10 @@ def format_of(place: Path) -> str:
         msg = f"the format of {place} is not known from its name.\nHint: use a name that ends in {', '.join(known)}."
         raise SourceError(msg)
     if is_compressed(place) and kind != "csv":
-        msg = f"only text is compressed by gzip; {place} is {kind}.\nHint: leave out .gz, or end in .csv.gz."
+        msg = (
+            f"only text files may be compressed with gzip; {place} is {kind}.\n"
+            "Hint: decompress it, or use a name without .gz."
+        )
         raise SourceError(msg)
     return kind
 
@@ -104,8 +107,8 @@ def kind_of_bytes(content: bytes) -> str:
 def written_format(place: Path) -> str:
     """Format of a file to be written, by its name; raises ``SourceError`` for formats that can only be read."""
     if _suffix(place) not in FORMATS:
-        what = "workbooks are read, and not written" if format_of(place) == "workbook" else "such files are not written"
-        msg = f"{place} cannot be written: {what}.\nHint: let the name end in one of {', '.join(FORMATS)}."
+        what = "workbooks can only be read" if format_of(place) == "workbook" else "files of this kind can only be read"
+        msg = f"{place} cannot be written: {what}.\nHint: use a name that ends in one of {', '.join(FORMATS)}."
         raise SourceError(msg)
     return format_of(place)
 

@@ -339,7 +339,7 @@ def _long_integers(column: Any) -> str:
 
 def too_long() -> str:
     """Reason why an integer above 2**53 cannot be used as a number."""
-    return "which has more digits than a number keeps"
+    return "which has more digits than a number can hold"
 
 
 def complete_columns(place: Path, names: Iterable[str]) -> frozenset[str]:

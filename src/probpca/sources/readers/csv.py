@@ -90,7 +90,7 @@ class Text:
         _require_text(head, self.place)
         found = read_head(head.decode("utf-8-sig", "replace"), self.place, table_format, whole=whole)
         if any("\ufffd" in name for name in found.names):
-            msg = f"the names of the columns of {self.place} are not UTF-8.\nHint: save the file as 'CSV UTF-8'."
+            msg = f"the column names of {self.place} are not UTF-8 text.\nHint: save the file as 'CSV UTF-8'."
             raise DataError(msg)
         return found
 
@@ -98,13 +98,13 @@ class Text:
 def _require_text(head: bytes, place: Path) -> None:
     """Raise ``DataError`` for bytes that are not text."""
     if head.startswith(b"\x1f\x8b"):
-        msg = f"{place} is compressed by gzip.\nHint: let its name end in .csv.gz."
+        msg = f"{place} is compressed with gzip.\nHint: rename it so that its name ends in .csv.gz."
         raise DataError(msg)
     if head.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
-        msg = f"{place} does not hold text.\nHint: if it is a workbook, let its name end in .xlsx, .xls or .ods."
+        msg = f"{place} is not a text file.\nHint: if it is a workbook, rename it to .xlsx, .xls or .ods."
         raise DataError(msg)
     if b"\0" in head[:100]:
-        msg = f"{place} does not hold text.\nHint: save a table as 'CSV UTF-8'; a picture or a workbook is no table."
+        msg = f"{place} is not a text file.\nHint: open the table in a spreadsheet and save it as 'CSV UTF-8'."
         raise DataError(msg)
 
 
@@ -339,7 +339,7 @@ def _row_of(file: TextFile, name: str, text: str) -> int:
 
 
 def _ragged(file: TextFile) -> DataError | None:
-    """Error for the first row that has another number of cells than the line of names, if there is one."""
+    """Error for the first row that has another number of cells than the line of column names, if there is one."""
     place, written, names = file.place, file.dialect, file.keys
     with io.TextIOWrapper(file.text.open(), encoding="latin-1", newline="") as lines:
         _ = [next(lines, "") for _ in range(file.head.skipped)]
@@ -350,15 +350,17 @@ def _ragged(file: TextFile) -> DataError | None:
             return None
     if len(row) >= 2 * len(names):
         return DataError(
-            f"{place} must begin with a line of names; its first line is {_start(names)!r}, and others have "
-            f"{len(row)} cells.\nHint: skip the lines above the names (skip_rows), or write names above the rows."
+            f"{place} must begin with a line of column names; its first line is {_start(names)!r}, but others have "
+            f"{len(row)} cells.\nHint: skip the lines above the column names (skip_rows), or add such a line."
         )
     sign = SEPARATORS[written.delimiter].removesuffix("s")
     many = len(row) > len(names)
-    hint = f"a cell that holds a {sign} must stand in quotes" if many else "a cell that is missing is left empty"
+    hint = (
+        f"put cells that contain a {sign} in quotes" if many else "leave missing cells empty, but keep the separators"
+    )
     return DataError(
-        f"{place}, row {number:,} has {len(row)} cell{'s' * (len(row) != 1)}, and the line of names "
-        f"{len(names)}: {_start(row, written.delimiter)!r}.\nHint: {hint}, and {written} separate cells here."
+        f"{place}, row {number:,} has {len(row)} cell{'s' * (len(row) != 1)}, but there are {len(names)} column names: "
+        f"{_start(row, written.delimiter)!r}.\nHint: {hint}; cells are separated by {written}."
     )
 
 
@@ -437,7 +439,7 @@ def _odd_cell(column: Any, nulls: tuple[str, ...]) -> str:
     if not odd or 2 * len(strange) >= filled:
         return ""
     first = odd[0]
-    plain = "" if first in strange else "; numbers are written as -1234.5"
+    plain = "" if first in strange else "; numbers must look like -1234.5"
     return f"row {first + 1:,} holds {texts[first]!r}{plain}"
 
 

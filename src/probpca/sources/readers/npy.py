@@ -103,7 +103,7 @@ def _look(place: Path) -> _Table:
         msg = f"{place} holds {dtype}, not numbers."
         raise DataError(msg)
     if len(shape) != 2:
-        msg = f"{place} must hold a matrix (n, d); its array has shape {shape}."
+        msg = f"{place} must hold a matrix of rows and columns; its array has shape {shape}."
         raise ShapeError(msg)
     needed, found = offset + shape[0] * shape[1] * dtype.itemsize, place.stat().st_size
     if found < needed:
