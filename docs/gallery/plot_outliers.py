@@ -4,9 +4,9 @@ Outlier map: which rows are unusual, and why
 
 A row can be unusual in two ways: far from the centre along the components (to the right), or different from anything
 the components can describe (at the top). The most unusual rows are named. P-values are calibrated with the rows
-themselves. Countries differ so much that none lies beyond the dashed limits, which a row exceeds by chance with
-probability 0.001; the note warns that outliers may hide each other. Countries with missing years are drawn where a
-complete row with the same p-value would be.
+themselves. Dashed lines are limits that a row exceeds by chance with probability 0.001; here the countries differ so
+much that the limits lie beyond the figure, and the note warns that outliers may hide each other. Countries with missing
+years are drawn where a complete row with the same p-value would be.
 """
 
 from probpca import PPCA, OutlierDisplay

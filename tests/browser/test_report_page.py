@@ -235,6 +235,12 @@ def test_arrows_are_the_longest_loadings_and_can_be_hidden(visit, wine):
     page.wait_for_function(f"document.querySelectorAll('{NAMES_OF_ARROWS} text').length === 0")
 
 
+def test_one_component_has_neither_arrows_nor_a_second_axis(visit, evil, wine):
+    ids = ["#up", "#arrows-shown", "#arrows-note"]
+    assert [visit(evil.report).is_hidden(one) for one in ids] == [True] * 3
+    assert [visit(wine.report).is_hidden(one) for one in ids] == [False] * 3
+
+
 def test_bars_of_loadings_are_in_order(visit, wine):
     page = visit(wine.report)
 

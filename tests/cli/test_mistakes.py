@@ -107,6 +107,12 @@ def test_a_file_that_is_no_model(folder, run, model):
         assert done.err.startswith(f"probpca: error: {words}"), done.err
 
 
+def test_a_model_in_the_place_of_a_table(run, model):
+    done = run("score", model, model)
+    assert done.code == 1
+    assert done.err.startswith(f"probpca: error: {model} is not a table.\nHint: a .npz file holds a model")
+
+
 @pytest.mark.usefixtures("model")
 @pytest.mark.parametrize(
     "command",

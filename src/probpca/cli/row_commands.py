@@ -419,6 +419,8 @@ def _outliers(args: Any) -> None:
         return
     print(judgement.text(WORST_ROWS if place else judgement.worst.count))
     print(f"\n{judgement.summary()}")
+    if not place:
+        print("probpca outliers --help explains the columns.")
     if place:
         print(f"\n{written(place, head.n_rows)}")
 

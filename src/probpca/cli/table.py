@@ -150,6 +150,9 @@ def _format_of_file(place: Path) -> str:
     if not place.exists():
         msg = f"there is no file {place}.\nHint: check the name and the folder."
         raise SourceError(msg)
+    if place.suffix.lower() == ".npz":
+        msg = f"{place} is not a table.\nHint: a .npz file holds a model; give a table, such as a .csv or .xlsx file."
+        raise SourceError(msg)
     kind = file_format(place)
     if not place.is_dir() and place.stat().st_size == 0:
         msg = f"{place} is empty."
@@ -221,7 +224,7 @@ def require_columns(table: Table) -> None:
     if any(why.endswith(NEARLY) for why in table.others.values()):
         msg += "\nHint: --parse-units reads units and currencies; see also --thousands and --decimal."
     elif found:
-        msg += "\nHint: columns that hold text are not used; if a text means a missing cell, use --missing."
+        msg += "\nHint: columns that hold text are not used; if they should hold numbers, see --missing and --decimal."
     raise DataError(msg)
 
 

@@ -132,7 +132,7 @@ function choose(row) {
 function drawNeighbours() {
   const normal = normals(1 + data.rows[state.row] * 1009 + state.round * 7919);
   state.draws = Array.from({ length: N_DRAWS }, () => drawNeighbour(data, model, state.row, normal));
-  write("neighbours-note", `${N_DRAWS} random rows that the model finds as plausible as ${model.names[state.row]}, given its observed cells. Both charts show them.`);
+  write("neighbours-note", `${N_DRAWS} random rows that the model finds as plausible as ${model.names[state.row]}, given its observed cells. The charts show them.`);
   if (pixels) showNeighbourPictures();
   markRow();
   show();

@@ -304,7 +304,7 @@ function fillControls() {
   for (const side of [1, 2]) fillSelect(`component-${side}`, components, state.components[side - 1]);
   if (known.q === 1) document.getElementById("loadings-2").closest(".card").hidden = true;
   fillSelect("colour", [...groups.map(({ name }) => clip(name, CLIPPED)), "unusual rows"], Math.max(state.group, 0));
-  for (const id of ["up-control", "arrows-control"]) document.getElementById(id).hidden = known.q === 1;
+  for (const id of ["up-control", "arrows-control", "arrows-note"]) document.getElementById(id).hidden = known.q === 1;
   if (data.charts.cells.layer[0].encoding.y2) write("fit-key", "\u2014");
   document.getElementById("units").value = state.own ? "own" : "sd";
   fillChooser(known.names);

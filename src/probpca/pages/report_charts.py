@@ -208,7 +208,7 @@ def _biplot(alt: Any, n_rows: int) -> Any:
     y = alt.Y("b:Q", scale=free, axis=alt.Axis(tickCount=7), title="PC2")
     rows, chosen = _points(alt, x, y, n_rows)
     region = {"color": "var(--chosen)", "strokeWidth": 1.6, "fill": "var(--chosen)", "fillOpacity": 0.07}
-    ellipse = alt.Chart(alt.NamedData("ellipse")).mark_line(**region).encode(x=x, y=y, order="k:Q")
+    ellipse = alt.Chart(alt.NamedData("ellipse")).mark_line(clip=True, **region).encode(x=x, y=y, order="k:Q")
     arrows = alt.Chart(alt.NamedData("arrows"))
     shaft = arrows.mark_rule(color="var(--arrow)", strokeWidth=1.6, aria=False).encode(
         x="x0:Q", y="y0:Q", x2="a:Q", y2="b:Q"
