@@ -145,12 +145,10 @@ class Calibration:
             return f"p_value is the same as model_p_value: {self.obstacle}."
         if self.degrees >= HEAVY.degrees and self.extreme <= HEAVY.extreme:
             return ""
-        degrees = f"{self.degrees:.2g}" if self.degrees < 100 else f"{self.degrees:,.0f}"
-        shape = "chi-square" if isinf(self.degrees) else f"F with {degrees} degrees of freedom"
-        many = f"{100 * self.extreme:.1f} % of the training rows have model_p_value < {RARE}, and "
+        many = f"{100 * self.extreme:.1f} % of the training rows have model_p_value < {RARE}. "
         return (
-            f"{many if self.extreme else ''}p_value is calibrated to the heavy tails of the training rows ({shape}, "
-            f"scale {self.scale:.2g}): outliers may hide each other (masking). Check model_p_value too."
+            f"{many if self.extreme else ''}The training rows have heavier tails than the model, and p_value allows "
+            "for that. If some of them are outliers, they may hide each other (masking): check model_p_value too."
         )
 
 

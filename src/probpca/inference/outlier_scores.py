@@ -101,9 +101,9 @@ class Outliers(NamedTuple):
     Macao SAR, China    0.022     347.3  1974 -4.3, 1973 -4.3, 1972 -4.3
     Yemen, Rep.         0.029     264.2  1992 +2.9, 1991 +2.8, 1993 +2.9
     ... and 189 more rows
-    Note: 16.7 % of the training rows have model_p_value < 0.001, and p_value is calibrated
-    to the heavy tails of the training rows (F with 2.9 degrees of freedom, scale 0.45):
-    outliers may hide each other (masking). Check model_p_value too.
+    Note: 16.7 % of the training rows have model_p_value < 0.001. The training rows have
+    heavier tails than the model, and p_value allows for that. If some of them are outliers,
+    they may hide each other (masking): check model_p_value too.
     """
 
     distance: Array

@@ -45,7 +45,10 @@ def count_by_parallel(
     if curve.score[0] <= 1:
         notes = ("The correlations do not exceed chance; one component, the minimum, is fitted.", *notes)
     elif d > 2 and first > settings.general_factor * d:
-        notes = ("The first component dominates, and may hide weaker ones from parallel analysis.", *notes)
+        dominant = (
+            "The first component dominates and may hide weaker ones from parallel analysis: compare other criteria."
+        )
+        notes = (dominant, *notes)
     return Parallel(n_above(curve), curve, notes)
 
 

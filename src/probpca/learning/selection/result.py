@@ -209,8 +209,8 @@ class Selection:
     criterion  choice  made for
     bic             3  interpretation, if all columns have the same noise
     parallel        1  interpretation: components that stand out from chance
-    parallel: The first component dominates, and may hide weaker ones from parallel
-    analysis.
+    parallel: The first component dominates and may hide weaker ones from parallel analysis:
+    compare other criteria.
     The criteria choose between 1 and 3. To interpret components, use 1 (parallel). bic also
     counts noise that differs between columns as components.
     <BLANKLINE>
