@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from probpca import PPCA
-from probpca.cli.identifiers import Steps, row_axes
+from probpca.cli.identifiers import Steps, calendar_columns, row_axes
 from probpca.cli.parser import parse
 
 FEATURES = list("abcde")
@@ -204,6 +204,32 @@ def test_steps_do_not_depend_on_where_rows_are_cut():
     for cut in range(1, 12):
         both = Steps.of(x[:cut]).merge(Steps.of(x[cut:]))
         assert_allclose([both.first, both.last, both.step], [whole.first, whole.last, whole.step])
+
+
+def test_whether_rows_are_in_the_order_of_a_calendar_does_not_depend_on_where_they_are_cut():
+    quarters = np.column_stack([1.0 + np.arange(12) % 4, 1950.0 + np.arange(12) // 4])
+    year_first = calendar_columns(["Quarter", "year"])
+    assert year_first == (1, 0)
+    for x, is_later in (
+        (quarters, True),
+        (quarters[[0, 2, 1, *range(3, 12)]], False),
+        (quarters[[0, *range(12)]], False),
+    ):
+        for cut in range(1, len(x)):
+            assert Steps.of(x[:cut], year_first).merge(Steps.of(x[cut:], year_first)).is_later == is_later
+
+
+def test_years_and_quarters_in_order_are_a_time_axis_and_are_mentioned_otherwise(run, frame):
+    steps = np.arange(60)
+    table = frame.assign(year=1950 + steps // 4, quarter=1 + steps % 4)
+    table.to_csv("t.csv", index=False)
+    done = run("fit", "t.csv", *FIT)
+    assert "note: quarter is a time axis (rows are in the order of year, quarter), and is not modelled;" in done.err
+    table.iloc[::-1].to_csv("u.csv", index=False)
+    done = run("fit", "u.csv", *FIT, "--force")
+    assert "note: year, quarter are modelled as numbers; --exclude year quarter leaves them out.\n" in done.err
+    done = run("fit", "u.csv", *FIT, "--force", "--numbers", "year", "quarter")
+    assert done.err == ""
 
 
 def test_few_measurements_in_order_are_no_row_numbers():

@@ -115,6 +115,7 @@ def _remarks(table: Table, found: Survey) -> list[str]:
     constants = found.constants(table.numbers)
     same = "are" if len(constants) > 1 else "is"
     remarks = [f"{listed(constants)} {same} the same in every row."] if constants else []
+    remarks += table.about_calendar()
     labels = table.about_labels()
     left = len(labels) - MOST_LABEL_REMARKS
     more = [f"{several(left, 'more column')} with such cells are used as labels."] if left > 0 else []
@@ -135,8 +136,12 @@ def _about_table(table: Table, found: Survey) -> str:
         wrap(f"{table.place}: {several(found.n_rows, 'row')}, {several(len(table.numbers), 'numeric column')}"),
         fact("missing cells", _missing(table, found)),
     ]
-    labels = [f"{clip(name) or repr(name)} ({why.split(':')[0]})" for name, why in table.others.items()]
-    return "\n".join([*lines, *([fact("label columns", listed(labels))] if labels else [])])
+    empty = [clip(name) for name, why in table.others.items() if why == "empty"]
+    others = {name: why for name, why in table.others.items() if why != "empty"}
+    labels = [f"{clip(name) or '(no name)'} ({why.split(':')[0]})" for name, why in others.items()]
+    lines += [fact("label columns", listed(labels))] if labels else []
+    lines += [fact("left out", f"{listed(empty)} (every cell is missing)")] if empty else []
+    return "\n".join(lines)
 
 
 def _missing(table: Table, found: Survey) -> str:

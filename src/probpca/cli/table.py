@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
 
 import numpy as np
 
-from probpca.cli.identifiers import Steps, row_axes
+from probpca.cli.identifiers import CALENDAR, Steps, calendar_columns, is_time, row_axes
 from probpca.cli.text import is_terminal, note
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.sources import TableFormat, open_source
@@ -94,6 +94,13 @@ class Table(NamedTuple):
         """Leave out columns, each for a reason."""
         others = {**self.others, **left_out}
         return self._replace(numbers=tuple(name for name in self.numbers if name not in others), others=others)
+
+    def about_calendar(self) -> list[str]:
+        """Remark on columns called like parts of a date that are in the model though nobody has chosen them."""
+        found = [name for name in self.numbers if name.lower() in CALENDAR and name not in self.chosen]
+        verb, them = ("are", "them") if len(found) > 1 else ("is", "it")
+        text = f"{', '.join(found)} {verb} modelled as numbers; --exclude {shlex.join(found)} leaves {them} out."
+        return [text] if found else []
 
     def about_labels(self) -> list[str]:
         """Remarks on columns of numbers, or nearly of numbers, that are not for the model."""
@@ -261,14 +268,19 @@ def _require_numbers(place: Path, column: Column) -> None:
 
 
 def row_names(table: Table, features: Sequence[str], chosen: str | None) -> str | None:
-    """The column that names rows: the chosen one, the first that holds no numbers, or one called like an identifier."""
+    """The column that names rows: the chosen one, the first that holds no numbers, or one called like an identifier.
+
+    Otherwise it is the only column called like a time, if there is one.
+    """
     if chosen is not None:
         require_column(table, chosen)
         return chosen
     known = set(features)
     others = [column for column in table.columns if column.name not in known]
     named = [c.name for c in others if c.kind in ("text", "dates", "index") or c.why or not c.name]
-    return next(iter([*named, *(c.name for c in others if is_identifier(c.name))]), None)
+    times = [c.name for c in others if is_time(c.name)]
+    called = [c.name for c in others if is_identifier(c.name)]
+    return next(iter([*named, *called, *(times if len(times) == 1 else [])]), None)
 
 
 @final
@@ -287,8 +299,8 @@ class Survey:
     kept: tuple[Floats, ...] | None  # all rows, one piece below the other, while they are small
 
     @classmethod
-    def of(cls, suspects: list[int], block: Any) -> Survey:
-        """Survey of one block; ``suspects`` are positions of columns that are called like identifiers."""
+    def of(cls, suspects: list[int], calendar: tuple[int, ...], block: Any) -> Survey:
+        """Survey of one block; columns called like identifiers are ``suspects``, those like dates ``calendar``."""
         x = np.asarray(block.values)
         seen = ~np.isnan(x)
         infinite = np.argwhere(np.isinf(x))
@@ -299,7 +311,7 @@ class Survey:
             np.fmin.reduce(x, axis=0, initial=np.inf).astype(np.float64),
             np.fmax.reduce(x, axis=0, initial=-np.inf).astype(np.float64),
             (int(infinite[0, 0]), int(infinite[0, 1])) if len(infinite) else None,
-            Steps.of(x),
+            Steps.of(x, calendar),
             x[:100_000, suspects],
             (x,) if x.size * 8 <= HELD_BYTES else None,
         )
@@ -371,7 +383,7 @@ def survey(table: Table, n_jobs: int | None, watch: Watch | None = None) -> Surv
     if source.n_rows == 0:
         msg = f"{table.place} has no rows."
         raise DataError(msg)
-    found = source.fold(partial(Survey.of, suspects))
+    found = source.fold(partial(Survey.of, suspects, calendar_columns(table.numbers)))
     _require_sound(found, table)
     left_out = _left_out(table, found) if table.named else {}
     if left_out:
