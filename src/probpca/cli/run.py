@@ -121,15 +121,14 @@ class Opened(NamedTuple):
 
     def labels(self, answer: Answer) -> list[Any]:
         """Names of rows, or their numbers, counted from 1, where they have no name."""
-        found = enumerate(self.shown(self.given_labels(answer.block)), answer.start + 1)
+        found = enumerate(self.given_labels(answer.block), answer.start + 1)
         return [f"row {number:,}" if _is_blank(label) else label for number, label in found]
 
     def given_labels(self, block: Block) -> list[Any]:
-        """Names of rows as they stand in the table; None for all rows if no column names them."""
+        """Names of rows by the column that names them; None for all rows if no column names them."""
         if self.label is None:
             return [None] * block.n_rows
-        found: list[Any] = block.others.column(self.label).to_pylist()
-        return found
+        return self.shown(block.others.column(self.label).to_pylist())
 
     def shown(self, labels: Sequence[Any]) -> list[Any]:
         """Names of rows for a person: 1950.0 in a column of numbers is shown as 1950."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
 
 import numpy as np
 
-from probpca.cli.identifiers import CALENDAR, Steps, calendar_columns, is_time, row_axes
+from probpca.cli.identifiers import Steps, calendar_columns, is_time, row_axes
 from probpca.cli.text import is_terminal, note
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.sources import TableFormat, open_source
@@ -32,6 +32,8 @@ HELD_BYTES = 2**28
 """Tables up to this size are read once and held in memory; larger ones are read again in every pass."""
 
 
+USUAL_CODES = ("-99", "-999", "-9999", "-99999")
+"""Numbers that often mean a missing cell."""
 NEARLY = "numbers are written as -1234.5"
 """How the reason ends why a column that nearly holds numbers is text."""
 
@@ -95,16 +97,11 @@ class Table(NamedTuple):
         others = {**self.others, **left_out}
         return self._replace(numbers=tuple(name for name in self.numbers if name not in others), others=others)
 
-    def about_calendar(self) -> list[str]:
-        """Remark on columns called like parts of a date that are in the model though nobody has chosen them."""
-        found = [name for name in self.numbers if name.lower() in CALENDAR and name not in self.chosen]
-        verb, them = ("are", "them") if len(found) > 1 else ("is", "it")
-        text = f"{', '.join(found)} {verb} modelled as numbers; --exclude {shlex.join(found)} leaves {them} out."
-        return [text] if found else []
-
     def about_labels(self) -> list[str]:
         """Remarks on columns of numbers, or nearly of numbers, that are not for the model."""
-        return [text for name, why in self.others.items() if (text := _about_label(name, why))]
+        found = [text for name, why in self.others.items() if (text := _about_label(name, why))]
+        unnamed = [j for j, column in enumerate(self.columns) if j and not column.name and column.kind == "numbers"]
+        return [*found, *(f"column {j + 1} has no name, and is not modelled; a name makes it part." for j in unnamed)]
 
 
 def _about_label(name: str, why: str) -> str:
@@ -276,7 +273,7 @@ def row_names(table: Table, features: Sequence[str], chosen: str | None) -> str 
         require_column(table, chosen)
         return chosen
     known = set(features)
-    others = [column for column in table.columns if column.name not in known]
+    others = [column for column in table.columns if column.name not in known and column.kind != "empty"]
     named = [c.name for c in others if c.kind in ("text", "dates", "index") or c.why or not c.name]
     times = [c.name for c in others if is_time(c.name)]
     called = [c.name for c in others if is_identifier(c.name)]
@@ -366,6 +363,11 @@ class Survey:
     def constants(self, names: Sequence[str]) -> list[str]:
         """Columns in which every observed cell is the same."""
         return [names[int(j)] for j in np.flatnonzero((self.low == self.high) & (self.observed > 1))]
+
+    def coded(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """Codes such as -999 that are the smallest value of columns, and these columns."""
+        found = {code: [names[int(j)] for j in np.flatnonzero(self.low == float(code))] for code in USUAL_CODES}
+        return {code: columns for code, columns in found.items() if columns}
 
 
 class Surveyed(NamedTuple):
