@@ -216,6 +216,8 @@ def require_columns(table: Table) -> None:
     others = f" Other columns: {', '.join(found[:5])}{', ...' if len(found) > 5 else ''}." if found else ""
     count = "no column" if not table.numbers else "one column"
     msg = f"{table.place} has {count} of numbers; two or more are needed.{others}"
+    if len(table.numbers) == 1:
+        msg += "\nHint: if its rows are time steps, probpca forecast takes one column too."
     if any(why.endswith(NEARLY) for why in table.others.values()):
         msg += "\nHint: --parse-units reads units and currencies; see also --thousands and --decimal."
     raise DataError(msg)
