@@ -63,7 +63,7 @@ docs: $(VENV)/docs  ## build the documentation into docs/_build/html
 console: $(VENV)/test  ## run the commands shown in README and docs, and write what they print into the pages
 	$(BIN)/python tests/console_examples.py README.md $$(grep -rl '^```console' docs --include='*.md')
 
-pictures: $(VENV)/docs  ## draw the pictures of README and landing page anew, into docs/images
+pictures: $(VENV)/docs  ## draw the pictures of README and docs anew, into docs/images; the report needs chromium
 	$(BIN)/python docs/pictures.py
 
 # Every benchmark is benchmarks/NAME.py and runs as "make bench-NAME"; with QUICK=1 in about a minute, printed only.

@@ -58,6 +58,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,  # that page would ask the network for scripts
 }
 
+toc_object_entries_show_parents = "hide"  # "transform()" on the page of PPCA, not "PPCA.transform()"
 html_theme = "pydata_sphinx_theme"
 html_title = "probpca"
 html_show_sourcelink = False

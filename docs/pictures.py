@@ -1,11 +1,15 @@
-"""Draw the pictures of the README and of the landing page: ``make pictures``.
+"""Draw the pictures of README and docs: ``make pictures``.
 
-Each panel is one call of a display on real data. They are kept in ``docs/images``, so that the README shows them
-without a build.
+Each panel is one call of a display on real data, and the report is a screenshot by chromium, which is skipped without
+that browser. The pictures are kept in ``docs/images``, so that the README shows them without a build.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +21,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_wine
 
-from probpca import PPCA, BiplotDisplay, ImputationDisplay, OutlierDisplay
+from probpca import PPCA, BiplotDisplay, ImputationDisplay, OutlierDisplay, report
 from probpca.datasets import load_fertility
 
 if TYPE_CHECKING:
@@ -80,6 +84,26 @@ def outlying_cells(ax: Axes) -> None:
 PANELS = {"biplot": biplot, "imputed": imputed_values, "outliers": outlying_cells}
 
 
+def screenshot_of_report(target: Path) -> None:
+    """The first screen of a report on wines with missing cells; needs chromium, or CHROMIUM=/path/to/it."""
+    browser = shutil.which(os.environ.get("CHROMIUM", "chromium"))
+    if browser is None:
+        print(f"{target} was left as it is: there is no chromium")  # noqa: T201
+        return
+    wine = load_wine(as_frame=True)
+    rows = wine.data.mask(np.random.default_rng(0).random(wine.data.shape) < 0.05)
+    cultivars = np.array(["Barolo", "Grignolino", "Barbera"])[wine.target]
+    ppca = PPCA(n_components=3, standardize=True, random_state=0).fit(rows)
+    with tempfile.TemporaryDirectory() as folder:
+        page = report(ppca, rows, Path(folder) / "wine.html", groups={"cultivar": cultivars}, title="wine.csv")
+        flags = (
+            "--headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1280,900 --virtual-time-budget=9000"
+        )
+        profile, shot = f"--user-data-dir={folder}/profile", f"--screenshot={target}"
+        command = [browser, *flags.split(), profile, shot, page.as_uri()]
+        subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+
+
 def main() -> None:
     """Draw each panel alone, and all of them side by side."""
     FOLDER.mkdir(exist_ok=True)
@@ -92,6 +116,7 @@ def main() -> None:
         for ax, draw in zip(axes, PANELS.values(), strict=True):
             draw(ax)
         figure.savefig(FOLDER / "overview.png")
+    screenshot_of_report(FOLDER / "report.png")
 
 
 if __name__ == "__main__":

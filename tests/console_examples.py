@@ -14,6 +14,9 @@ from importlib.resources import files
 from pathlib import Path
 from unittest.mock import patch
 
+import numpy as np
+from sklearn.datasets import load_linnerud, load_wine
+
 from probpca.cli.main import main
 from probpca.datasets import load_fertility
 
@@ -36,7 +39,7 @@ def printed(command):
 
 
 def write_tables():
-    """Write the files that the commands read: a row for each country, and a row for each year."""
+    """Write the files that the commands read: countries, years, and two tables as analysts get them."""
     text = files("probpca.datasets").joinpath("fertility.csv").read_text(encoding="utf-8")
     Path("fertility.csv").write_text(text, encoding="utf-8")
     table = load_fertility()
@@ -45,6 +48,31 @@ def write_tables():
     lines = [f"year,{','.join(some)}"]
     lines += [",".join(map(str, (year, *cells))) for year, *cells in zip(table.years, *rows, strict=True)]
     Path("series.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_wine()
+    write_exercise()
+
+
+def write_wine():
+    """Write wines with a title line, semicolons, decimal commas, row numbers, and codes of missing cells."""
+    wine = load_wine(as_frame=True)
+    table = wine.data[["alcohol", "malic_acid", "ash", "magnesium", "flavanoids", "proline"]]
+    table = table.mask(np.random.default_rng(0).random(table.shape) < 0.05, -999)
+    table.insert(0, "cultivar", [f"cultivar {name}" for name in wine.target + 1])
+    table.insert(0, "bottle", np.arange(1, len(table) + 1))
+    lines = table.to_csv(sep=";", decimal=",", index=False)
+    Path("wine.csv").write_text(f"Wines of three cultivars\n\n{lines}", encoding="utf-16")
+    table.to_excel("wine.xlsx", sheet_name="analysis", index=False)
+
+
+def write_exercise():
+    """Write twenty men in a fitness club, with units in the cells."""
+    found = load_linnerud(as_frame=True)
+    table = found.data.join(found.target)
+    units = {"Weight": "lb", "Waist": "in", "Pulse": "bpm"}
+    table = table.astype(int).assign(
+        **{name: table[name].astype(int).astype(str) + f" {units[name]}" for name in units}
+    )
+    table.to_csv("exercise.csv", index=False)
 
 
 def rewrite(path):

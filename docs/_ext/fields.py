@@ -31,9 +31,9 @@ def fields_of(kind: type) -> Iterator[tuple[str, str, str]]:
 
 
 def add_fields(_app: Sphinx, what: str, _name: str, obj: Any, _options: Any, lines: list[str]) -> None:
-    """Append the list of fields, before the examples if there are any."""
+    """Append the list of fields, before the examples if there are any, unless the docstring has a list of its own."""
     is_record = isinstance(obj, type) and (is_dataclass(obj) or hasattr(obj, "_fields") or issubclass(obj, Enum))
-    if what != "class" or not is_record:
+    if what != "class" or not is_record or any(line.startswith(":Attributes:") for line in lines):
         return
     listing = [".. rubric:: Fields" if not issubclass(obj, Enum) else ".. rubric:: Members", ""]
     for name, annotation, comment in fields_of(obj):

@@ -2,8 +2,8 @@
 Missing-data map: which cells are missing
 =========================================
 
-Rows that lack the same cells are drawn together, and the bars above show how much each column lacks. The table: births
-per woman by country and year, for the countries with an incomplete record.
+Rows that lack the same cells are drawn together, and the bars above show the missing share of each column. The table:
+births per woman by country and year, for the countries with an incomplete record.
 """
 
 import numpy as np
@@ -16,11 +16,12 @@ some = np.isnan(table.values).any(axis=1)
 display = MissingnessDisplay.from_data(table.values[some], feature_names=table.years)
 
 # %%
-# There are patterns: records begin late, and early ones are of single years, often five or ten apart. Nine countries
+# There are patterns: many records begin late, and early years are recorded only every five or ten years. Nine countries
 # have no data.
 #
 # Large tables are averaged before they are drawn: here ten thousand rows and a hundred columns, in their original
-# order. A sensor that fails for a time is visible at once, and so is that later columns lack more cells.
+# order. A sensor that fails for a time is visible at once, and so is the growing share of missing cells in later
+# columns.
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((10_000, 100))

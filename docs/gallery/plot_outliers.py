@@ -3,10 +3,10 @@ Outlier map: which rows are unusual, and why
 ============================================
 
 A row can be unusual in two ways: far from the centre along the components (to the right), or different from anything
-the components can describe (at the top). The most unusual rows are named. P-values are calibrated by the rows
-themselves: countries differ so much that none exceeds the limits, which chance exceeds with probability 0.001, and the
-note says what else this may mean. Countries with missing years are drawn where an equally improbable complete one would
-be.
+the components can describe (at the top). The most unusual rows are named. P-values are calibrated with the rows
+themselves. Dashed lines are limits that a row exceeds by chance with probability 0.001; here the countries differ so
+much that the limits lie beyond the figure, and the note warns that outliers may hide each other. Countries with missing
+years are drawn where a complete row with the same p-value would be.
 """
 
 from probpca import PPCA, OutlierDisplay

@@ -89,6 +89,7 @@ def test_sliders_and_other_planes_move_it_too(visit, wine):
 def test_a_click_on_a_row_goes_there_and_draws_neighbours(visit, fertility):
     page = visit(fertility.explorer)
     far = int(np.nanargmax(fertility.fitted.transform(fertility.x)[:, 0]))
+    page.click("#to-mean")  # the page opens with the point on this row, and a click would drag it
     page.locator(".point").nth(far).click(force=True)
     assert page.input_value("#row") == fertility.labels[far]
     assert_allclose(point(page), fertility.fitted.transform(fertility.x)[far], rtol=1e-4, atol=1e-4)
@@ -96,6 +97,21 @@ def test_a_click_on_a_row_goes_there_and_draws_neighbours(visit, fertility):
     assert page.locator("#plane .draw").count() == 8
     rows_of(page)
     assert_allclose(numbers(page, "#number-table", 4), fertility.x[far], rtol=1e-4)
+
+
+def test_bars_do_not_cover_the_names_of_columns(visit, wine):
+    page = visit(wine.explorer)
+    page.focus("#handle")
+    for _ in range(40):
+        page.keyboard.press("Shift+ArrowLeft")
+    box = page.locator("#profile g[clip-path]").evaluate(
+        "g => document.querySelector('#beside-names rect').getBBox().x"
+    )
+    names = page.locator("#profile text.name").evaluate_all(
+        "all => all.map((one) => one.getBBox()).map((b) => b.x + b.width)"
+    )
+    assert max(names) < box
+    assert page.locator("#profile g[clip-path] rect.bar").count() == len(wine.feature_names) == len(names)
 
 
 def test_neighbours_spread_as_the_model_says(visit, fertility):
@@ -170,7 +186,7 @@ def test_names_do_nothing(visit, evil):
 
 def test_one_component_is_dragged_along_a_line(visit, evil):
     page = visit(evil.explorer)
-    assert page.is_disabled("#up")
+    assert page.is_hidden("#up")
     drag(page, (0.8, 0.1))
     assert len(point(page)) == 1
     assert point(page)[0] > 1
@@ -198,7 +214,7 @@ def test_points_have_the_colours_of_their_group(visit, wine):
     by_kind = {kind: {look for look, own in zip(colours(), kinds, strict=True) if own == kind} for kind in set(kinds)}
     assert [len(looks) for looks in by_kind.values()] == [1, 1, 1]
     assert len(set.union(*by_kind.values())) == 3
-    assert page.inner_text("#legend").split("\n") == ["class_0 (59)", "class_1 (71)", "class_2 (48)"]
+    assert page.inner_text("#legend").split("\n") == ["class_0: 59", "class_1: 71", "class_2: 48"]
     page.select_option("#colour", "1")
     assert len(set(colours())) > 50
     assert "1,680" in page.inner_text("#legend")

@@ -188,7 +188,7 @@ def test_points_have_the_colours_of_the_chosen_group(visit, wine):
         seen = {(look.split(")")[0], kind) for look, kind in zip(looks(page, chart), kinds, strict=True)}
         assert len(seen) == 3
     legends = page.locator(".legend").all_inner_texts()
-    assert legends[0].split("\n")[:3] == ["class_0 (59)", "class_1 (71)", "class_2 (48)"]
+    assert legends[0].split("\n")[:3] == ["class_0: 59", "class_1: 71", "class_2: 48"]
     page.select_option("#colour", "1")  # numbers on a scale
     page.wait_for_function("document.querySelector('.legend').textContent.includes('1,680')")
     page.wait_for_timeout(200)
@@ -235,6 +235,12 @@ def test_arrows_are_the_longest_loadings_and_can_be_hidden(visit, wine):
     page.wait_for_function(f"document.querySelectorAll('{NAMES_OF_ARROWS} text').length === 0")
 
 
+def test_one_component_has_neither_arrows_nor_a_second_axis(visit, evil, wine):
+    ids = ["#up", "#arrows-shown", "#arrows-note"]
+    assert [visit(evil.report).is_hidden(one) for one in ids] == [True] * 3
+    assert [visit(wine.report).is_hidden(one) for one in ids] == [False] * 3
+
+
 def test_bars_of_loadings_are_in_order(visit, wine):
     page = visit(wine.report)
 
@@ -260,7 +266,7 @@ def test_every_row_of_a_wide_table_is_there_and_left_out_columns_are_stated(visi
     assert "The 300 columns with the largest contributions are shown; the page leaves out the other 400." in (
         page.inner_text("#cells-note")
     )
-    assert "other: 3 categories" in page.inner_text(".legend >> nth=0")
+    assert "other (3 categories): 12" in page.inner_text(".legend >> nth=0")
     choose(page, "5")
     page.wait_for_timeout(200)
     page.click("#all-cells summary")

@@ -77,6 +77,7 @@ def test_the_demo_says_which_command_failed(tmp_path, capsys, monkeypatch):
     said = capsys.readouterr()
     assert said.err.splitlines() == [
         "probpca: error: there is no file gone.csv.",
+        "Hint: check the name and the folder.",
         "probpca: error: probpca fit gone.csv failed.",
     ]
 
@@ -88,7 +89,7 @@ def test_a_command_that_lacks_its_library_is_left_out(tmp_path, capsys, monkeypa
     monkeypatch.setattr("probpca.cli.demo.find_spec", lambda _: None)
     monkeypatch.setattr("probpca.cli.demo.STEPS", (FIT, Step("Report", "To read.", "report model.npz x")))
     assert main(["demo", "--out", str(tmp_path / "new")]) == 0
-    assert "note: probpca report is left out: it needs altair" in capsys.readouterr().err
+    assert "note: probpca report is left out because it needs altair" in capsys.readouterr().err
 
 
 def test_without_a_folder_a_temporary_one_is_made_and_kept(tmp_path, capsys, monkeypatch):

@@ -20,7 +20,10 @@ def by_hand(x, components=2, **options):
 def test_the_model_is_that_of_the_library(run, x):
     done = run("fit", "table.csv", "--components", 2)
     assert done.code == 0
-    assert done.err == "note: price is used as a label: row 4 holds 'ask'.\n"
+    assert (
+        done.err
+        == "note: column price is used as a label: row 4 holds 'ask'; if this means a missing cell, use --missing.\n"
+    )
     fitted, expected = PPCA.from_file("model.npz"), by_hand(x)
     assert tuple(fitted.feature_names_in_) == FEATURES
     assert_array_equal(fitted.loadings_, expected.loadings_)
@@ -117,7 +120,7 @@ def test_a_share_of_variance_is_printed_of_the_columns_in_which_it_was_asked(run
     pd.DataFrame(x * np.geomspace(0.01, 100, 5), columns=list(FEATURES)).to_csv("units.csv", index=False)
     said = run("fit", "units.csv", "--standardize", "--components", 0.8).out
     assert "5 features scaled to unit variance" in said
-    assert "(0.8 of the variance)" in said
+    assert "(at least 0.8 of the variance)" in said
     fitted = PPCA.from_file("model.npz")
     names = fitted.get_feature_names_out()
     shares = [float(line.split()[3].rstrip("%")) for line in said.splitlines() if line.split()[:1] in names[:, None]]
@@ -152,9 +155,9 @@ def test_columns_that_look_like_identifiers_are_mentioned_and_left_out(run, x):
     frame = pd.DataFrame(x, columns=list(FEATURES))
     frame.assign(customer_id=np.arange(60) + 1000, group_id=np.arange(60) % 3, flat=1.0).to_csv("i.csv", index=False)
     done = run("fit", "i.csv", "--components", 2)
-    ways = "--id customer_id names rows by it, --numbers customer_id uses it as numbers."
-    assert f"note: customer_id looks like an identifier, and is not modelled; {ways}\n" in done.err
-    assert "note: flat is the same in every row.\n" in done.err
+    ways = "--id customer_id uses it to name the rows, --numbers customer_id models it."
+    assert f"note: column customer_id looks like an identifier and is not part of the model; {ways}\n" in done.err
+    assert "note: column flat has the same value in every row.\n" in done.err
     assert "group_id" not in done.err
     assert "7 numeric columns" in done.out
     assert "8 numeric columns" in run("fit", "i.csv", "--components", 2, "--numbers", "customer_id", "--force").out
@@ -197,7 +200,7 @@ def test_select_says_what_the_criteria_say(folder, run, x):
 @pytest.mark.usefixtures("folder")
 def test_a_choice_at_the_limit_is_mentioned(run):
     done = run("select", "table.csv", "--criteria", "bic", "--max-components", 1)
-    assert "note: bic chose the largest number considered; raise --max-components.\n" in done.err
+    assert "note: bic chose the largest number considered; try a larger --max-components.\n" in done.err
 
 
 @pytest.mark.usefixtures("folder")
@@ -224,3 +227,21 @@ def test_the_command_that_select_suggests_reads_the_same_columns(run, x):
     assert json.loads(done.out)["columns"] == ["a", "b", "c", "d", "code"]
     command = run("select", "coded.csv", "--criteria", "bic", *options).out.split("\n  probpca ")[1].splitlines()[0]
     assert json.loads(run(*command.split(), "--json").out)["columns"] == ["a", "b", "c", "d", "code"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_times_in_the_model_are_mentioned_unless_they_were_chosen(run, x):
+    frame = pd.DataFrame(x, columns=list(FEATURES))
+    frame.assign(year=np.arange(60) % 3 + 2007, Month=np.arange(60) % 12 + 1).to_csv("y.csv", index=False)
+    said = "year, Month may say when a row was recorded, not what was measured; --exclude year Month leaves them out."
+    assert f"note: {said}" in run("fit", "y.csv", "--components", 2).err.splitlines()
+    assert (
+        "--exclude Month leaves it out." in run("fit", "y.csv", "--components", 2, "--numbers", "year", "--force").err
+    )
+    assert run("fit", "y.csv", "--components", 2, "--exclude", "year", "Month", "--force").err == ""
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_label_column_without_a_name_is_called_by_its_position(run, x):
+    pd.DataFrame(x, columns=list(FEATURES), index=[f"r{i}" for i in range(60)]).to_csv("pandas.csv")
+    assert "label columns     column 1 (no name)\n" in run("fit", "pandas.csv", "--components", 2).out

@@ -26,7 +26,7 @@ def series(folder):  # noqa: ARG001
 def test_the_forecast_is_that_of_the_library(run, series):
     done = run("forecast", "series.csv", "--steps", 3, "--components", 1, "--level", 0.9, "--out", "next.csv")
     assert done.code == 0, done.err
-    assert "note: the time stamps are in column month; --time chooses another column.\n" in done.err
+    assert "note: column month holds the time stamps; --time chooses another column.\n" in done.err
     expected = LinearDynamicalSystem(1, random_state=0).fit(series).forecast(3)
     low, high = expected.interval(0.9)
     found = pd.read_csv("next.csv")
@@ -102,7 +102,7 @@ def test_more_states_than_there_is_to_learn_from_are_noticed(run, series):
     pd.DataFrame(series[:8]).to_csv("few.csv", index=False)
     done = run("forecast", "few.csv", "--steps", 2, "--components", 3)
     assert "note: 3 states have " in done.err
-    assert "Take fewer --components." in done.err
+    assert "fewer --components." in done.err
 
 
 @pytest.mark.usefixtures("folder")
@@ -124,7 +124,7 @@ def test_time_must_rise():
 def test_the_plot_is_written_in_the_format_of_its_name(folder, run, series, name):  # noqa: ARG001
     done = run("forecast", "series.csv", "--steps", 3, "--components", 1, "--plot", name)
     assert done.code == 0, done.err
-    assert done.out.endswith(f"A picture of the forecast was drawn to {name}.\n")
+    assert done.out.endswith(f"A plot of the forecast was saved to {name}.\n")
     starts = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
     assert (folder / name).read_bytes().startswith(starts[name[1:]])
 
@@ -154,7 +154,7 @@ def test_a_plot_that_cannot_be_written_is_refused_before_the_fit(run, monkeypatc
     monkeypatch.setattr(LinearDynamicalSystem, "fit", None)
     done = run("forecast", "series.csv", "--steps", 3, "--plot", "f.txt")
     assert done.code == 1
-    assert "the name of f.txt should end in .png or .svg or .pdf." in done.err
+    assert "the name of f.txt must end in .png or .svg or .pdf." in done.err
 
 
 @pytest.mark.usefixtures("folder")
@@ -162,7 +162,7 @@ def test_a_forecast_that_grows_without_bound_gets_a_note(run, series):
     growth = 1.1 ** np.arange(40.0)
     noise = 0.01 * np.random.default_rng(0).standard_normal((40, 2))
     pd.DataFrame(np.outer(growth, [1, 2]) + noise, columns=["a", "b"]).to_csv("grows.csv", index=False)
-    said = "forecasts with a modulus of 1 or more grow without bound.\n"
+    said = "note: the forecast grows without bound: a mode has modulus 1."
     assert said in run("forecast", "grows.csv", "--steps", 3, "--components", 1).err
     pd.DataFrame(series, columns=["a", "b"]).to_csv("level.csv", index=False)
     system = LinearDynamicalSystem(1, random_state=0).fit(series)
@@ -186,7 +186,7 @@ def test_years_with_a_part_of_the_year_are_one_time_axis(run, series, part, coun
     frame.to_csv("parts.csv", index=False)
     done = run("forecast", "parts.csv", "--steps", 1, "--components", 1, "--out", "next.csv", "--plot", "next.png")
     assert done.code == 0, done.err
-    assert f"note: the time stamps are in columns Year and {part};" in done.err
+    assert f"note: columns Year and {part} hold the time stamps;" in done.err
     found = pd.read_csv("next.csv")
     assert found[part].tolist() == [following]
     assert "Year" not in found
@@ -199,6 +199,6 @@ def test_dates_in_a_column_without_a_name_are_the_time_axis(run):
     frame[["up"]].rename_axis("").to_csv("indexed.csv")
     done = run("forecast", "indexed.csv", "--steps", 1, "--components", 1, "--out", "next.csv")
     assert done.code == 0, done.err
-    assert "column (no name);" in done.err
+    assert "column (no name) holds" in done.err
     assert "40 steps x 1 feature, 1 state" in done.out
     assert pd.read_csv("next.csv")["time"].tolist() == ["2023-05-01"]

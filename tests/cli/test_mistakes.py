@@ -16,19 +16,22 @@ from probpca.models import LinearGaussian, save_model
 BAD = {
     "gone.csv": (None, "there is no file gone.csv."),
     "empty.csv": ("", "empty.csv is empty."),
-    "header.csv": ("a,b\n", "header.csv has a line of names, and no rows below it."),
+    "header.csv": ("a,b\n", "header.csv has column names, but no rows below them."),
     "text.csv": (
         "a,b\nx,1\ny,2\n",
         "text.csv has one column of numbers; two or more are needed. Other columns: 'a' (text).",
     ),
-    "one.csv": ("a,b\n1,2\n", "one.csv has 1 row; a model needs two or more."),
-    "bare.csv": ("1,2\n3,5\n4,4\n", "bare.csv must begin with a line of names; its first line holds numbers: 1, 2."),
+    "one.csv": ("a,b\n1,2\n", "one.csv has 1 row; a model needs two or more rows."),
+    "bare.csv": (
+        "1,2\n3,5\n4,4\n",
+        "bare.csv must begin with a line of column names; its first line holds numbers: 1, 2.",
+    ),
     "inf.csv": ("a,b\n1,2\n3,inf\n5,6\n", "inf.csv, row 2, column 'b' holds an infinite number."),
-    "short.csv": ("a,b\n1,2\n3\n", "short.csv, row 2 has 1 cell, and the line of names 2: '3'."),
-    "long.csv": ("a,b\n1,2\n3,4\n5,6,7\n", "long.csv, row 3 has 3 cells, and the line of names 2: '5,6,7'."),
-    "photo.csv": ("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "photo.csv does not hold text."),
+    "short.csv": ("a,b\n1,2\n3\n", "short.csv, row 2 has 1 cell, but there are 2 column names: '3'."),
+    "long.csv": ("a,b\n1,2\n3,4\n5,6,7\n", "long.csv, row 3 has 3 cells, but there are 2 column names: '5,6,7'."),
+    "photo.csv": ("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "photo.csv is not a text file."),
     "twice.csv": ("a,a,b\n1,2,3\n3,4,5\n", "columns must have different names; twice.csv has several"),
-    "x.docx": ("?", "the name of x.docx does not say its format."),
+    "x.docx": ("?", "the format of x.docx is not known from its name."),
     "cut.xlsx": ("PK\x03\x04 and no more", "cut.xlsx cannot be read as a workbook: "),
     "cut.parquet": ("PAR1 and no more", "cut.parquet cannot be read: "),
     "cut.csv.gz": ("\x1f\x8b and no more", "cut.csv.gz cannot be read: "),
@@ -71,7 +74,7 @@ def test_text_that_comes_late_is_found(folder, run, monkeypatch):
     ("content", "said"),
     [
         ("a,b,c,d\n1,2,3,4\n", "other.csv lacks 1 of the 5 columns of the model: 'e'."),
-        ("a,b,c,d,e\n1,2,3,4,x\n", "column 'e' of other.csv must hold numbers, as it did at the fit; it holds text."),
+        ("a,b,c,d,e\n1,2,3,4,x\n", "column 'e' of other.csv must hold numbers, as in the fit; it holds text."),
         ("a,b,c,d,e\n1,2,3,4,5\n1,2,3,4,-inf\n", "other.csv, row 2, column 'e' holds an infinite number."),
         ("a,b,c,d,e\n", "other.csv has no rows."),
     ],
@@ -91,9 +94,9 @@ def test_a_file_that_is_no_model(folder, run, model):
     save_model(LinearGaussian(np.zeros(3), np.ones((3, 1)), 1.0), "bare.npz")
     (folder / "cut.npz").write_bytes(model.read_bytes()[:200])
     said = {
-        "bad.npz": "bad.npz is not a model that probpca fit wrote.",
+        "bad.npz": "bad.npz is not a model.",
         "foreign.npz": "foreign.npz was not written by probpca",
-        "bare.npz": "bare.npz holds a LinearGaussian; commands take a PPCA or a BayesianPCA.",
+        "bare.npz": "bare.npz holds a LinearGaussian; the model must be a PPCA or a BayesianPCA.",
         "cut.npz": "cut.npz cannot be read as a probpca file",
         "gone.npz": "there is no file gone.npz.",
         "table.csv": "table.csv is a table, not a model.",
@@ -102,6 +105,12 @@ def test_a_file_that_is_no_model(folder, run, model):
         done = run("score", name, "table.csv")
         assert done.code == 1
         assert done.err.startswith(f"probpca: error: {words}"), done.err
+
+
+def test_a_model_in_the_place_of_a_table(run, model):
+    done = run("score", model, model)
+    assert done.code == 1
+    assert done.err.startswith(f"probpca: error: {model} is not a table.\nHint: a .npz file holds a model")
 
 
 @pytest.mark.usefixtures("model")
@@ -123,7 +132,7 @@ def test_nothing_is_overwritten_unless_asked_for(folder, run, command):
     kept.write_text("precious")
     done = run(*command)
     assert done.code == 1
-    assert done.err.endswith(f"{kept.name} already exists.\nHint: --force overwrites it.\n")
+    assert done.err.endswith(f"{kept.name} already exists.\nHint: choose another name, or overwrite it with --force.\n")
     assert kept.read_text() == "precious"
 
 
@@ -135,7 +144,7 @@ def test_force_overwrites_but_never_what_is_read(folder, run):
     before = (folder / "table.csv").read_text()
     done = run("impute", "model.npz", "table.csv", "--out", "table.csv", "--force")
     assert done.code == 1
-    assert "table.csv is an input of this command and is not overwritten." in done.err
+    assert "table.csv is an input of this command and cannot be overwritten." in done.err
     assert (folder / "table.csv").read_text() == before
 
 
@@ -213,14 +222,14 @@ def test_a_fit_that_does_not_converge_says_so_once(run):
     assert json.loads(done.out)["converged"] is False
     assert "max" not in done.err
     told = " ".join(run("fit", "table.csv", "--components", 2, "--max-iter", 1, "--force").out.split())
-    assert "--max-iter was reached first; the fit is kept as it is. Raise --max-iter." in told
+    assert "Not converged: --max-iter was reached first. Raise --max-iter." in told
 
 
 def test_a_file_without_names_does_not_lose_its_first_row(tmp_path, run):
     (tmp_path / "bare.csv").write_text("a,0.0125,0.9867\nb,0.5,0.25\nc,0.75,0.125\n", encoding="utf-8")
     done = run("fit", tmp_path / "bare.csv")
     assert done.code == 1
-    assert "must begin with a line of names" in done.err
+    assert "must begin with a line of column names" in done.err
 
 
 def test_names_that_are_not_utf8_are_named(tmp_path, run):

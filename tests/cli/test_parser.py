@@ -41,7 +41,7 @@ def test_the_module_is_a_program():
     assert (done.returncode, done.stdout) == (0, f"probpca {__version__}\n")
     done = subprocess.run([*command[:-1], "fit", "gone.csv"], capture_output=True, text=True, check=False)  # noqa: S603
     assert done.returncode == 1
-    assert done.stderr == "probpca: error: there is no file gone.csv.\n"
+    assert done.stderr == "probpca: error: there is no file gone.csv.\nHint: check the name and the folder.\n"
 
 
 def test_the_program_names_every_command(run):
@@ -112,8 +112,8 @@ def test_a_misspelled_word_is_answered_by_the_one_that_was_meant(run, given):
         ("frobnicate", "probpca: error: there is no command frobnicate."),
         ("impute m t --steps 3", "probpca impute: error: there is no option --steps. probpca forecast has it."),
         ("--json fit t.csv", "probpca: error: a command must come before --json."),
-        ("fit a.csv b.csv", "probpca fit: error: unexpected: b.csv."),
-        ("fit", "probpca fit: error: TABLE must be given."),
+        ("fit a.csv b.csv", "probpca fit: error: unexpected argument: b.csv."),
+        ("fit", "probpca fit: error: TABLE must be given, before the options."),
         ("fit t.csv --components", "probpca fit: error: --components needs a value."),
     ],
 )

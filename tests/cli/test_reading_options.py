@@ -71,14 +71,14 @@ def test_the_model_remembers_how_its_table_was_read(run, frame, x):
     frame.fillna(-999).to_csv("coded.csv", index=False)
     run("fit", "coded.csv", "--missing", -999, "--components", 2)
     plain = run("impute", "model.npz", "coded.csv", "--json")
-    assert plain.err.startswith("note: the table is read as for the fit: --missing -999.\n")
+    assert plain.err.startswith("note: the table is read as in the fit, with --missing -999.\n")
     assert json.loads(plain.out)["filled_cells"] == np.isnan(x).sum()
     assert "The model was fitted to these rows" in run("outliers", "model.npz", "coded.csv").out
     again = run("impute", "model.npz", "coded.csv", "--json", "--missing", -999)
     assert json.loads(again.out)["data"] == json.loads(plain.out)["data"]
     other = run("outliers", "model.npz", "coded.csv", "--missing")  # no codes: other values than those of the fit
     assert other.err == ""
-    assert "coded.csv is read with other options than for the fit." in " ".join(other.out.split())
+    assert "coded.csv is read with other options than in the fit." in " ".join(other.out.split())
 
 
 def test_codes_in_whole_numbers_are_filled_in(run, frame):
@@ -106,10 +106,10 @@ def test_what_is_remembered_is_left_out_where_it_does_not_apply(run, frame):
     frame.to_parquet("t.parquet")
     run("fit", "t.csv", "--skip-rows", 0, "--missing", -999, "--components", 2)
     done = run("score", "model.npz", "t.parquet")
-    assert (done.code, done.err) == (0, "note: the table is read as for the fit: --missing -999.\n")
+    assert (done.code, done.err) == (0, "note: the table is read as in the fit, with --missing -999.\n")
     wrong = run("score", "model.npz", "t.parquet", "--skip-rows", 1)
     assert wrong.err.startswith(
-        "note: the table is read as for the fit: --missing -999.\nprobpca: error: --skip-rows does not apply"
+        "note: the table is read as in the fit, with --missing -999.\nprobpca: error: --skip-rows does not apply"
     )
 
 
@@ -154,7 +154,7 @@ def test_units_are_mentioned_and_several_are_refused_unless_left_out(run, frame)
     assert "a is used as a label: row 1 holds" in done.err
     assert "see --parse-units" in done.err
     done = run("fit", "t.csv", "--components", 2, "--parse-units", "--force")
-    assert done.err == "note: units are left out of numbers: a (%), b (kg); 12% is read as 12.\n"
+    assert done.err == "note: units were removed from the numbers of a (%), b (kg); 12% is read as 12.\n"
     assert "5 numeric columns" in done.out
     frame.assign(b=["1 lb", *frame["b"][1:]]).to_csv("t.csv", index=False)
     done = run("fit", "t.csv", "--parse-units", "--force")
@@ -194,8 +194,9 @@ def test_columns_that_number_rows_are_not_modelled(run, frame, name, values, why
 
 def test_a_time_axis_is_called_so(run, frame):
     frame.assign(year=range(1950, 2010)).to_csv("t.csv", index=False)
-    ways = "--id year names rows by it, --numbers year uses it as numbers."
-    assert run("fit", "t.csv", *FIT).err == f"note: year is a time axis (1950 to 2009), and is not modelled; {ways}\n"
+    about = "is a time axis (1950 to 2009) and is not part of the model"
+    ways = "--id year uses it to name the rows, --numbers year models it."
+    assert run("fit", "t.csv", *FIT).err == f"note: column year {about}; {ways}\n"
 
 
 def test_steps_do_not_depend_on_where_rows_are_cut():
@@ -225,7 +226,10 @@ def test_years_and_quarters_in_order_are_a_time_axis(run, frame):
     table = frame.assign(year=1950 + steps // 4, quarter=1 + steps % 4)
     table.to_csv("t.csv", index=False)
     done = run("fit", "t.csv", *FIT)
-    assert "note: quarter is a time axis (rows are in the order of year, quarter), and is not modelled;" in done.err
+    assert (
+        "column quarter is a time axis (rows are in the order of year, quarter) and is not part of the model;"
+        in done.err
+    )
 
 
 def test_a_code_of_missing_cells_that_nobody_named_is_mentioned(run, frame):
@@ -237,7 +241,7 @@ def test_a_code_of_missing_cells_that_nobody_named_is_mentioned(run, frame):
 
 def test_a_column_of_numbers_with_long_units_is_mentioned(run, frame):
     frame.assign(b=[f"{value:.2f} births" for value in frame["b"].fillna(0)]).to_csv("t.csv", index=False)
-    assert "note: b is used as a label: row 1 holds" in run("fit", "t.csv", *FIT).err
+    assert "note: column b is used as a label: row 1 holds" in run("fit", "t.csv", *FIT).err
     streets = [f"{i} {'abcdefg'[i % 7] * 6}" for i in range(len(frame))]
     frame.assign(b=streets).to_csv("t.csv", index=False)
     assert run("fit", "t.csv", *FIT).err == ""
@@ -246,7 +250,10 @@ def test_a_column_of_numbers_with_long_units_is_mentioned(run, frame):
 def test_columns_without_a_name(run, frame):
     text = frame.rename(columns={"b": ""}).to_csv(index=False)
     Path("t.csv").write_text(text)
-    assert run("fit", "t.csv", *FIT).err == "note: column 2 has no name, and is not modelled; a name makes it part.\n"
+    assert (
+        run("fit", "t.csv", *FIT).err
+        == "note: column 2 has no name and is not part of the model; give it a name to use it.\n"
+    )
     lines = frame.to_csv(index=False).splitlines()
     Path("t.csv").write_text("".join(f"{line},\n" for line in lines))
     done = run("fit", "t.csv", "--components", 2, "--force")
@@ -281,8 +288,8 @@ def test_negative_values_in_columns_that_are_never_negative_are_mentioned(run, p
     assert min(counts.values()) > 0
     assert json.loads(done.out)["negative_cells"] == counts
     assert done.err == (
-        f"note: negative values were filled into columns that are never negative: price ({counts['price']}), "
-        f"size ({counts['size']}); --min-value price=0 size=0 sets these to 0.\n"
+        f"note: negative values were imputed in columns that are never negative: price ({counts['price']}), "
+        f"size ({counts['size']}); --min-value price=0 size=0 sets these values to 0.\n"
     )
 
 

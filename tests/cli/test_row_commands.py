@@ -306,3 +306,40 @@ def test_the_screen_shows_scores_beside_many_label_columns_and_names_rows_by_the
     frame.to_csv("years.csv", index=False)
     assert run("transform", "years.npz", "years.csv").out.startswith("name ")
     assert "PC2" in run("transform", "years.npz", "years.csv").out.splitlines()[0]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_name_that_repeats_comes_with_the_number_of_its_row(run, x):
+    filled = np.nan_to_num(x)
+    filled[:2, 0] = np.nan
+    kinds = ["alone", *["pine", "oak"] * 29, "single"]
+    frame = pl.DataFrame(filled, schema=list(FEATURES)).fill_nan(None)
+    frame.with_columns(pl.Series("kind", kinds)).write_csv("kinds.csv")
+    run("fit", "kinds.csv", "--components", 1, "--out", "kinds.npz")
+    rows = [line.split("  ")[0] for line in run("impute", "kinds.npz", "kinds.csv").out.split("\n\n")[1].splitlines()]
+    assert rows == ["row", "alone", "pine (row 2)"]
+    worst = int(PPCA.from_file("kinds.npz").score_samples(frame).argmin())
+    name = kinds[worst] if worst in (0, 59) else f"{kinds[worst]} (row {worst + 1})"
+    assert run("score", "kinds.npz", "kinds.csv").out.splitlines()[4].startswith(f"{name} ")
+
+
+@pytest.mark.usefixtures("folder")
+def test_all_imputed_cells_are_shown_if_they_are_few(run, x):
+    filled = np.nan_to_num(x)
+    filled[3, :4] = np.nan
+    frame = pl.DataFrame(filled, schema=list(FEATURES)).fill_nan(None)
+    frame.write_csv("few.csv")
+    run("fit", "few.csv", "--components", 1, "--out", "few.npz")
+    _, cells, after = run("impute", "few.npz", "few.csv").out.split("\n\n")
+    assert [line.split()[2] for line in cells.splitlines()[1:]] == list(FEATURES[:4])
+    assert after.startswith("--out FILE")
+
+
+@pytest.mark.usefixtures("folder")
+def test_labels_that_are_row_numbers_are_shown_once(run, x):
+    frame = pl.DataFrame(np.nan_to_num(x), schema=list(FEATURES))
+    frame.select(pl.Series("", [f"{i + 1}" for i in range(60)]), *FEATURES).write_csv(
+        "n.csv", quote_style="non_numeric"
+    )
+    run("fit", "n.csv", "--components", 1, "--out", "n.npz")
+    assert run("outliers", "n.npz", "n.csv").out.split()[:2] == ["row", "p_value"]

@@ -82,9 +82,9 @@ CODES = {
     "hex": ([f"0x{i}" for i in range(60)], "row 1 holds '0x0', a code rather than a number"),
     "account": (["007", "", "0123"] * 20, "row 1 holds '007', a code rather than a number"),
     "key": ([str(9007199254740992 + i) for i in range(60)], "row 2 holds 9007199254740993, which has more digits"),
-    "share": ([f"{i}.5%" for i in range(60)], "row 1 holds '0.5%'; numbers are written as -1234.5"),
-    "price": ([f"{i},{i:03d}.50" for i in range(1, 61)], "row 1 holds '1,001.50'; numbers are written as -1234.5"),
-    "weight": ([f"{i} kg" for i in range(60)], "row 1 holds '0 kg'; numbers are written as -1234.5"),
+    "share": ([f"{i}.5%" for i in range(60)], "row 1 holds '0.5%'; numbers must look like -1234.5"),
+    "price": ([f"{i},{i:03d}.50" for i in range(1, 61)], "row 1 holds '1,001.50'; numbers must look like -1234.5"),
+    "weight": ([f"{i} kg" for i in range(60)], "row 1 holds '0 kg'; numbers must look like -1234.5"),
     "part": (["1"] * 40 + ["one"] * 20, "row 41 holds 'one'"),
 }
 PLAIN = {
@@ -105,10 +105,10 @@ def test_codes_and_units_are_labels_with_a_note(folder, run, x):
     found = json.loads(done.out)
     assert found["columns"] == [*FEATURES, "typed", "large", "seldom", "hour"]
     for name, (_, why) in CODES.items():
-        assert f"note: {name} is used as a label: {why}" in done.err
+        assert f"note: column {name} is used as a label: {why}" in done.err
     assert done.err.count("is used as a label") == len(CODES)
     assert any("large " in note and "--standardize gives" in note for note in found["notes"])
-    assert "; --numbers postal uses it as numbers.\n" in done.err
+    assert "; --numbers postal models it.\n" in done.err
     asked = run("fit", "table.csv", "--components", 2, "--json", "--numbers", "postal", "key", "--out", "asked.npz")
     assert json.loads(asked.out)["columns"] == [*FEATURES, "postal", "key", "typed", "large", "seldom", "hour"]
     assert run("impute", "model.npz", "table.csv", "--out", "full.csv").code == 0
@@ -145,7 +145,9 @@ def test_what_lacks_nothing_keeps_its_type(run, x, write):
     name = "table.parquet" if write is parquet.write_table else "table.feather"
     write(pa.table(columns), name)
     fitted = run("fit", name, "--components", 1)
-    assert fitted.err.startswith("note: key is used as a label: row 2 holds 9007199254740993, which has more digits")
+    assert fitted.err.startswith(
+        "note: column key is used as a label: row 2 holds 9007199254740993, which has more digits"
+    )
     assert run("impute", "model.npz", name, "--out", "full.parquet").code == 0
     full = parquet.read_table("full.parquet")
     kinds = {field.name: str(field.type) for field in full.schema}
@@ -279,10 +281,10 @@ def test_text_cannot_be_asked_for_as_numbers(folder, run, x, name):
 def test_lines_above_the_names_are_shown(folder, run):
     (folder / "title.csv").write_text("Measurements of 2024\na,b,c\n1,2,3\n2,3,1\n")
     done = run("fit", "title.csv", "--skip-rows", 0)
-    assert "its first line is 'Measurements of 2024', and others have 3 cells." in done.err
-    assert "Hint: skip the lines above the names (--skip-rows)" in done.err
+    assert "its first line is 'Measurements of 2024', but others have 3 cells." in done.err
+    assert "Hint: skip the lines above the column names (--skip-rows)" in done.err
     (folder / "bare.csv").write_text("1.5,,2.5,\n2,3,1,3\n")
-    assert "bare.csv must begin with a line of names" in run("fit", "bare.csv").err
+    assert "bare.csv must begin with a line of column names" in run("fit", "bare.csv").err
 
 
 @pytest.mark.usefixtures("model")
@@ -306,7 +308,7 @@ def test_a_link_stays_a_link(folder, run):
 def test_a_packed_file_under_another_name_is_told(folder, run, x):
     frame_of(x).to_csv(folder / "t.csv.gz", index=False)
     (folder / "t.csv.gz").rename(folder / "t.csv")
-    assert run("fit", "t.csv").err.startswith("probpca: error: t.csv is compressed by gzip.\nHint: ")
+    assert run("fit", "t.csv").err.startswith("probpca: error: t.csv is compressed with gzip.\nHint: ")
 
 
 @pytest.mark.usefixtures("model")

@@ -68,9 +68,29 @@ def test_loadings_are_listed_by_whole_names(width):
 def test_a_name_that_is_too_long_alone_is_shortened_before_its_loading():
     frame = table("long names").drop(columns="region").fillna(0)
     ppca = PPCA(2).fit(frame)
-    for line, axis in zip(ppca.summary(width=80).splitlines()[3:5], ppca.components_, strict=True):
+    lines = ppca.summary(width=80).splitlines()
+    for name, axis in zip(ppca.get_feature_names_out(), ppca.components_, strict=True):
+        line = next(line for line in lines if line.startswith(f"{name} "))
         assert len(line) <= 80
         assert line.endswith(f"... {axis[np.abs(axis).argmax()]:+.2f}")
+
+
+def nearly_one_component(loadings):
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((30, 1)) * loadings + 1e-4 * rng.standard_normal((30, 3))
+
+
+def test_two_loadings_are_shown_on_two_lines_if_one_has_no_room():
+    names = ["mean fractal dimension", "fractal dimension error", "mean concave points"]
+    x = nearly_one_component([3.0, 2.0, 1.0])
+    lines = PPCA(1).fit(x).summary(names, width=80).splitlines()
+    assert [re.split(r"  +", line)[-1] for line in lines[3:5]] == [f"{names[0]} +0.80", f"{names[1]} +0.53"]
+    assert not lines[5]
+
+
+def test_negligible_loadings_are_left_out():
+    x = nearly_one_component([1.0, 0.06, 0.04])
+    assert PPCA(1).fit(x).summary(["large", "small", "tiny"]).splitlines()[3].endswith("large +1.00, small +0.06")
 
 
 def test_components_that_are_not_listed_are_counted():

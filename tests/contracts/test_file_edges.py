@@ -69,7 +69,7 @@ def test_an_index_in_a_text_file_is_refused(tmp_path, x, frame):
 
 def test_a_text_file_needs_a_line_of_names(tmp_path, x):
     np.savetxt(tmp_path / "x.csv", x, delimiter=",")
-    with pytest.raises(DataError, match=r"x\.csv must begin with a line of names(.|\n)*Hint: write a header"):
+    with pytest.raises(DataError, match=r"x\.csv must begin with a line of column names(.|\n)*Hint: write a header"):
         PPCA(2).fit(tmp_path / "x.csv")
     years = pd.DataFrame(x, columns=["1990", "1991", "1992", "1993", "1994"])
     years.to_csv(tmp_path / "years.csv", index=False)
@@ -78,7 +78,7 @@ def test_a_text_file_needs_a_line_of_names(tmp_path, x):
         years.set_axis(names, axis=1).to_csv(tmp_path / "scale.csv", index=False)
         assert open_source(tmp_path / "scale.csv").columns == tuple(names)
     years.rename(columns={"1990": "first", "1991": "0.5"}).to_csv(tmp_path / "cell.csv", index=False)
-    with pytest.raises(DataError, match="must begin with a line of names"):
+    with pytest.raises(DataError, match="must begin with a line of column names"):
         open_source(tmp_path / "cell.csv")
     assert open_source(tmp_path / "cell.csv", columns=["0.5"]).columns == ("0.5",)
 
@@ -171,17 +171,17 @@ def test_the_name_of_a_file_means_the_same_to_who_writes_and_who_reads(tmp_path,
 
 @pytest.mark.parametrize("name", ["z.parquet.gz", "z.npy.gz", "z.feather.GZ"])
 def test_only_text_is_compressed(tmp_path, x, name):
-    with pytest.raises(SourceError, match=r"only text is compressed(.|\n)*Hint: leave out \.gz"):
+    with pytest.raises(SourceError, match=r"only text files may be compressed(.|\n)*Hint: .* without \.gz"):
         write_rows(tmp_path / name, [x], NAMES)
     (tmp_path / name).touch()
-    with pytest.raises(SourceError, match="only text is compressed"):
+    with pytest.raises(SourceError, match="only text files may be compressed"):
         open_source(tmp_path / name)
 
 
 def test_an_array_in_a_file_is_asked_of_a_fit_to_names(tmp_path, x, frame):
     np.save(tmp_path / "x.npy", x)
     fitted = PPCA(2).fit(frame)
-    with pytest.warns(UserWarning, match=r"x\.npy have no names; they are taken to be those of the fit"):
+    with pytest.warns(UserWarning, match=r"x\.npy have no names; they are assumed to be those of the fit"):
         found = fitted.transform(tmp_path / "x.npy")
     assert_allclose(found, fitted.transform(frame), rtol=1e-12)
 

@@ -212,7 +212,7 @@ def test_what_is_no_file_of_rows_is_refused(tmp_path):
     np.save(tmp_path / "words.npy", np.array([["a", "b"]]))
     for name, error, words in (
         ("none.csv", SourceError, "there is no file"),
-        ("x.docx", SourceError, r"does not say its format.*\n.*\.parquet"),
+        ("x.docx", SourceError, r"format of .* is not known from its name.*\n.*\.parquet"),
         ("x.npy", SourceError, "is not a .npy file"),
         ("cube.npy", ShapeError, r"shape \(2, 2, 2\)"),
         ("words.npy", DataError, "not numbers"),
@@ -271,7 +271,7 @@ def test_somebody_who_watches_is_told_how_much_of_a_text_is_read(tmp_path, x, su
 def test_rows_of_another_width_are_refused(tmp_path, x):
     fitted = PPCA(2).fit(x)
     np.save(tmp_path / "x.npy", x[:, :4])
-    with pytest.raises(ShapeError, match="5 features, as the fit had; got 4"):
+    with pytest.raises(ShapeError, match="5 features, as in the fit; got 4"):
         fitted.transform(tmp_path / "x.npy")
 
 

@@ -233,7 +233,9 @@ def test_counts_and_classes_in_the_first_line_are_no_names(tmp_path):
     assert source.columns == ("x0", "x1")
     assert_array_equal(source.map(np_values), [[i + 0.5, i + 0.25] for i in range(6)])
     (tmp_path / "t.csv").write_text("7,2,red\n" + rows)  # a count that is wrong
-    with pytest.raises(DataError, match="must begin with a line of names; its first line holds numbers: 7, 2, red"):
+    with pytest.raises(
+        DataError, match="must begin with a line of column names; its first line holds numbers: 7, 2, red"
+    ):
         open_source(tmp_path / "t.csv")
 
 
@@ -333,12 +335,12 @@ def test_repeated_names_of_genes_are_numbered():
 
 def test_what_cannot_be_transposed_is_refused(monkeypatch):
     turned = TableFormat(transpose=True)
-    with pytest.raises(DataError, match="has no column of names"):
+    with pytest.raises(DataError, match="has no column of text"):
         look_at_bytes("here", b"s1,s2\n1,2\n3,4\n", turned)
     with pytest.raises(DataError, match=r"its first line holds numbers: A, 0.5, 1.5"):
         look_at_bytes("here", b"A,0.5,1.5\nB,1,2\n", turned)
     monkeypatch.setattr(memory, "MOST_CELLS", 3)
-    with pytest.raises(DataError, match="here is too large to be transposed: it has more than 3 cells"):
+    with pytest.raises(DataError, match="here is too large to transpose: it has more than 3 cells"):
         look_at_bytes("here", b"gene,s1,s2\nA,1,2\nB,3,4\n", turned)
 
 
@@ -346,7 +348,7 @@ def test_settings_that_do_not_apply_are_refused(tmp_path, x):
     np.save(tmp_path / "x.npy", x)
     with pytest.raises(SourceError, match="transpose does not apply to"):
         open_source(tmp_path / "x.npy", table_format=TableFormat(transpose=True))
-    with pytest.raises(SourceError, match="rows come from no file"):
+    with pytest.raises(SourceError, match="table_format must be None unless rows are read from a file"):
         open_source(x, table_format=TableFormat())
     with pytest.raises(SourceError, match="must differ"):
         TableFormat(decimal=",", thousands=",")
@@ -360,11 +362,11 @@ def test_a_format_is_what_it_was_after_it_was_stored():
     chosen = TableFormat(missing=[-9, "x"], thousands=" ", sheet=2, transpose=True, header=False)
     assert TableFormat.from_record(chosen.record()) == chosen
     assert TableFormat().record() == {}
-    with pytest.raises(SourceError, match="colour='red' is not a setting"):
+    with pytest.raises(SourceError, match="colour='red' is a table setting that this version of probpca does not know"):
         TableFormat.from_record({"colour": "red"})
 
 
 def test_workbooks_are_not_written(tmp_path, x):
     fitted = PPCA(2, random_state=0).fit(x)
-    with pytest.raises(SourceError, match=r"cannot be written: workbooks are read, and not written.\nHint: .*\.csv"):
+    with pytest.raises(SourceError, match=r"cannot be written: workbooks can only be read.\nHint: .*\.csv"):
         fitted.transform(x, out=tmp_path / "t.xlsx")

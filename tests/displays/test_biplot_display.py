@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import spiked_rows
 from probpca import PPCA, BiplotDisplay, DataError, ShapeError
+from probpca.displays.axes import THEME
 from probpca.learning.uncertainty.asymptotic import asymptotic_uncertainty
 
 
@@ -137,9 +138,9 @@ def test_the_given_axes_are_used(ppca, x):
 
 
 def test_what_cannot_be_drawn_is_said(ppca, x):
-    with pytest.raises(ShapeError, match=r"components must be among 0 \.\. 2; got \(0, 3\)"):
+    with pytest.raises(ShapeError, match=r"components must be numbers from 0 to 2; got \(0, 3\)"):
         BiplotDisplay.from_estimator(ppca, x, components=(0, 3))
-    with pytest.raises(ShapeError, match="components must be two; got 1"):
+    with pytest.raises(ShapeError, match="components must be a pair; got 1"):
         BiplotDisplay.from_estimator(ppca, x, components=[0])
     with pytest.raises(
         ShapeError, match=r"needs two components; the model has 1\.\nHint: fit with n_components=2, or draw"
@@ -149,10 +150,10 @@ def test_what_cannot_be_drawn_is_said(ppca, x):
         BiplotDisplay.from_estimator(ppca, x, units="inch")
     with pytest.raises(ShapeError, match="feature_names must be 8 names; got 1"):
         BiplotDisplay.from_estimator(ppca, x, feature_names=["a"])
-    with pytest.raises(DataError, match="BiplotDisplay shows a fitted estimator"):
+    with pytest.raises(DataError, match="BiplotDisplay needs a fitted estimator"):
         BiplotDisplay.from_estimator(PPCA(), x)
     small = PPCA(n_components=1).fit(x)
-    with pytest.raises(ShapeError, match="of 8 features and 1 components: those of another fit"):
+    with pytest.raises(ShapeError, match="must belong to this fit; got one with 8 features and 1 components"):
         BiplotDisplay.from_estimator(ppca, x, uncertainty=asymptotic_uncertainty(small.model_, 50.0))
 
 
@@ -180,3 +181,10 @@ def test_names_of_arrows_have_room_beside_a_wide_key_of_groups(ppca, x):
     for box in map(Text.get_window_extent, display.names_):
         assert panel.x0 - 1 <= box.x0
         assert box.x1 <= panel.x1 + 1
+
+
+def test_only_names_that_were_moved_have_a_line_to_their_arrow(ppca, x):
+    display = BiplotDisplay.from_estimator(ppca, x)
+    for name in display.names_:
+        assert (name.arrow_patch is not None) == (abs(name.xyann[1]) > THEME.small / 2)
+    assert any(name.arrow_patch is None for name in display.names_)

@@ -80,7 +80,7 @@ def test_given_axes_are_used_or_one_is_cut():
 
 def test_what_took_no_steps_cannot_be_shown(holed):
     complete = np.nan_to_num(holed)
-    with pytest.raises(DataError, match=r"one step or more .*; got a trace of 1 values.\nHint: the closed form"):
+    with pytest.raises(DataError, match=r"needs a fit that iterates; got a trace of 1 values.\nHint: the closed form"):
         ConvergenceDisplay.from_estimator(PPCA(n_components=2).fit(complete))
-    with pytest.raises(DataError, match="ConvergenceDisplay shows a fitted estimator"):
+    with pytest.raises(DataError, match="ConvergenceDisplay needs a fitted estimator"):
         ConvergenceDisplay.from_estimator(PPCA())

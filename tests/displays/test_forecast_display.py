@@ -106,7 +106,7 @@ def test_given_axes_are_used(system, series):
 
 
 def test_what_cannot_be_drawn_is_said(system, series):
-    with pytest.raises(ShapeError, match=r"features must be among 0 \.\. 3; got \[4\]"):
+    with pytest.raises(ShapeError, match=r"features must be numbers from 0 to 3; got \[4\]"):
         ForecastDisplay.from_estimator(system, series, features=4)
     with pytest.raises(ShapeError, match="horizon must be an int of at least 1"):
         ForecastDisplay.from_estimator(system, series, horizon=0)
@@ -114,7 +114,7 @@ def test_what_cannot_be_drawn_is_said(system, series):
         ForecastDisplay.from_estimator(system, series, levels=[0.5, 1.5])
     with pytest.raises(DataError, match="times must be those of 60 rows, or of these and of 10 steps ahead; got 3"):
         ForecastDisplay.from_estimator(system, series, times=[1, 2, 3])
-    with pytest.raises(DataError, match="ForecastDisplay shows a fitted estimator"):
+    with pytest.raises(DataError, match="ForecastDisplay needs a fitted estimator"):
         ForecastDisplay.from_estimator(LinearDynamicalSystem(), series)
-    with pytest.raises(DataError, match="asks for forecast, which PPCA does not have"):
+    with pytest.raises(DataError, match="needs an estimator with forecast, which PPCA does not have"):
         ForecastDisplay.from_estimator(PPCA(), series)

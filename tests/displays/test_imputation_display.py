@@ -129,7 +129,7 @@ def test_given_axes_are_used_or_cut(ppca, holed):
 
 
 def test_what_cannot_be_drawn_is_said(ppca, holed):
-    with pytest.raises(ShapeError, match=r"rows must be among 0 \.\. 39; got \[40\]"):
+    with pytest.raises(ShapeError, match=r"rows must be numbers from 0 to 39; got \[40\]"):
         ImputationDisplay.from_estimator(ppca, holed, rows=40)
     with pytest.raises(ShapeError, match=r"positions must be one for each of 8 features; got shape \(3,\)"):
         ImputationDisplay.from_estimator(ppca, holed, rows=0, positions=[1, 2, 3])
@@ -139,7 +139,7 @@ def test_what_cannot_be_drawn_is_said(ppca, holed):
         ImputationDisplay.from_estimator(ppca, holed, labels=["a"])
     with pytest.raises(ShapeError, match=r"ax must be 2 Axes, one for each panel, .*; got 3"):
         ImputationDisplay.from_estimator(ppca, holed, ax=plt.subplots(1, 3)[1])
-    with pytest.raises(DataError, match="ImputationDisplay shows a fitted estimator"):
+    with pytest.raises(DataError, match="ImputationDisplay needs a fitted estimator"):
         ImputationDisplay.from_estimator(PPCA(), holed)
 
 

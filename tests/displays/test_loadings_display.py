@@ -128,7 +128,7 @@ def test_a_fit_is_asked_for_its_own_uncertainty(rng, given):
 
 
 def test_a_fit_that_cannot_be_asked_is_refused_in_words():
-    with pytest.raises(DataError, match="LoadingsDisplay shows a fitted estimator"):
+    with pytest.raises(DataError, match="LoadingsDisplay needs a fitted estimator"):
         LoadingsDisplay.from_estimator(PPCA())
-    with pytest.raises(DataError, match="asks for uncertainty, which object does not have"):
+    with pytest.raises(DataError, match="needs an estimator with uncertainty, which object does not have"):
         LoadingsDisplay.from_estimator(object())

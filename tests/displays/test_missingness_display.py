@@ -126,7 +126,7 @@ def test_what_cannot_be_drawn_is_said():
         MissingnessDisplay.from_data(holed(), order="size")
     with pytest.raises(ShapeError, match="feature_names must be 9 names; got 2"):
         MissingnessDisplay.from_data(holed(), feature_names=["a", "b"])
-    with pytest.raises(ShapeError, match=r"a table of rows and columns is needed; got shape \(3,\)"):
+    with pytest.raises(ShapeError, match=r"must be a table of rows and columns; got shape \(3,\)"):
         MissingnessDisplay([True, False, True])
     with pytest.raises(DataError, match="missing must be 'nan' or 'unstored'; got 'zero'"):
         MissingnessDisplay.from_data(holed(), missing="zero")
@@ -159,9 +159,9 @@ def test_a_fit_knows_what_is_missing_to_it():
 def test_rows_that_are_not_those_of_the_fit_are_refused():
     pandas = pytest.importorskip("pandas")
     fitted = PPCA(2, random_state=0).fit(pandas.DataFrame(holed(), columns=list("abcdefghi")))
-    with pytest.raises(ShapeError, match="rows must have 9 columns, as the fit had; got 4"):
+    with pytest.raises(ShapeError, match="rows must have 9 columns, as in the fit; got 4"):
         MissingnessDisplay.from_estimator(fitted, holed()[:, :4])
     with pytest.raises(ShapeError, match="rows must have the same columns as the first ones"):
         MissingnessDisplay.from_estimator(fitted, pandas.DataFrame(holed(), columns=list("abcdefghz")))
-    with pytest.raises(DataError, match="MissingnessDisplay shows a fitted estimator"):
+    with pytest.raises(DataError, match="MissingnessDisplay needs a fitted estimator"):
         MissingnessDisplay.from_estimator(PPCA(), holed())

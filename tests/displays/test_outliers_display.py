@@ -212,7 +212,7 @@ def test_what_cannot_be_drawn_is_said(ppca, x):
         OutlierDisplay.from_estimator(ppca, x, kind="pie")
     with pytest.raises(DataError, match="p must lie between 0 and 1; got 5"):
         OutlierDisplay.from_estimator(ppca, x, p=5)
-    with pytest.raises(ShapeError, match=r"row must be among 0 \.\. 79"):
+    with pytest.raises(ShapeError, match=r"row must be numbers from 0 to 79"):
         OutlierDisplay.from_estimator(ppca, x, row=80)
-    with pytest.raises(DataError, match="OutlierDisplay shows a fitted estimator"):
+    with pytest.raises(DataError, match="OutlierDisplay needs a fitted estimator"):
         OutlierDisplay.from_estimator(PPCA(), x)

@@ -63,7 +63,7 @@ def test_intervals_are_those_of_the_uncertainty(ppca):
 
 def test_uncertainty_of_another_fit_is_refused(ppca, x):
     other = PPCA(n_components=2).fit(x)
-    with pytest.raises(ShapeError, match="of 2 components; the estimator has 4"):
+    with pytest.raises(ShapeError, match="must have 4 components, as the estimator has; got 2"):
         ScreeDisplay.from_estimator(ppca, uncertainty=asymptotic_uncertainty(other.model_, other.n_samples_))
 
 
@@ -196,7 +196,9 @@ def test_settings_of_matplotlib_are_left_alone(ppca):
 
 
 def test_a_fit_is_needed():
-    with pytest.raises(DataError, match=r"ScreeDisplay shows a fitted estimator; got PPCA\(\) before its fit.\nHint"):
+    with pytest.raises(
+        DataError, match=r"ScreeDisplay needs a fitted estimator; got PPCA\(\), which is not fitted.\nHint"
+    ):
         ScreeDisplay.from_estimator(PPCA())
 
 
@@ -221,7 +223,7 @@ def test_percent_are_shares_of_the_eigenvalues_and_the_number_is_marked(x, stand
 
 def test_percent_need_complete_rows_of_the_fit(ppca, x):
     holed = np.where(np.random.default_rng(0).random(x.shape) < 0.1, np.nan, x)
-    with pytest.raises(DataError, match=r"cells of X are missing.\nHint: leave X out"):
+    with pytest.raises(DataError, match=r"X must not have missing cells: .*\nHint: leave X out"):
         ScreeDisplay.from_estimator(ppca, holed, units="percent")
     with pytest.raises(ShapeError, match="rows must have 7 columns"):
         ScreeDisplay.from_estimator(ppca, x[:, :3], units="percent")

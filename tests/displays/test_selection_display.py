@@ -113,3 +113,17 @@ def test_it_can_be_drawn_again(found, tmp_path):
     assert display.plot().figure_ is not first
     display.figure_.savefig(tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_depths_are_plain_numbers_apart_from_each_other(found):
+    display = SelectionDisplay.from_selection(found)
+    display.figure_.canvas.draw()
+    for ax, criterion in zip(display.axes_, [c for c in found.criteria if c.score.size], strict=False):
+        if criterion.in_nats and ax.get_yscale() == "symlog":
+            shown = [tick for tick in ax.yaxis.get_major_ticks() if tick.label1.get_text()]
+            assert [float(t.label1.get_text().replace("\N{MINUS SIGN}", "-").replace(",", "")) for t in shown] == [
+                pytest.approx(t.get_loc()) for t in shown
+            ]
+            assert len(shown) >= 2
+            boxes = sorted(t.label1.get_window_extent().y0 for t in shown)
+            assert min(np.diff(boxes)) > shown[0].label1.get_window_extent().height

@@ -177,7 +177,9 @@ def test_a_source_that_takes_them_for_zeros_is_refused():
     fitted = PPCA(2, missing="unstored").fit(thin)
     for source in (open_source(thin), open_source([thin, thin])):
         for ask in (PPCA(2, missing="unstored").fit, fitted.transform):
-            with pytest.raises(SourceError, match=r"take them for zeros(.|\n)*Hint.*unstored_missing=True"):
+            with pytest.raises(
+                SourceError, match=r"opened with unstored cells as zeros(.|\n)*Hint.*unstored_missing=True"
+            ):
                 ask(source)
     source = open_source(thin, unstored_missing=True)
     assert_allclose(PPCA(2, missing="unstored").fit(source).log_likelihood_, fitted.log_likelihood_, rtol=1e-6)
@@ -219,8 +221,8 @@ def test_a_share_that_cannot_be_held_is_not_claimed(rng):
     axes = np.linalg.qr(rng.standard_normal((40, 3)))[0]
     sketch = Spectrum(600.0, 600, np.zeros(40), np.array([3.0, 2.0, 1.0]), axes, 4.0, 1e-12)
     few, enough = (choose_by_spectrum(sketch, Share(share), 3, "the sketch has no more").rule for share in (0.95, 0.5))
-    assert few == "0.6 of the variance, not 0.95: the sketch has no more"
-    assert enough == "0.5 of the variance"
+    assert few == "0.6 of the variance instead of 0.95: the sketch has no more"
+    assert enough == "at least 0.5 of the variance"
     narrow = PPCA(0.95).fit(rng.standard_normal((50, 2)))
     assert narrow.n_components_ == 1
-    assert "of the variance, not 0.95" in narrow.rule_
+    assert "of the variance instead of 0.95" in narrow.rule_

@@ -259,7 +259,12 @@ def test_the_summary_says_what_matters(x):
     bayesian = BayesianPCA(5, random_state=0).fit(pd.DataFrame(x, columns=NAMES))
     text = bayesian.summary()
     largest = NAMES[np.abs(bayesian.components_[0]).argmax()]
-    parts = ("BayesianPCA: 40 rows x 6 features", "2 components (2 of 5 are relevant)", largest, "lower bound")
+    parts = (
+        "BayesianPCA: 40 rows x 6 features",
+        "2 components (2 of 5 initial components kept)",
+        largest,
+        "lower bound",
+    )
     for part in (*parts, bayesian.status_.value, f"{bayesian.noise_variance_:.6g}", f"{bayesian.lower_bound_:,.2f}"):
         assert part in text
     assert "log-likelihood" not in text
@@ -269,7 +274,7 @@ def test_the_summary_says_what_matters(x):
 def test_where_nothing_is_relevant_all_questions_have_answers(rng):
     x = punched(rng, rng.standard_normal((80, 6)), 0.2)
     bayesian = BayesianPCA(4, random_state=0).fit(x)
-    assert "1 component (none of 4 is relevant, one is kept)" in bayesian.summary()
+    assert "1 component (the data support none of 4 components; one is kept)" in bayesian.summary()
     assert bayesian.converged_
     assert_allclose(bayesian.components_ @ bayesian.components_.T, [[1.0]])
     assert bayesian.relevance_[0] < 1e-10
@@ -391,7 +396,7 @@ def test_rows_of_the_fit_may_lie_anywhere(x, tmp_path, standardize):
     assert_array_equal(BayesianPCA.from_file(tmp_path / "fitted.npz").impute(x, training=True), wanted)
 
 
-@pytest.mark.filterwarnings("ignore:nothing was observed of")
+@pytest.mark.filterwarnings("ignore:no observed cells in")
 def test_a_column_that_was_never_observed_has_no_limits_in_rows_of_the_fit(x):
     x[:, 3] = np.nan
     values, std = BayesianPCA(2, random_state=0).fit(x).impute(x, return_std=True, training=True)
@@ -553,7 +558,7 @@ def test_what_was_written_is_read_back_to_the_last_bit(x, tmp_path, parameters, 
     assert list(getattr(back, "feature_names_in_", [])) == (NAMES if frame else [])
 
 
-@pytest.mark.filterwarnings("ignore:nothing was observed of")
+@pytest.mark.filterwarnings("ignore:no observed cells in")
 def test_an_empty_column_survives_its_file(x, tmp_path):
     x[:, 3] = np.nan
     BayesianPCA(2).fit(x).to_file(tmp_path / "fitted.npz")
@@ -694,7 +699,7 @@ def test_a_fit_that_is_not_finished_warns_and_is_kept(x):
 
 def test_an_empty_column_is_warned_of(x):
     x[:, 3] = np.nan
-    with pytest.warns(UserWarning, match=r"nothing was observed of 1 of 6 columns \(first: 3\)"):
+    with pytest.warns(UserWarning, match=r"no observed cells in 1 of 6 columns \(first: 3\)"):
         bayesian = BayesianPCA(2).fit(x)
     assert_array_equal(bayesian.empty_features_, [3])
     low, high = bayesian.impute_interval(x)
@@ -737,7 +742,7 @@ def test_whatever_is_observed_numbers_are_finite_or_an_error_has_a_name(x, stand
     bayesian = BayesianPCA(standardize=standardize, max_iter=30, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.filterwarnings("ignore", "nothing was observed")
+        warnings.filterwarnings("ignore", "no observed cells")
         try:
             bayesian.fit(x)
         except ProbpcaError:

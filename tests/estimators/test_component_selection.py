@@ -302,7 +302,7 @@ def test_noise_has_one_component_that_stays_alive(rng):
 
 
 def test_it_is_said_when_all_components_stay_alive(x):
-    assert select_n_components(x, "ard", max_components=2)["ard"].note == "all of 2 are relevant"
+    assert select_n_components(x, "ard", max_components=2)["ard"].note == "all 2 initial components kept"
 
 
 def test_all_six_criteria_agree_on_strong_components(x):

@@ -131,7 +131,7 @@ def test_many_rows_are_filled_some_at_a_time(x, empty, monkeypatch):
 @pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize("add", [False, True])
 @pytest.mark.parametrize("kind", [np.array, sparse.csr_array], ids=["dense", "sparse"])
-@pytest.mark.filterwarnings("ignore:Skipping features", "ignore:nothing was observed")
+@pytest.mark.filterwarnings("ignore:Skipping features", "ignore:no observed cells")
 def test_empty_columns_and_indicators_are_as_scikit_learn_has_them(empty, x, keep, add, kind):
     options = {"keep_empty_features": keep, "add_indicator": add}
     empty[:, 5] = 1.0 + np.arange(len(empty))  # complete at the fit: it gets no indicator
@@ -412,7 +412,7 @@ def test_whatever_comes_in_no_hole_comes_out(x, q, standardize, keep, add):
     imputer = PPCAImputer(q, standardize=standardize, keep_empty_features=keep, add_indicator=add, max_iter=20)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.filterwarnings("ignore", "nothing was observed")
+        warnings.filterwarnings("ignore", "no observed cells")
         try:
             filled = imputer.fit_transform(x)
         except ProbpcaError:
@@ -430,7 +430,7 @@ CODES = {"nan": np.nan, "-999": -999, "-999.5": -999.5, "zero": 0, "pandas.NA": 
 @pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize("kind", ["array", "integers", "float32", "pandas", "sparse"])
-@pytest.mark.filterwarnings("ignore:Skipping features", "ignore:nothing was observed", "ignore:.*stopping criterion")
+@pytest.mark.filterwarnings("ignore:Skipping features", "ignore:no observed cells", "ignore:.*stopping criterion")
 def test_missing_values_are_those_of_scikit_learn(empty, keep, code, kind):
     if (kind, code) in {("sparse", "zero"), ("sparse", "pandas.NA")} or (
         kind == "integers" and code not in ("-999", "zero")
@@ -496,7 +496,7 @@ def test_with_a_code_nan_is_an_error_as_in_scikit_learn(x):
     for rows in (x, np.ma.array(coded, mask=coded > 3), pd.DataFrame(x).astype("Float64")):
         with pytest.raises(DataError, match=r"contains NaN.*missing_values=-999.\nHint: replace NaN by -999"):
             imputer.transform(rows)
-    with pytest.raises(DataError, match="missing_values=0 does not go with a sparse matrix"):
+    with pytest.raises(DataError, match="missing_values=0 needs a dense X; got a sparse matrix"):
         PPCAImputer(missing_values=0).fit(sparse.csr_array(coded))
 
 
@@ -542,7 +542,7 @@ def test_the_mean_of_one_column_takes_weights_and_bounds():
 
 
 @pytest.mark.parametrize("keep", [False, True])
-@pytest.mark.filterwarnings("ignore:Skipping features", "ignore:nothing was observed")
+@pytest.mark.filterwarnings("ignore:Skipping features", "ignore:no observed cells")
 def test_columns_of_which_at_most_one_was_observed(keep):
     for rows in (np.array([[1.0, np.nan], [np.nan, np.nan], [3.0, np.nan]]), np.full((3, 4), np.nan)):
         ours, theirs = (

@@ -97,7 +97,7 @@ def test_attributes_are_the_parameters_of_the_model(system):
     for name, value in told.items():
         assert_array_equal(getattr(system, name), value)
     assert system.input_loadings_ is None
-    assert (system.n_components_, system.n_features_in_, system.rule_) == (2, 4, "given")
+    assert (system.n_components_, system.n_features_in_, system.rule_) == (2, 4, "as given")
     assert system.converged_
     assert len(system.trace_) == system.n_iter_ + 1
 
@@ -110,7 +110,7 @@ def test_one_noise_variance_is_a_number(x):
 def test_the_number_of_states_may_be_left_open(x, rule):
     system = lds(rule, tol=5.0).fit(x)
     assert system.n_components_ == max(system.selection_scores_, key=system.selection_scores_.get)
-    assert ("held-out" if rule == "cv" else "BIC") in system.rule_
+    assert ("cross-validation" if rule == "cv" else "BIC") in system.rule_
 
 
 def test_observed_cells_are_imputed_by_themselves(system, x):
@@ -404,7 +404,7 @@ def test_what_is_left_without_time_is_the_distribution_of_one_row(x):
     assert "from a dynamical system" in ppca.summary()
 
 
-@pytest.mark.filterwarnings("ignore:nothing was observed of")
+@pytest.mark.filterwarnings("ignore:no observed cells in")
 def test_what_was_never_observed_is_unknown_without_time_too(x):
     x[:, 3] = NAN
     system = lds().fit(x)
@@ -425,7 +425,7 @@ def test_columns_observed_less_often_are_known_less_well_without_time(x):
 
 
 def test_what_has_no_ppca_says_so(x):
-    with pytest.raises(DataError, match="fewer components than features; got 4 and 4"):
+    with pytest.raises(DataError, match="fewer states than features; got 4 and 4"):
         lds(4, tol=100.0).fit(x).to_ppca()
     with pytest.raises(DataError, match="no stationary distribution"):
         lds(transition=np.eye(2)).fit(x).to_ppca()
@@ -463,7 +463,14 @@ def test_the_summary_says_what_matters(x):
     system = lds().fit(pd.DataFrame(x, columns=NAMES))
     text = system.summary()
     largest = NAMES[np.abs(system.loadings_[:, 0]).argmax()]
-    for part in ("40 steps x 4 features", "2 states (given)", "mode", largest, "noise variance", system.status_.value):
+    for part in (
+        "40 steps x 4 features",
+        "2 states (as given)",
+        "mode",
+        largest,
+        "noise variance",
+        system.status_.value,
+    ):
         assert part in text
     assert f"{abs(system.eigenvalues_[0]):.4f}" in text
     assert "x0" in lds().fit(x).summary()

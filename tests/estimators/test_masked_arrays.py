@@ -124,7 +124,7 @@ def test_masks_without_masked_cells_and_masked_columns(rng):
         assert_array_equal(PPCA(2).fit(np.ma.array(x, mask=mask)).loadings_, PPCA(2).fit(x).loadings_)
     masked = np.ma.array(x)
     masked[:, 1] = np.ma.masked
-    with pytest.warns(UserWarning, match="nothing was observed of 1 of 5"):
+    with pytest.warns(UserWarning, match="no observed cells in 1 of 5"):
         ppca = PPCA(2).fit(masked)
     assert_array_equal(ppca.empty_features_, [1])
 

@@ -161,7 +161,7 @@ def test_columns_without_names_are_numbered_in_the_summary(x):
 def test_a_rule_is_named_in_the_summary(x):
     assert "(parallel analysis)" in PPCA().fit(x).summary()
     assert "(BIC)" in PPCA("bic").fit(x).summary()
-    assert "0.9 of the variance" in PPCA(0.9).fit(x).summary()
+    assert "(at least 0.9 of the variance)" in PPCA(0.9).fit(x).summary()
 
 
 def test_a_fit_that_is_not_the_maximum_warns_and_is_kept(x):

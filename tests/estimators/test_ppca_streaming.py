@@ -202,7 +202,7 @@ def test_until_there_are_two_rows_more_than_components_nothing_is_fitted_and_not
 
 
 def test_it_says_how_many_rows_are_needed(x):
-    with pytest.raises(AttributeError, match="4 rows are needed before there is a model; 3 have come so far"):
+    with pytest.raises(AttributeError, match="4 rows are needed to fit a model; 3 have come so far"):
         PPCA(2).partial_fit(x[:3]).model_  # noqa: B018
 
 
@@ -212,7 +212,7 @@ def test_it_says_how_many_rows_are_needed(x):
 )
 def test_whatever_is_asked_for_says_how_many_rows_are_needed(x, name):
     ppca = PPCA(2).partial_fit(x[:3])
-    with pytest.raises(AttributeError, match="4 rows are needed before there is a model; 3 have come so far"):
+    with pytest.raises(AttributeError, match="4 rows are needed to fit a model; 3 have come so far"):
         getattr(ppca, name)
     assert not hasattr(ppca, name)
     assert hasattr(ppca.partial_fit(x[3:4]), name)
@@ -571,7 +571,7 @@ def solves(monkeypatch):
 
 
 REASONS = {
-    "too few rows": (lambda x: x[:3], "4 rows are needed before there is a model; 3 have come so far"),
+    "too few rows": (lambda x: x[:3], "4 rows are needed to fit a model; 3 have come so far"),
     "constant rows": (lambda x: np.ones((10, x.shape[1])), "no variation"),
 }
 

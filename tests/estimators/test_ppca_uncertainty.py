@@ -66,13 +66,15 @@ def test_formulas_are_taken_where_they_hold_and_there_are_rows_enough(x):
 
 
 def test_formulas_are_refused_where_they_do_not_hold(x, rng):
-    with pytest.raises(DataError, match=r"do not apply: cells were missing, or weighted\.\nHint: method='bootstrap'"):
+    with pytest.raises(
+        DataError, match=r"do not apply: cells were missing, or weighted\.\nHint: use method='bootstrap'"
+    ):
         PPCA(2).fit(with_holes(x, rng)).uncertainty(method="asymptotic")
-    with pytest.raises(DataError, match="do not apply: columns were standardised"):
+    with pytest.raises(DataError, match="do not apply: columns were scaled"):
         PPCA(2, standardize=True).fit(x).uncertainty(method="asymptotic")
     with pytest.raises(DataError, match="cells were missing, or weighted"):
         PPCA(2).fit(x, cell_weight=np.ones_like(x)).uncertainty(method="asymptotic")
-    with pytest.raises(DataError, match=r"needed, to be resampled: columns were standardised.*\nHint: pass them as X"):
+    with pytest.raises(DataError, match=r"needs the training rows: columns were scaled.*\nHint: pass them as X"):
         PPCA(2, standardize=True).fit(x).uncertainty()
 
 
@@ -139,17 +141,17 @@ def test_a_stream_and_a_file_know_how_sure_they_are(x, tmp_path):
 
 def test_other_rows_than_those_of_the_fit_are_refused(x, rng):
     ppca = PPCA(2, random_state=0).fit(x)
-    with pytest.raises(DataError, match=r"the rows of the fit, which had 40 rows; got 39\."):
+    with pytest.raises(DataError, match=r"the training rows, which had 40 rows; got 39\."):
         ppca.uncertainty(x[:39])
-    with pytest.raises(DataError, match=r"which had 40 rows; got 80\.\nHint: pass the same table"):
+    with pytest.raises(DataError, match=r"which had 40 rows; got 80\.\nHint: pass the table of the fit"):
         ppca.uncertainty(x, sample_weight=np.full(40, 2.0))
     with pytest.raises(DataError, match=r"which had 240 observed cells; got 239\."):
         ppca.uncertainty(np.where(np.arange(240).reshape(40, 6) == 7, np.nan, x))
-    with pytest.raises(DataError, match="weights go with the rows"):
+    with pytest.raises(DataError, match="need the rows that they belong to"):
         ppca.uncertainty(sample_weight=np.ones(40), method="bootstrap")
     with pytest.raises(ValueError, match="6 features"):
         ppca.uncertainty(x[:, :5])
-    with pytest.raises(SourceError, match="rows held in memory"):
+    with pytest.raises(SourceError, match="needs rows in memory"):
         ppca.uncertainty([x[:20], x[20:]])
     holed = with_holes(x, rng)
     holed[0] = np.nan  # a row that says nothing is none
@@ -157,7 +159,7 @@ def test_other_rows_than_those_of_the_fit_are_refused(x, rng):
 
 
 def test_rows_are_needed_for_resampling(x):
-    with pytest.raises(DataError, match=r"the rows of the fit are needed, to be resampled\.\nHint: pass them as X"):
+    with pytest.raises(DataError, match=r"the bootstrap needs the training rows\.\nHint: pass them as X"):
         PPCA(2).fit(x).uncertainty(method="bootstrap")
 
 
@@ -194,7 +196,7 @@ def test_a_bar_counts_draws(x, capsys):
 @pytest.mark.parametrize("standardize", [False, True])
 def test_of_a_column_that_was_never_observed_nothing_is_known(x, standardize):
     holes = np.column_stack([x, np.full(len(x), np.nan)])
-    with pytest.warns(UserWarning, match="nothing was observed of 1 of"):
+    with pytest.warns(UserWarning, match="no observed cells in 1 of"):
         ppca = PPCA(2, standardize=standardize).fit(holes)
     sure = ppca.uncertainty(holes, n_draws=3)
     for estimate in (sure.loadings.standard_error, sure.components.standard_error.T, sure.mean.standard_error):

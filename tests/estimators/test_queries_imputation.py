@@ -253,7 +253,7 @@ def test_draws_of_parameters_made_at_the_fit_are_used(x, monkeypatch):
 @pytest.mark.parametrize("made", [0, 3])
 def test_draws_need_rows_or_parameters_from_the_fit(x, made):
     ppca = PPCA(2, n_parameter_draws=made).fit(x)
-    message = rf"5 draws of the parameters are needed, and {made} were made(.|\n)*Hint: fit with keep_source=True"
+    message = rf"needs 5 draws of the parameters; the fit made {made}\.(.|\n)*Hint: fit with keep_source=True"
     with pytest.raises(DataError, match=message):
         ppca.impute_draws(x, 5)
 
@@ -358,7 +358,7 @@ def test_a_fit_to_missing_cells_survives_its_file(x, tmp_path, parameters):
         assert_array_equal(back.impute_draws(x, 3, random_state=1), ppca.impute_draws(x, 3, random_state=1))
 
 
-@pytest.mark.filterwarnings("ignore:nothing was observed of")
+@pytest.mark.filterwarnings("ignore:no observed cells in")
 def test_an_empty_column_survives_its_file(x, tmp_path):
     x[:, 3] = np.nan
     ppca = PPCA(2).fit(x)
@@ -384,7 +384,7 @@ def test_a_clone_keeps_the_parameters_and_forgets_the_rows(x):
 def test_another_fit_forgets_the_draws_of_the_one_before(x):
     ppca = PPCA(2, keep_source=True, n_parameter_draws=2).fit(x)
     ppca.set_params(keep_source=False, n_parameter_draws=0).fit(x)
-    with pytest.raises(DataError, match="0 were made"):
+    with pytest.raises(DataError, match="the fit made 0"):
         ppca.impute_draws(x, 1)
 
 

@@ -163,7 +163,7 @@ def test_columns_known_from_polars_predict_the_others_in_polars(x):
 
 
 def test_conditions_that_cannot_be_read_are_errors(ppca, frame, x):
-    with pytest.raises(ShapeError, match=r"got list alone.\nHint: condition\(features, values\)"):
+    with pytest.raises(ShapeError, match=r"got one argument of type list.\nHint: condition\(features, values\)"):
         ppca.condition([0, 1])
     with pytest.raises(ShapeError, match="'height' is not among"):
         ppca.condition(["height"], frame[["mass"]])

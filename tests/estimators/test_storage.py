@@ -172,7 +172,7 @@ def test_files_of_other_estimators_are_refused(holes, path, kind):
 @pytest.mark.parametrize("add", [False, True])
 @pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize("frame", [False, True])
-@pytest.mark.filterwarnings("ignore:nothing was observed of these columns")
+@pytest.mark.filterwarnings("ignore:no observed cells in these columns")
 def test_an_imputer_survives_its_file(holes, path, add, keep, frame):
     holes[:, 3] = np.nan
     rows = pd.DataFrame(holes, columns=NAMES) if frame else holes

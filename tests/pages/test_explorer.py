@@ -67,7 +67,7 @@ def test_rows_may_be_images(x, tmp_path, fitted):
 
     assert [shape(None), shape((3, 3)), shape("square"), shape((1, 9))] == [None, [3, 3], [3, 3], [1, 9]]
     for wrong in ((2, 4), (9,), (3.0, 3.0), "round", True, (-3, -3)):
-        with pytest.raises(ShapeError, match=r"image_shape must be \(height, width\) of 9 pixels"):
+        with pytest.raises(ShapeError, match=r"image_shape must be \(height, width\) with height \* width = 9 columns"):
             shape(wrong)
     narrow = PPCA(2, random_state=0).fit(x[:, :8])
     with pytest.raises(ShapeError, match="a square number of columns; got 8"):
@@ -146,9 +146,9 @@ def test_what_cannot_be_shown_is_refused_in_words(fitted, x, tmp_path):
     place = tmp_path / "page.html"
     with pytest.raises(ShapeError, match="labels must be 50 names; got 1"):
         explorer(fitted, x, place, labels=["a"])
-    with pytest.raises(ShapeError, match="9 columns, as the fit had; got 2"):
+    with pytest.raises(ShapeError, match="9 columns, as in the fit; got 2"):
         explorer(fitted, x[:, :2], place)
-    with pytest.raises(DataError, match="before its fit"):
+    with pytest.raises(DataError, match="which is not fitted"):
         explorer(PPCA(2), x, place)
     with pytest.raises(DataError, match="got object"):
         explorer(object(), x, place)

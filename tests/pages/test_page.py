@@ -47,7 +47,7 @@ def test_rows_may_have_other_numbers(page, fitted, x):
     assert made.data()["rows"] == numbers.tolist()
     assert sum("(name or number; the first is row 1,000)" in words for words in made.words) == 1
     for wrong in (numbers[:-1], np.ones(N, int), numbers + 0.5):
-        with pytest.raises(ShapeError, match="row_numbers must be 12 whole numbers"):
+        with pytest.raises(ShapeError, match="row_numbers must be 12 different whole numbers"):
             page(fitted, x, row_numbers=wrong)
 
 

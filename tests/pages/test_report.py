@@ -185,7 +185,7 @@ def test_a_fit_that_has_not_converged_has_a_warning_on_top(x, tmp_path):
         {"class": "warning", "role": "alert"}
     ]
     words = words_of(page)
-    assert words.index("The fit did not converge") < words.index("In short")
+    assert words.index("Not converged") < words.index("In short")
     assert fitted.status_.value in words
     assert "has not converged" in words
 
@@ -217,7 +217,7 @@ def test_columns_of_any_size_have_a_report(x, tmp_path):
 @quick
 def test_one_component_an_empty_row_and_an_empty_column(x, tmp_path):
     x[7], x[:, 5] = np.nan, np.nan
-    with pytest.warns(UserWarning, match="nothing was observed"):
+    with pytest.warns(UserWarning, match="no observed cells"):
         fitted = PPCA(1, random_state=0).fit(x)
     page = read(report(fitted, x, tmp_path / "page.html"))
     assert np.isinf(numbers(page.data()["std"], -1)).any()
@@ -395,17 +395,17 @@ def test_what_cannot_be_shown_is_refused_in_words(fitted, x, tmp_path):
         report(fitted, x, place, groups={"sex": ["m", "f"]})
     with pytest.raises(ShapeError, match="feature_names must be 8 names; got 1"):
         report(fitted, x, place, feature_names=["a"])
-    with pytest.raises(ShapeError, match="8 columns, as the fit had; got 5"):
+    with pytest.raises(ShapeError, match="8 columns, as in the fit; got 5"):
         report(fitted, x[:, :5], place)
     with pytest.raises(ShapeError, match="at least one row"):
         report(fitted, x[:0], place)
-    with pytest.raises(DataError, match="before its fit"):
+    with pytest.raises(DataError, match="which is not fitted"):
         report(PPCA(2), x, place)
     with pytest.raises(DataError, match="got Pipeline"):
         report(make_pipeline(StandardScaler(), PPCA(2)), x, place)
     with pytest.raises(DataError, match="got LinearDynamicalSystem"):
         report(LinearDynamicalSystem(1, max_iter=5, tol=1e6, random_state=0).fit(x), x, place)
-    with pytest.raises(SourceError, match="a table in memory"):
+    with pytest.raises(SourceError, match="needs rows in memory; got str"):
         report(fitted, "rows.csv", place)
     with pytest.raises(SourceError, match="there is no folder"):
         report(fitted, x, tmp_path / "nowhere" / "page.html")
@@ -442,10 +442,10 @@ def test_words_for_numbers():
 
 @quick
 def test_columns_without_observed_cells_are_named_as_such(fitted, x, tmp_path):
-    said = "had no observed cell in the fit: imputed values there mean nothing"
+    said = "had no observed cell in the fit: imputed values there are meaningless"
     assert said not in words_of(read(report(fitted, x, tmp_path / "page.html")))
     x[:, 3] = np.nan
-    with pytest.warns(UserWarning, match="nothing was observed of 1 of 8 columns"):
+    with pytest.warns(UserWarning, match="no observed cells in 1 of 8 columns"):
         empty = PPCA(Q, random_state=0).fit(x)
     assert said in words_of(read(report(empty, x, tmp_path / "page.html")))
 
@@ -458,6 +458,6 @@ def test_a_fit_without_noise_is_not_told_to_go_on(x, tmp_path):
     words = " ".join(" ".join(read(report(fitted, few, tmp_path / "page.html")).words).split())
     assert fitted.status_.value in words
     assert "use fewer components, or more rows" in words
-    assert "did not converge" not in words
+    assert "Not converged" not in words
     assert "has not converged" not in words
     assert "Nothing needs attention" not in words

@@ -92,8 +92,8 @@ def test_without_intervals_the_reason_is_given(x):
     weighted = PPCA(Q).fit(x, sample_weight=np.full(N, 2.0))
     for fitted, why, training in [
         (BayesianPCA(Q, random_state=0).fit(x), "not available for BayesianPCA", True),
-        (PPCA(Q, standardize=True).fit(x), "the rows of the fit are needed", False),
-        (weighted, "X must be the rows of the fit, which had 160 rows; got 80", True),
+        (PPCA(Q, standardize=True).fit(x), "the bootstrap needs the training rows", False),
+        (weighted, "X must be the training rows, which had 160 rows; got 80", True),
     ]:
         found = ask(fitted, x, training=training)
         assert found.low is None

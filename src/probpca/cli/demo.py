@@ -32,11 +32,11 @@ STEPS = (
         "One row per country, one column per year, a tenth of the cells missing. The model keeps the few patterns "
         "that the years have in common, and treats the rest as noise.",
         f"fit {TABLE}",
-        "Two numbers per country replace 52 years, and keep 97 % of the variance.",
+        "Two numbers per country replace 52 years and keep 97 % of the variance.",
     ),
     Step(
         "What the components are",
-        "The countries at both ends of a component say what it measures.",
+        "The countries at both ends of a component show what it measures.",
         f"transform model.npz {TABLE} --out scores.csv",
         "PC1 is the level of births: few in Germany and Japan, many in Niger. PC2 is the decline since 1960: steep in "
         "Mongolia and Algeria, none in Chad and the Democratic Republic of the Congo.",
@@ -92,7 +92,7 @@ def _show(number: int, step: Step) -> None:
     name, *_ = step.command.split()
     needed = {"report": "altair"}.get(name)
     if needed is not None and find_spec(needed) is None:
-        note(f"probpca {name} is left out: it needs {needed}, pip install 'probpca[report]'.")
+        note(f"probpca {name} is left out because it needs {needed}: pip install 'probpca[report]'.")
         return
     print(f"\n== {number}. {step.heading} ==\n{wrap(step.why)}\n$ probpca {step.command}", flush=True)
     code = main(shlex.split(step.command))

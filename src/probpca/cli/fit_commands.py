@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from probpca.cli.identifiers import is_time
 from probpca.cli.run import (
     format_options,
     given_format,
@@ -26,6 +27,7 @@ from probpca.result_tables import clip, several
 from probpca.sources.files import Stamp
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from probpca.learning.selection.result import Selection
@@ -56,7 +58,7 @@ def _fit(args: Any) -> None:
     estimator.fit(rows)
     # Progress and threads belong to the terminal, not to the model.
     write_model(estimator.set_params(verbose=False, n_jobs=None), out, stamp, given_format(args))
-    for text in _remarks(table, found):
+    for text in _remarks(table, found, args.numbers):
         note(text)
     if args.json:
         print_json({"command": "fit", **_facts(table, found), **_model_facts(estimator, table), "out": out})
@@ -110,11 +112,16 @@ def _model_facts(estimator: Any, table: Table) -> dict[str, Any]:
     }
 
 
-def _remarks(table: Table, found: Survey) -> list[str]:
-    """Remarks on columns that may have been overlooked."""
+def _remarks(table: Table, found: Survey, chosen: Sequence[str]) -> list[str]:
+    """Remarks on columns that may have been overlooked; columns ``chosen`` as numbers were not."""
     constants = found.constants(table.numbers)
-    same = "are" if len(constants) > 1 else "is"
-    remarks = [f"{listed(constants)} {same} the same in every row."] if constants else []
+    which = "columns {} have" if len(constants) > 1 else "column {} has"
+    remarks = [f"{which.format(listed(constants))} the same value in every row."] if constants else []
+    times = [name for name in table.numbers if is_time(name) and name not in chosen]
+    if times:
+        leave = shlex.join(["--exclude", *times])
+        what = "may say when a row was recorded, not what was measured"
+        remarks.append(f"{listed(times)} {what}; {leave} leaves {'them' if len(times) > 1 else 'it'} out.")
     for code, columns in found.coded(table.numbers).items():
         value = "value" if len(columns) == 1 else "values"
         remarks.append(f"{code} is the smallest {value} of {listed(columns)}; --missing {code} takes it as missing.")
@@ -166,8 +173,8 @@ def on_screen(summary: str, estimator: Any) -> str:
     The rest may hold names of columns and is left alone.
     """
     summary = summary.replace(estimator.status_.value, _status(estimator))
-    width = screen_width()
-    return "\n".join(line if len(line) <= width else wrap(line, " " * 18) for line in summary.splitlines())
+    width, (first, *facts) = screen_width(), summary.splitlines()
+    return "\n".join([wrap(first, "  "), *(line if len(line) <= width else wrap(line, " " * 18) for line in facts)])
 
 
 def _status(estimator: Any) -> str:
@@ -211,8 +218,8 @@ def _select(args: Any) -> None:
         write_figure(SelectionDisplay.from_selection(selection).figure_, plot)
     limit = [name for name, choice in selection.choices.items() if choice == args.max_components]
     if limit:
-        note(f"{', '.join(limit)} chose the largest number considered; raise --max-components.")
-    for text in _remarks(table, found):
+        note(f"{', '.join(limit)} chose the largest number considered; try a larger --max-components.")
+    for text in _remarks(table, found, args.numbers):
         note(text)
     if args.json:
         print_json({"command": "select", **_facts(table, found), **_selection_facts(selection), "plot": plot})
@@ -222,7 +229,7 @@ def _select(args: Any) -> None:
     if best is not None:
         print(f"\nNext step:\n  probpca fit {shlex.quote(args.table)} --components {best}{_same_options(args)}")
     if plot is not None:
-        print(f"\nThe curves were drawn to {plot}.")
+        print(f"\nThe plot was saved to {plot}.")
 
 
 def _wrapped_choice(line: str) -> str:

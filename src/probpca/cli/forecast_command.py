@@ -57,22 +57,24 @@ def run(args: Any) -> None:
     if part in (*args.exclude, *args.numbers):
         part = None
     if name is not None and args.time is None:
-        both = f"columns {name} and {part}" if part else f"column {name or '(no name)'}"
-        note(f"the time stamps are in {both}; --time chooses another column.")
+        both = f"columns {name} and {part} hold" if part else f"column {name or '(no name)'} holds"
+        note(f"{both} the time stamps; --time chooses another column.")
     rows = looked.choose(name, [*args.exclude, *filter(None, [part])], args.numbers)
     rows, values, labels = _read(rows, name, part)
     for text in rows.about_labels():
         note(text)
     shown = (part or name or "(no name)") if name is not None else "step"
     times = (
-        times_after(labels, args.steps, f"{shown} of {args.table}")
+        times_after(labels, args.steps, f"column {shown} of {args.table}")
         if name is not None
         else Times(counted(args.steps), even=True)
     )
     if not times.even:
-        note(f"the steps of {shown} are not equally long; the forecast treats them as equal and counts them.")
+        note(
+            f"the time steps in column {shown} are not equally long; the forecast treats them as equal and counts them."
+        )
     if times.unknown:
-        note(f"{shown} {times.unknown}: the order of the rows was not checked.")
+        note(f"column {shown} {times.unknown}: the order of the rows was not checked.")
     options = {"max_iter": args.max_iter, "verbose": is_terminal(), "random_state": args.seed}
     system = LinearDynamicalSystem(args.components, **options).fit(values)
     ahead = system.forecast(args.steps)
@@ -100,7 +102,7 @@ def _growth(system: LinearDynamicalSystem, mean: Array, values: Array, names: tu
     """A warning for forecasts that grow without bound, or that leave the observed range far behind."""
     modulus = float(np.abs(system.eigenvalues_).max(initial=0.0))
     if modulus >= 1:
-        return [f"a mode has modulus {modulus:.4f}: forecasts with a modulus of 1 or more grow without bound."]
+        return [f"the forecast grows without bound: a mode has modulus {modulus:.4f}, which should be below 1."]
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)  # (d,)
     beyond = np.maximum(mean.max(axis=0) - high, low - mean.min(axis=0))
     far = np.flatnonzero(beyond > 3 * (high - low))
@@ -132,7 +134,7 @@ def _draw(system: LinearDynamicalSystem, values: Array, found: Ahead, times: Tim
 
 def _drawn(place: Path, n_series: int) -> str:
     some = f"the first {PANELS} of {n_series:,} series" if n_series > PANELS else "the forecast"
-    return wrap(f"A picture of {some} was drawn to {place}.")
+    return wrap(f"A plot of {some} was saved to {place}.")
 
 
 def _time(args: Any, looked: Table) -> str | None:
@@ -151,7 +153,7 @@ def _read(rows: Table, name: str | None, part: str | None) -> tuple[Table, Array
         raise DataError(msg)
     rows, found, _ = survey(rows, None)
     if found.n_rows < 3:
-        msg = f"{rows.place} has {found.n_rows} rows; a forecast needs 3 or more."
+        msg = f"{rows.place} has {found.n_rows} rows; a forecast needs 3 or more rows."
         raise DataError(msg)
     stamps = [column for column in (name, part) if column is not None]
     blocks = rows.source(None, others=stamps).hold()

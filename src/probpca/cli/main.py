@@ -74,7 +74,7 @@ def error_text(error: Exception) -> str:
     """Describe an error in one line, and its hint, if it has one, in another."""
     match error:
         case FileNotFoundError(filename=str(name)):
-            text = f"there is no file {name}."
+            text = f"there is no file {name}.\nHint: check the name and the folder."
         case OSError(strerror=str(why)):
             text = f"{error.filename}: {why}." if error.filename else f"{why}."
         case ImportError(name=str(name)):
@@ -96,7 +96,7 @@ def with_options(text: str) -> str:
 
     Only where the parameter is assigned, required or to be reduced: elsewhere the same word is a name in the data.
     """
-    text = re.sub(r"^(\w+)(?= does not apply to )|(?<=\()(skip_rows)(?=\))", _option, text)
+    text = re.sub(r"^(\w+)(?= does not apply to )|^image_shape(?= must )|(?<=\()(skip_rows)(?=\))", _option, text)
     text = re.sub(r"(?<![\w'\"])n_components='?([\w.]+?)'?(?=[\s,.;]|$)( or '(\w+)')?", _assigned, text)
     return re.sub(r"^n_components(?= must )|(?<=\bfewer )n_components", "--components", text)
 

@@ -16,22 +16,23 @@ if TYPE_CHECKING:
 SELECTION_RULES = ("parallel", "bic", "evidence", "cv", "ard", "gavish_donoho")
 
 PROGRAM = """\
-Probabilistic PCA of tables in files: principal components, imputation of
-missing cells, outliers and forecasts, each with its uncertainty. Numeric columns
-are detected, other columns are kept as labels; an empty cell or NA is missing."""
+Probabilistic PCA for tables in files: principal components, imputed cells,
+outliers and forecasts, each with its uncertainty. Start with probpca fit, which
+saves a MODEL that other commands use. Numeric columns are detected, other
+columns are kept as labels; an empty cell or NA is missing."""
 
 ABOUT = {
     "fit": "fit a model to a table and print a summary",
-    "select": "compare criteria for the number of components",
+    "select": "compare rules for choosing the number of components",
     "impute": "fill in the missing cells of a table",
     "transform": "compute the component scores of each row",
     "outliers": "find unusual rows, and the cells that make them unusual",
-    "score": "compute the log-likelihood of each row",
-    "sample": "draw new rows from a model",
+    "score": "compute the log-likelihood of each row under the model",
+    "sample": "draw random rows from a model",
     "report": "write a report on a table as an HTML page",
     "explorer": "write an interactive HTML page to explore the components",
     "forecast": "forecast a table whose rows are time steps",
-    "demo": "show what probpca does, on births per woman in 219 countries",
+    "demo": "show what probpca does, using births per woman in 219 countries",
 }
 
 
@@ -47,7 +48,7 @@ EXAMPLES = {
         "probpca report model.npz table.csv",
         "probpca COMMAND --help",
     )
-    + "\n\nexit codes: 0 success, 1 bad data or file, 2 bad usage, 130 interrupted",
+    + "\n\nexit codes: 0 success, 1 bad data or file, 2 wrong usage, 130 interrupted",
     "fit": _examples(
         "probpca fit table.csv",
         "probpca fit table.csv --components 0.95 --standardize",
@@ -72,13 +73,13 @@ Without --out, the first imputed cells are shown with their intervals.
         "probpca score model.npz table.csv --out - | sort -t, -k2 -g | head",
     ),
     "outliers": """\
-p_value        probability of a row at least as unusual, calibrated by the rows
-               of the fit, each as if it had been left out
-model_p_value  the same if the fitted Gaussian were exact (chi-square)
+p_value        probability that a row is at least this unusual by chance,
+               calibrated on the training rows, each as if left out of the fit
+model_p_value  the same, assuming that the Gaussian model is exact (chi-square)
 D2             squared distance of the row from the model: the sum of
-               T2 (along the components) and residual (off them)
+               T2 (along the components) and residual (away from them)
 unusual cells  cells that differ most from what the other cells of the row
-               predict, in standard deviations
+               predict, in standard deviations (sd)
 
 """
     + _examples(
@@ -87,7 +88,16 @@ unusual cells  cells that differ most from what the other cells of the row
         "probpca outliers model.npz table.csv --out all.parquet",
     ),
     "sample": _examples("probpca sample model.npz", "probpca sample model.npz -n 1000 --seed 7 --out new.csv"),
-    "select": _examples(
+    "select": """\
+parallel       parallel analysis: components that stand out from chance
+bic            Bayesian information criterion
+evidence       marginal likelihood of the model
+cv             cross-validation: prediction of held-out cells
+ard            components that Bayesian PCA keeps
+gavish_donoho  optimal threshold for singular values
+
+"""
+    + _examples(
         "probpca select table.csv",
         "probpca select table.csv --criteria bic cv --plot choices.png",
     ),
@@ -139,7 +149,9 @@ class Program(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the mistake in one line, and how to use the program in another; exit with code 2."""
         text = re.sub(r"^argument ([^:]+): ", r"\1 ", message)
-        text = re.sub(r"^the following arguments are required: (.*)", r"\1 must be given", text)
+        text = re.sub(r"^the following arguments are required: (--.*)", r"\1 must be given", text)
+        text = re.sub(r"^the following arguments are required: (.*)", r"\1 must be given, before the options", text)
+        text = re.sub(r"invalid choice: '(.*?)' \(choose from (.*)\)", r"must be one of \2; got \1", text)
         text = text.replace("expected one argument", "needs a value").replace(
             "expected at least one argument", "needs a value"
         )
@@ -169,10 +181,10 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     _require_known_words(program, commands, given)
     args, left = program.parse_known_args(given)
     if left:
-        commands[args.command].error(f"unexpected: {' '.join(left)}")
+        commands[args.command].error(f"unexpected argument: {' '.join(left)}")
     if args.command == "fit" and args.bayesian and isinstance(args.components, str | float):
         commands[args.command].error(
-            "with --bayesian, --components must be a whole number: the most components that the fit may keep"
+            "with --bayesian, --components must be a whole number: the maximum number of components"
         )
     return args
 
@@ -214,9 +226,11 @@ def _program() -> tuple[Program, dict[str, Program]]:
         command.usage = _usage(command)
         if name != "demo":
             command.group("output").add_argument(
-                "--json", action="store_true", help="print one JSON object with numbers in full"
+                "--json", action="store_true", help="print the results as JSON, in full precision"
             )
-        command.group("other").add_argument("--debug", action="store_true", help="show the traceback of an error")
+        command.group("other").add_argument(
+            "--debug", action="store_true", help="show the Python traceback of an error"
+        )
         _help(command)
         commands[name] = command
     return program, commands
@@ -233,16 +247,16 @@ def _usage(command: Program) -> str:
 
 
 def _fit(command: Program) -> None:
-    _table(command)
+    _table(command, " (saved with the model)")
     _columns(command)
     about = (
-        f"number of components, share of variance such as 0.95, or rule: {', '.join(SELECTION_RULES)} "
-        "(default: parallel)"
+        f"number of components, share of variance such as 0.95, or a rule: {', '.join(SELECTION_RULES)} "
+        "(default: parallel; see probpca select)"
     )
     model = command.group("model")
     model.add_argument("--components", type=_as_components, metavar="N|SHARE|RULE", help=about)
     _standardize(command)
-    model.add_argument("--bayesian", action="store_true", help="Bayesian PCA, for many columns or missing cells")
+    model.add_argument("--bayesian", action="store_true", help="use Bayesian PCA, for many columns or missing cells")
     _max_iter(command)
     _seed(command)
     _out(command, "file for the model (default: model.npz)", "model.npz")
@@ -258,21 +272,21 @@ def _select(command: Program) -> None:
         nargs="+",
         type=_as_rule,
         metavar="RULE",
-        help=f"criteria to compare: {', '.join(SELECTION_RULES)} (default: all)",
+        help=f"rules to compare: {', '.join(SELECTION_RULES)} (default: all)",
     )
-    model.add_argument("--max-components", type=_as_count, metavar="N", help="largest number of components to consider")
+    model.add_argument("--max-components", type=_as_count, metavar="N", help="maximum number of components to consider")
     _standardize(command)
     _seed(command)
-    _plot(command, "draw the criteria")
+    _plot(command, "plot the criteria")
     _jobs(command)
 
 
 def _impute(command: Program) -> None:
     _model_and_table(command)
     output = command.group("output")
-    output.add_argument("--intervals", action="store_true", help="add columns NAME_low and NAME_high at the end")
-    for name, least in (("--min-value", "smallest"), ("--max-value", "largest")):
-        about = f"{least} imputed value, of all columns or of some"
+    output.add_argument("--intervals", action="store_true", help="add columns NAME_low and NAME_high to the output")
+    for name, least in (("--min-value", "minimum"), ("--max-value", "maximum")):
+        about = f"{least} of imputed values, for all columns or one"
         output.add_argument(
             name, nargs="+", action="extend", default=[], type=_as_bound, metavar="V|COLUMN=V", help=about
         )
@@ -290,7 +304,7 @@ def _transform(command: Program) -> None:
 def _outliers(command: Program) -> None:
     _model_and_table(command)
     command.group("output").add_argument(
-        "--top", type=_as_count, metavar="N", help="only the N most unusual rows, the most unusual first"
+        "--top", type=_as_count, metavar="N", help="keep only the N most unusual rows, in order"
     )
     _table_out(command)
     _jobs(command)
@@ -299,7 +313,9 @@ def _outliers(command: Program) -> None:
 def _sample(command: Program) -> None:
     _model(command)
     output = command.group("output")
-    output.add_argument("-n", "--rows", type=_as_count, default=10, metavar="N", help="number of rows (default: 10)")
+    output.add_argument(
+        "-n", "--rows", type=_as_count, default=10, metavar="N", help="number of rows to draw (default: 10)"
+    )
     _seed(command, "output")
     _table_out(command)
 
@@ -308,8 +324,8 @@ def _report(command: Program) -> None:
     name = f"{command.prog.split()[-1]}.html"
     _model_and_table(command)
     group = command.group("output")
-    group.add_argument("--title", metavar="TEXT", help="title of the page (default: name of the table)")
-    group.add_argument("--color-by", metavar="COLUMN", help="column that colours the rows at first (default: detected)")
+    group.add_argument("--title", metavar="TEXT", help="title of the page (default: name of the file)")
+    group.add_argument("--color-by", metavar="COLUMN", help="column that colours the rows (default: detected)")
     _out(command, f"file for the page (default: {name})", name)
     _jobs(command)
 
@@ -317,32 +333,37 @@ def _report(command: Program) -> None:
 def _explorer(command: Program) -> None:
     _report(command)
     shape: dict[str, Any] = {"nargs": 2, "type": _as_count, "metavar": ("HEIGHT", "WIDTH")}
-    command.group("output").add_argument("--image-shape", help="show rows as images of this size", **shape)
+    command.group("output").add_argument(
+        "--image-shape", help="show each row as an image of this size in pixels", **shape
+    )
 
 
 def _forecast(command: Program) -> None:
     _table(command)
     table = command.group("input")
-    table.add_argument("--time", metavar="COLUMN", help="the column that holds the time stamps (default: detected)")
+    table.add_argument("--time", metavar="COLUMN", help="column that holds the time stamps (default: detected)")
     _exclude(command)
     model = command.group("model")
     model.add_argument(
-        "--components", type=_as_states, metavar="N|bic|cv", help="number of latent states (default: bic)"
+        "--components",
+        type=_as_states,
+        metavar="N|bic|cv",
+        help="number of latent states, or a rule that chooses it (default: bic)",
     )
     _max_iter(command)
     _seed(command)
     command.group("output").add_argument(
-        "--steps", type=_as_count, required=True, metavar="N", help="number of steps to forecast (required)"
+        "--steps", type=_as_count, required=True, metavar="N", help="number of time steps to forecast (required)"
     )
     _numbers(command)
     _level(command)
     _table_out(command)
-    _plot(command, "draw the series and the forecast", force=False)
+    _plot(command, "plot the series and the forecast", force=False)
 
 
 def _demo(command: Program) -> None:
     command.group("output").add_argument(
-        "--out", metavar="DIR", help="a new folder for the files (default: a temporary folder)"
+        "--out", metavar="DIR", help="new folder for the files (default: a temporary folder)"
     )
 
 
@@ -361,17 +382,17 @@ OPTIONS = {
 }
 
 
-def _table(command: Program) -> None:
+def _table(command: Program, remembered: str = "") -> None:
     formats = ".csv, .tsv, .csv.gz, .parquet, .feather, .npy, .xlsx, .ods, or - for standard input"
     command.group("input").add_argument("table", metavar="TABLE", help=formats)
-    _table_format(command)
+    _table_format(command, f"how to read the table{remembered}")
 
 
-def _table_format(command: Program) -> None:
+def _table_format(command: Program, title: str) -> None:
     """Options for what cannot be detected in a file; a model remembers them, and later commands use them again."""
-    group = command.group("how the table is read (a model remembers this)")
+    group = command.group(title)
     group.add_argument(
-        "--missing", nargs="*", action="extend", metavar="CODE", help="codes of missing cells, such as -999, beside NA"
+        "--missing", nargs="*", action="extend", metavar="CODE", help="codes that mean a missing cell, such as -999"
     )
     group.add_argument("--decimal", choices=[",", "."], metavar=",|.", help="decimal mark (default: detected)")
     group.add_argument(
@@ -381,11 +402,11 @@ def _table_format(command: Program) -> None:
         help="thousands separator: , . ' or space (default: none)",
     )
     group.add_argument(
-        "--skip-rows", type=_as_seed, metavar="N", help="lines above the line of names (default: detected)"
+        "--skip-rows", type=_as_seed, metavar="N", help="lines above the column names (default: detected)"
     )
-    _switch(group, "--no-header", "--header", "there is no line of names: columns are x0, x1, ...")
-    group.add_argument("--sheet", metavar="NAME|N", help="sheet of a workbook (default: the first with cells)")
-    _switch(group, "--transpose", "--no-transpose", "features are rows of the file, samples are columns")
+    _switch(group, "--no-header", "--header", "the file has no column names; use x0, x1, ...")
+    group.add_argument("--sheet", metavar="NAME|N", help="sheet of a workbook (default: the first not empty)")
+    _switch(group, "--transpose", "--no-transpose", "swap rows and columns: features are rows of the file")
     _switch(group, "--parse-units", "--no-parse-units", "read 28.8 yr, $779.45 and 12%% as numbers")
 
 
@@ -403,15 +424,15 @@ def _model(command: Program) -> None:
 
 def _model_and_table(command: Program) -> None:
     _model(command)
-    _table(command)
+    _table(command, " (default: as in the fit)")
     command.group("input").add_argument(
-        "--id", metavar="COLUMN", help="the column that names the rows (default: the first label column)"
+        "--id", metavar="COLUMN", help="column that names the rows (default: the first label column)"
     )
 
 
 def _columns(command: Program) -> None:
     command.group("input").add_argument(
-        "--id", metavar="COLUMN", help="the column that names the rows; it is not part of the model"
+        "--id", metavar="COLUMN", help="column that names the rows; not part of the model"
     )
     _exclude(command)
     _numbers(command)
@@ -424,19 +445,19 @@ def _numbers(command: Program) -> None:
         action="extend",
         default=[],
         metavar="COLUMN",
-        help="columns to use as numbers although they look like codes, such as 00123, or number the rows",
+        help="columns to model even if they look like codes (00123), identifiers or row numbers",
     )
 
 
 def _exclude(command: Program) -> None:
     command.group("input").add_argument(
-        "--exclude", nargs="+", action="extend", default=[], metavar="COLUMN", help="columns to leave out"
+        "--exclude", nargs="+", action="extend", default=[], metavar="COLUMN", help="columns to leave out of the model"
     )
 
 
 def _standardize(command: Program) -> None:
     command.group("model").add_argument(
-        "--standardize", action="store_true", help="scale columns to unit variance first, if their units differ"
+        "--standardize", action="store_true", help="scale to unit variance; advised if units differ"
     )
 
 
@@ -447,25 +468,23 @@ def _out(command: Program, about: str, default: str | None = None) -> None:
 
 
 def _table_out(command: Program) -> None:
-    _out(command, "file to write: .csv, .tsv, .csv.gz, .parquet, .feather or .npy; - prints CSV")
+    _out(command, "output file: .csv, .tsv, .csv.gz, .parquet, .feather or .npy; - prints CSV")
 
 
 def _plot(command: Program, about: str, *, force: bool = True) -> None:
     output = command.group("output")
-    output.add_argument("--plot", metavar="FILE", help=f"{about} to a .png, .svg or .pdf file")
+    output.add_argument("--plot", metavar="FILE", help=f"{about} in a .png, .svg or .pdf file")
     if force:
         output.add_argument("--force", action="store_true", help="overwrite existing files")
 
 
 def _seed(command: Program, group: str = "model") -> None:
-    command.group(group).add_argument(
-        "--seed", type=_as_seed, default=0, metavar="N", help="seed of the random numbers (default: 0)"
-    )
+    command.group(group).add_argument("--seed", type=_as_seed, default=0, metavar="N", help="random seed (default: 0)")
 
 
 def _max_iter(command: Program) -> None:
     command.group("model").add_argument(
-        "--max-iter", type=_as_count, default=1000, metavar="N", help="largest number of iterations (default: 1000)"
+        "--max-iter", type=_as_count, default=1000, metavar="N", help="maximum number of iterations (default: 1000)"
     )
 
 
@@ -477,7 +496,11 @@ def _jobs(command: Program) -> None:
 
 def _level(command: Program) -> None:
     command.group("output").add_argument(
-        "--level", type=_as_share, default=0.95, metavar="P", help="probability of the intervals (default: 0.95)"
+        "--level",
+        type=_as_share,
+        default=0.95,
+        metavar="P",
+        help="probability that an interval holds the true value (default: 0.95)",
     )
 
 
@@ -488,7 +511,7 @@ def _as_components(text: str) -> int | float | str:
     if text.isdecimal() and int(text) > 0:
         return int(text)
     rules = ", ".join(SELECTION_RULES)
-    needed = f"must be a number of components, a share between 0 and 1, or one of {rules}"
+    needed = f"must be a number of components, a share of variance between 0 and 1, or one of {rules}"
     return _as_share(text, needed, did_you_mean(text, SELECTION_RULES))
 
 
@@ -503,7 +526,7 @@ def _as_rule(text: str) -> str:
 
 def _as_states(text: str) -> int | str:
     """A number of states, or a rule."""
-    return text if text in ("bic", "cv") else _as_count(text, "must be a whole number, 1 or more, or bic or cv")
+    return text if text in ("bic", "cv") else _as_count(text, "must be a whole number, 1 or more, or one of bic, cv")
 
 
 def _as_count(text: str, needed: str = "must be a whole number, 1 or more") -> int:
@@ -539,7 +562,7 @@ def _as_jobs(text: str) -> int:
     return _as_count(text)
 
 
-def _as_share(text: str, needed: str = "must lie between 0 and 1", meant: str = "") -> float:
+def _as_share(text: str, needed: str = "must be between 0 and 1, such as 0.95", meant: str = "") -> float:
     """A number between 0 and 1."""
     try:
         found = float(text)

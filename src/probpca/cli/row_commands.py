@@ -71,7 +71,8 @@ class Completion:
     n_rows: int = 0  # rows with a missing cell
     n_empty: int = 0  # rows without any number
     n_seen: int = 0  # all rows
-    cells: list[Cell] = field(default_factory=list)
+    cells: list[Cell] = field(default_factory=list)  # the first ones
+    spread: list[Cell] = field(default_factory=list)  # the first ones, two of a row at most
     least: Array = field(init=False)  # smallest observed value of each column: (d,)
     n_negative: Array = field(init=False)  # negative values that were filled in, of each column: (d,)
 
@@ -134,12 +135,12 @@ class Completion:
         more = f" and {several(len(found) - 5, 'more column')}" if len(found) > 5 else ""
         option = shlex.join(f"{name}=0" for name in list(found)[:5])
         return (
-            f"negative values were filled into columns that are never negative: {some}{more}; --min-value {option} "
-            "sets these to 0."
+            f"negative values were imputed in columns that are never negative: {some}{more}; --min-value {option} "
+            "sets these values to 0."
         )
 
     def _remember(self, answer: Answer) -> None:
-        """Count missing cells, and remember the first of them, two of a row at most, if intervals are known."""
+        """Count missing cells, and remember the first of them if intervals are known."""
         missing, (values, interval) = np.isnan(answer.block.values), answer.found
         self.n_seen += len(missing)
         self.n_cells += int(missing.sum())
@@ -147,23 +148,26 @@ class Completion:
         self.least = np.fmin(self.least, np.fmin.reduce(answer.block.values, axis=0, initial=np.inf))
         self.n_negative += (missing & (values < 0)).sum(axis=0)
         self.n_empty += int(missing.all(axis=1).sum())
-        if interval is None or len(self.cells) >= FIRST_CELLS:
+        if interval is None or len(self.spread) >= FIRST_CELLS:
             return
         labels, (low, high) = self.opened.labels(answer), interval
-        some = missing & (np.cumsum(missing, axis=1) <= 2)
-        for i, j in np.argwhere(some)[: FIRST_CELLS - len(self.cells)]:
-            ends = float(low[i, j]), float(high[i, j])
-            self.cells.append(Cell(labels[i], self.opened.features[j], values[i, j], *ends))
+        two_of_a_row = missing & (np.cumsum(missing, axis=1) <= 2)
+        for kept, some in ((self.cells, missing), (self.spread, two_of_a_row)):
+            for i, j in np.argwhere(some)[: FIRST_CELLS - len(kept)]:
+                ends = float(low[i, j]), float(high[i, j])
+                kept.append(Cell(labels[i], self.opened.features[j], values[i, j], *ends))
 
     def __str__(self) -> str:
-        """Table of the cells that are remembered."""
-        rows, columns, values, low, high = zip(*self.cells, strict=True)
-        found = [numbers("imputed", values), numbers(f"{100 * self.level:g} % from", low), numbers("to", high)]
+        """Table of all cells, or of the first ones if they are many, two of a row at most."""
+        shown = self.cells if self.n_cells <= FIRST_CELLS else self.spread
+        rows, columns, values, low, high = zip(*shown, strict=True)
+        titles = ("imputed", f"{100 * self.level:g} % from", "to")
+        found = [numbers(title, ends, (low, high)) for title, ends in zip(titles, (values, low, high), strict=True)]
         width = left_of(found) // 2 - GAP
         text = table([words("row", rows, width), words("column", columns, width), *found])
-        left = self.n_cells - len(self.cells)
+        left = self.n_cells - len(shown)
         more = f"... and {several(left, 'more cell')}\n" if left else ""
-        return f"{text}\n{more}\n{wrap('--out FILE writes the completed table; --intervals adds the intervals.')}"
+        return f"{text}\n{more}\n{wrap('--out FILE writes the completed table; --intervals adds the intervals to it.')}"
 
     def summary(self) -> str:
         """How many cells were missing, and in which rows nothing is known."""
@@ -183,7 +187,7 @@ def _limits(args: Any, opened: Opened) -> tuple[Array, Array]:
         for name, value in sorted(given, key=lambda pair: pair[0] != ""):  # one column before all columns
             if name and name not in features:
                 require_column(opened.table, name)
-                msg = f"{option} {name}={value:g}: the model does not have this column, and it is not filled in."
+                msg = f"{option} {name}={value:g}: this column is not part of the model, so it is not imputed."
                 raise DataError(msg)
             bound[[features.index(name)] if name else slice(None)] = value
     if (low > high).any():
@@ -301,7 +305,7 @@ def _score(args: Any) -> None:
     if head is None:
         return
     print(f"{'log-likelihood':<18}{scores.total:,.2f}  ({scores.total / scores.n_rows:.4f} per row)")
-    print("\nLeast likely rows")
+    print("\nLeast likely rows: they fit the model worst")
     print(table([words("row", scores.least.kept), numbers("log-likelihood", scores.least.scores)]))
     if place:
         print(f"\n{written(place, head.n_rows)}")
@@ -371,7 +375,8 @@ class Judgement:
 
     def summary(self) -> str:
         """How many rows are rare, how they were judged, and what to be careful about."""
-        rare = f"{self.n_rare:,} of {several(self.n_rows, 'row')} have a p-value below {RARE}"
+        have = "has" if self.n_rare == 1 else "have"
+        rare = f"{self.n_rare:,} of {several(self.n_rows, 'row')} {have} a p-value below {RARE}"
         said = [f"{rare}; by chance alone about {RARE * self.n_rows:.2g} would.", self.opened.judged]
         return "\n".join(map(wrap, [*said, *([f"note: {self.note}"] if self.note else [])]))
 
@@ -381,6 +386,8 @@ class Judgement:
         rows = self.worst.rows.slice(0, most).to_pydict()
         if label in self.opened.fitted.features:
             label = None  # a feature; its cell is among those that may be named
+        elif label is not None and [*map(str, rows[label])] == [*map(str, rows[names[0]])]:
+            label = None  # the numbers of the rows, which are there already
         shown = [counts(names[0], rows[names[0]])]
         if label is not None:
             shown += [words(label or "(no name)", self.opened.shown(rows[label]), screen_width() // 4)]
@@ -416,6 +423,8 @@ def _outliers(args: Any) -> None:
         return
     print(judgement.text(WORST_ROWS if place else judgement.worst.count))
     print(f"\n{judgement.summary()}")
+    if not place:
+        print("probpca outliers --help explains the columns.")
     if place:
         print(f"\n{written(place, head.n_rows)}")
 

@@ -7,6 +7,7 @@ import math
 import re
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -24,7 +25,7 @@ from probpca.estimators import PPCA, BayesianPCA
 from probpca.estimators.storage import write_estimator
 from probpca.learning.progress import ProgressBar
 from probpca.models.serialization import read_record
-from probpca.result_tables import several
+from probpca.result_tables import LONGEST_NAME, clip, several
 from probpca.sources import TableFormat
 from probpca.sources.files import FORMATS, READ_ONLY, Stamp, written_format
 from probpca.sources.write import stream_batches, take_rows, write_batches
@@ -82,7 +83,7 @@ class Opened(NamedTuple):
             why = "the model does not record which file it was fitted to"
         elif self.fitted.table.path == self.table.place.resolve():
             same = self.fitted.table == Stamp.of_table(self.table.place)
-            why = f"{self.table.place} {'is read with other options than for' if same else 'has changed since'} the fit"
+            why = f"{self.table.place} {'is read with other options than in' if same else 'has changed since'} the fit"
         else:
             why = f"the model was fitted to {self.fitted.table.path.name}"
         return f"The p-values treat the rows as new to the model: {why}."
@@ -120,9 +121,10 @@ class Opened(NamedTuple):
         return {name: block.others.column(name) for name in self.others}
 
     def labels(self, answer: Answer) -> list[Any]:
-        """Names of rows, or their numbers, counted from 1, where they have no name."""
-        found = enumerate(self.given_labels(answer.block), answer.start + 1)
-        return [f"row {number:,}" if _is_blank(label) else label for number, label in found]
+        """Names of rows; those without a name, or with a name that repeats, get their number, counted from 1."""
+        given = self.given_labels(answer.block)
+        count = Counter(given)
+        return [_named(label, number, count[label]) for number, label in enumerate(given, answer.start + 1)]
 
     def given_labels(self, block: Block) -> list[Any]:
         """Names of rows by the column that names them; None for all rows if no column names them."""
@@ -138,6 +140,14 @@ class Opened(NamedTuple):
     def fresh(self, names: Sequence[str]) -> list[str]:
         """Names for new columns that no column of the table has."""
         return fresh(names, self.table.names)
+
+
+def _named(label: Any, number: int, count: int) -> Any:
+    """Label of a row that ``count`` rows share, with its number unless the label alone identifies the row."""
+    where = f"row {number:,}"
+    if _is_blank(label):
+        return where
+    return label if count == 1 else f"{clip(label, LONGEST_NAME - len(where) - 3)} ({where})"
 
 
 def _is_blank(label: Any) -> bool:
@@ -174,7 +184,7 @@ def open_both(args: Any) -> Opened:
     remembered = fitted.table_format.only_for(given.kind)
     chosen = given_format(args, remembered)
     if used := format_options(_shared(chosen, remembered)):
-        note(f"the table is read as for the fit: {shlex.join(used)}.")
+        note(f"the table is read as in the fit, with {shlex.join(used)}.")
     table = open_table(given, chosen)
     names = matched(table, fitted.names, fitted.estimator.model_.n_features)
     if (fitted.names is None) == table.named:
@@ -220,17 +230,17 @@ def open_model(path: str, n_jobs: int | None = None) -> Fitted:
         msg = f"{place} is a table, not a model.\nHint: the model comes first: probpca COMMAND MODEL TABLE."
         raise FileFormatError(msg)
     if place.is_dir():
-        msg = f"{place} is a folder, not a model.\nHint: probpca fit writes models, by default to model.npz."
+        msg = f"{place} is a folder, not a model.\nHint: probpca fit TABLE saves a model, by default as model.npz."
         raise FileFormatError(msg)
     with place.open("rb") as file:
         if file.read(2) != b"PK":
-            msg = f"{place} is not a model that probpca fit wrote."
+            msg = f"{place} is not a model.\nHint: probpca fit TABLE saves a model, by default as model.npz."
             raise FileFormatError(msg)
     kinds: dict[Any, Any] = {kind.__name__: kind for kind in (PPCA, BayesianPCA)}
     header = read_record(place)[0]
     kind = header.get("kind")
     if kind not in kinds:
-        msg = f"{place} holds a {kind}; commands take a {' or a '.join(kinds)}.\nHint: probpca fit writes one."
+        msg = f"{place} holds a {kind}; the model must be a {' or a '.join(kinds)}.\nHint: probpca fit saves one."
         raise FileFormatError(msg)
     estimator = kinds[kind].from_file(place)
     estimator.n_jobs = n_jobs
@@ -274,18 +284,21 @@ def place_for(out: str, *, force: bool, reads: Iterable[str] = (), suffixes: tup
     """Check the file to write before anything is computed; ``suffixes`` are allowed, by default those of tables."""
     place = Path(out)
     if place.is_dir():
-        msg = f"{place} is a folder, not a file.\nHint: --out {place / 'answer.csv'}"
+        msg = f"{place} is a folder, not a file.\nHint: add a file name, such as {place / 'result.csv'}."
         raise SourceError(msg)
     if not suffixes:
         written_format(place)
     elif place.suffix.lower() not in suffixes:
-        msg = f"the name of {place} should end in {' or '.join(suffixes)}."
+        msg = (
+            f"the name of {place} must end in {' or '.join(suffixes)}.\n"
+            f"Hint: for example {place.with_suffix(suffixes[0])}."
+        )
         raise SourceError(msg)
     if any(place.exists() and Path(read).exists() and place.samefile(read) for read in reads):
-        msg = f"{place} is an input of this command and is not overwritten.\nHint: give --out another name."
+        msg = f"{place} is an input of this command and cannot be overwritten.\nHint: choose another name for --out."
         raise SourceError(msg)
     if place.exists() and not force:
-        msg = f"{place} already exists.\nHint: --force overwrites it."
+        msg = f"{place} already exists.\nHint: choose another name, or overwrite it with --force."
         raise SourceError(msg)
     require_writable(place)
     return place
@@ -297,7 +310,7 @@ def place_for_table(args: Any, *reads: str) -> Path | None:
         return None
     place = place_for(args.out, force=args.force, reads=reads)
     if written_format(place) == "npy":
-        note(f"{place} will contain the numeric columns only: .npy files have no text and no names.")
+        note(f"{place} will contain the numeric columns only: .npy files hold no text and no column names.")
     return place
 
 

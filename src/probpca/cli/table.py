@@ -34,7 +34,7 @@ HELD_BYTES = 2**28
 
 USUAL_CODES = ("-99", "-999", "-9999", "-99999")
 """Numbers that often mean a missing cell."""
-NEARLY = "numbers are written as -1234.5"
+NEARLY = "numbers must look like -1234.5"
 """How the reason ends why a column that nearly holds numbers is text."""
 
 
@@ -101,25 +101,32 @@ class Table(NamedTuple):
         """Remarks on columns of numbers, or nearly of numbers, that are not for the model."""
         found = [text for name, why in self.others.items() if (text := _about_label(name, why))]
         unnamed = [j for j, column in enumerate(self.columns) if j and not column.name and column.kind == "numbers"]
-        return [*found, *(f"column {j + 1} has no name, and is not modelled; a name makes it part." for j in unnamed)]
+        return [
+            *found,
+            *(f"column {j + 1} has no name and is not part of the model; give it a name to use it." for j in unnamed),
+        ]
 
 
 def _about_label(name: str, why: str) -> str:
     """Why a column that holds numbers, or nearly so, is not for the model, and how to use it all the same."""
     kind, _, detail = why.partition(": ")
     option = shlex.quote(name)
-    ways = f"not modelled; --id {option} names rows by it, --numbers {option} uses it as numbers."
+    ways = f"not part of the model; --id {option} uses it to name the rows, --numbers {option} models it."
     match kind:
         case "numbers the rows":
-            return f"{name} numbers the rows, and is {ways}"
+            return f"column {name} numbers the rows and is {ways}"
         case "identifier":
-            return f"{name} looks like an identifier, and is {ways}"
+            return f"column {name} looks like an identifier and is {ways}"
         case "time axis":
-            return f"{name} is a time axis ({detail}), and is {ways}"
+            return f"column {name} is a time axis ({detail}) and is {ways}"
         case "codes":
-            return f"{name} is used as a label: {detail}; --numbers {option} uses it as numbers."
-    units = "; see --parse-units, --thousands and --decimal"
-    return f"{name} is used as a label: {detail}{units if detail.endswith(NEARLY) else ''}." if detail else ""
+            return f"column {name} is used as a label: {detail}; --numbers {option} models it."
+    ways = (
+        "see --parse-units, --thousands and --decimal"
+        if detail.endswith(NEARLY)
+        else "if this means a missing cell, use --missing"
+    )
+    return f"column {name} is used as a label: {detail}; {ways}." if detail else ""
 
 
 class Input(NamedTuple):
@@ -148,14 +155,17 @@ class Input(NamedTuple):
 
 def _format_of_file(place: Path) -> str:
     if not place.exists():
-        msg = f"there is no file {place}."
+        msg = f"there is no file {place}.\nHint: check the name and the folder."
+        raise SourceError(msg)
+    if place.suffix.lower() == ".npz":
+        msg = f"{place} is not a table.\nHint: a .npz file holds a model; give a table, such as a .csv or .xlsx file."
         raise SourceError(msg)
     kind = file_format(place)
     if not place.is_dir() and place.stat().st_size == 0:
         msg = f"{place} is empty."
         raise SourceError(msg)
     if place.is_dir() and any("=" in found.parent.name for found in place.rglob("*.parquet")):
-        note(f"names of folders in {place}, as year=2024, are not read as columns.")
+        note(f"folder names such as year=2024 in {place} are not read as columns.")
     return kind
 
 
@@ -170,9 +180,9 @@ def open_table(path: str | Path | Input, table_format: TableFormat = TableFormat
         note(f"{text}.")
     twice = [name for name, count in Counter(column.name for column in columns).items() if count > 1]
     if twice:
-        what, hint = f"several called {twice[0]!r}", "rename them; blanks around names do not count"
+        what, hint = f"several called {twice[0]!r}", "rename them; spaces around names are ignored"
         if not twice[0]:
-            what, hint = "several without a name", "name them, or let --skip-rows skip the lines above the names"
+            what, hint = "several without a name", "name them, or skip lines above the column names with --skip-rows"
         msg = f"columns must have different names; {file.place} has {what}.\nHint: {hint}."
         raise DataError(msg)
     return Table(file, columns, (), {}, stored=given.content is None).choose(None, ())
@@ -183,15 +193,17 @@ def _about_units(columns: Sequence[Column]) -> list[str]:
     found = [f"{column.name} ({column.unit})" for column in columns if column.unit]
     shown = ", ".join(found[:8]) + (", ..." if len(found) > 8 else "")
     percent = "; 12% is read as 12" if any(column.unit == "%" for column in columns) else ""
-    return [f"units are left out of numbers: {shown}{percent}"] if found else []
+    return [f"units were removed from the numbers of {shown}{percent}"] if found else []
 
 
 def _check_text(file: Any, table_format: TableFormat) -> None:
-    """Mention an unusual delimiter; raise ``DataError`` if the line of names holds numbers."""
+    """Mention an unusual delimiter; raise ``DataError`` if the line of column names holds numbers."""
     if file.dialect != (delimiter_of(file.place), table_format.decimal or "."):
         note(f"cells of {file.place} are separated by {file.dialect}.")
     if table_format.header:
-        file.require_names("put a line of names on top, or use --no-header, which names the columns x0, x1 and so on.")
+        file.require_names(
+            "add a line of column names at the top, or use --no-header, which names the columns x0, x1 and so on."
+        )
 
 
 def require_column(table: Table, name: str) -> None:
@@ -210,7 +222,7 @@ def require_columns(table: Table) -> None:
     if len(table.numbers) >= 2:
         return
     if all(column.kind == "empty" for column in table.columns):
-        msg = f"{table.place} has a line of names, and no rows below it."
+        msg = f"{table.place} has column names, but no rows below them."
         raise DataError(msg)
     found = [f"{name!r} ({why})" for name, why in table.others.items()]
     others = f" Other columns: {', '.join(found[:5])}{', ...' if len(found) > 5 else ''}." if found else ""
@@ -220,6 +232,8 @@ def require_columns(table: Table) -> None:
         msg += "\nHint: if its rows are time steps, probpca forecast takes one column too."
     if any(why.endswith(NEARLY) for why in table.others.values()):
         msg += "\nHint: --parse-units reads units and currencies; see also --thousands and --decimal."
+    elif found and not table.numbers:
+        msg += "\nHint: columns that hold text are not used; if they should hold numbers, see --missing and --decimal."
     raise DataError(msg)
 
 
@@ -247,14 +261,16 @@ def matched(table: Table, names: tuple[str, ...] | None, n_features: int) -> tup
             some = ", ".join(map(repr, lacking[:3])) + (f" and {len(lacking) - 3:,} more" if len(lacking) > 3 else "")
             msg = (
                 f"{table.place} lacks {len(lacking):,} of the {len(names):,} columns of the model: {some}.\n"
-                "Hint: columns are found by name; their order does not matter."
+                "Hint: columns are matched by name, in any order; check the names, or fit a model to this table."
             )
             raise ShapeError(msg)
         for name in names:
             _require_numbers(table.place, known[name])
         return names
     if len(table.numbers) != n_features:
-        msg = f"{table.place} must have {n_features:,} columns of numbers, as the model; it has {len(table.numbers):,}."
+        msg = (
+            f"{table.place} must have {n_features:,} columns of numbers, like the model; it has {len(table.numbers):,}."
+        )
         raise ShapeError(msg)
     return table.numbers
 
@@ -262,7 +278,10 @@ def matched(table: Table, names: tuple[str, ...] | None, n_features: int) -> tup
 def _require_numbers(place: Path, column: Column) -> None:
     if column.kind not in ("numbers", "true or false", "empty"):
         why = f"{column.kind}: {column.why}" if column.why else column.kind
-        msg = f"column {column.name!r} of {place} must hold numbers, as it did at the fit; it holds {why}."
+        msg = (
+            f"column {column.name!r} of {place} must hold numbers, as in the fit; it holds {why}.\n"
+            "Hint: if a text means a missing cell, use --missing."
+        )
         raise DataError(msg)
 
 
@@ -431,10 +450,10 @@ def _require_sound(found: Survey, table: Table) -> None:
     if found.infinite is not None:
         raise infinite_cell(table.place, found.infinite[0], table.numbers[found.infinite[1]])
     if found.n_rows < 2:
-        msg = f"{table.place} has {found.n_rows} row{'s' * (found.n_rows != 1)}; a model needs two or more."
+        msg = f"{table.place} has {found.n_rows} row{'s' * (found.n_rows != 1)}; a model needs two or more rows."
         raise DataError(msg)
     if not found.observed.any():
-        msg = f"{table.place} holds no number: all {found.n_rows:,} rows are empty."
+        msg = f"{table.place} holds no numbers: all {found.n_rows:,} rows are empty."
         raise DataError(msg)
 
 

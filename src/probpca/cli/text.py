@@ -69,10 +69,10 @@ def wrap(text: str, indent: str = "") -> str:
     return textwrap.fill(text, screen_width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def numbers(title: str, values: Any) -> TextColumn:
-    """A column of numbers, all with as many decimals as show about four digits of the largest."""
+def numbers(title: str, values: Any, like: Any = None) -> TextColumn:
+    """A column of numbers, all with as many decimals as show about four digits of the largest one, or of ``like``."""
     found = np.asarray(values, dtype=np.float64)
-    form = number_format(found)
+    form = number_format(found if like is None else np.asarray(like, dtype=np.float64))
     return TextColumn(title, [f"{value:{form}}" if np.isfinite(value) else "" for value in found])
 
 

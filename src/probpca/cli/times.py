@@ -96,7 +96,7 @@ def _require_order(known: Sequence[Any], where: str) -> None:
     if late is not None:
         msg = (
             f"{where} must increase from row to row; row {late:,} is not later than the row before.\n"
-            "Hint: sort the table by this column."
+            "Hint: sort the table by this column, or choose another one with --time."
         )
         raise DataError(msg)
 

@@ -1,4 +1,4 @@
-"""A real table to try things on."""
+"""Example data: ``load_fertility`` returns a real table with missing cells."""
 
 from __future__ import annotations
 
@@ -23,11 +23,23 @@ from probpca.result_tables import (
 if TYPE_CHECKING:
     from probpca.typing import Array
 
+__all__ = ["Fertility", "load_fertility"]
+
 
 class Fertility(NamedTuple):
-    """Births per woman, by country and year; NaN where nothing was recorded.
+    """Total fertility rate (births per woman) by country and year.
 
-    ``print`` and a notebook show the first countries; ``to_frame()`` has all as a dataframe.
+    The result of ``load_fertility``. ``print`` and a notebook show the first countries; ``to_frame()`` returns a
+    dataframe of all.
+
+    Attributes
+    ----------
+    countries : tuple of str
+        Names of the countries and regions, one for each row.
+    years : tuple of int
+        The years, one for each column.
+    values : ndarray of shape (n_countries, n_years)
+        Births per woman; NaN if there is no record.
 
     Examples
     --------
@@ -48,14 +60,17 @@ class Fertility(NamedTuple):
     values: Array  # (219, 52)
 
     def complete(self) -> Fertility:
-        """The countries for which every year was recorded."""
+        """Return the part of the table without missing cells: the countries that have a value in every year."""
         kept = np.flatnonzero(np.isfinite(self.values).all(axis=1))
         return Fertility(tuple(self.countries[i] for i in kept), self.years, self.values[kept])
 
     def to_frame(self, *, backend: str = "pandas") -> Any:
-        """Return a dataframe with a column for each year, named "1960" to "2011".
+        """Return a dataframe with one row for each country and one column for each year, named "1960" to "2011".
 
-        Countries are the index of a pandas dataframe; with ``backend="polars"`` or "pyarrow" they are a column.
+        Parameters
+        ----------
+        backend : "pandas", "polars" or "pyarrow", default="pandas"
+            Library of the dataframe. Countries are the index of a pandas dataframe, and a column of the others.
         """
         years = {str(year): self.values[:, j] for j, year in enumerate(self.years)}
         if backend != "pandas":
@@ -63,7 +78,7 @@ class Fertility(NamedTuple):
         return frame_of(years, backend, list(self.countries)).rename_axis("country")
 
     def table(self, most: int = FIRST_ROWS) -> ResultTable:
-        """The first ``most`` countries, with some of the years from the first to the last."""
+        """First ``most`` countries and some of the years, as a table that prints as text or HTML."""
         n, d = self.values.shape
         some = np.linspace(0, d - 1, min(d, FIRST_COLUMNS)).astype(int)
         columns = [_births(str(self.years[j]), self.values[:most, j]) for j in some]
@@ -92,11 +107,20 @@ def _births(year: str, values: Array) -> Column:
 
 
 def load_fertility() -> Fertility:
-    """Total fertility rate of 219 countries and regions, 1960 to 2011.
+    """Load the total fertility rate (births per woman) of 219 countries and regions, 1960 to 2011.
 
+    1,104 of 11,388 cells are missing: 192 countries are complete, and nine have no value at all.
+
+    Returns
+    -------
+    Fertility
+        ``countries``, ``years`` and ``values`` of shape (219, 52); ``to_frame()`` returns a dataframe.
+
+    Notes
+    -----
     Source: The World Bank, World Development Indicators, series SP.DYN.TFRT.IN "Fertility rate, total
-    (births per woman)", licence CC BY 4.0, as distributed with statsmodels (data set ``fertility``), from
-    which the two empty last years were left out. 192 countries are complete, nine have no value at all.
+    (births per woman)", licence CC BY 4.0, as distributed with statsmodels (data set ``fertility``), without
+    its last two years, which are empty.
 
     Examples
     --------

@@ -71,7 +71,7 @@ def pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt  # noqa: PLC0415
     except ImportError as error:
-        msg = "figures are drawn by matplotlib, which is not installed.\nHint: pip install 'probpca[plot]'"
+        msg = "displays need matplotlib, which is not installed.\nHint: pip install 'probpca[plot]'"
         raise ImportError(msg) from error
     return plt
 
@@ -116,7 +116,7 @@ def _place_of(given: Any, count: int) -> Any:
     where = given[0].get_subplotspec() if given.size == 1 else None
     if where is None:
         msg = (
-            f"ax must be {count} Axes, one for each panel, or one of a grid that can be cut; got {given.size}.\n"
+            f"ax must be {count} Axes, one for each panel, or a single one of a grid; got {given.size}.\n"
             f"Hint: figure, axes = plt.subplots({count})."
         )
         raise ShapeError(msg)
@@ -308,7 +308,7 @@ def _colour_by_number(ax: Any, points: Array, name: str, values: Array, style: d
 def group_regions(points: Array, group: Group | None, level: float) -> dict[int, tuple[Array, Region]]:
     """Mean and region of each category with three points or more: an ellipse that holds ``level`` of a Gaussian."""
     if group is None or isinstance(group.by, np.ndarray):
-        msg = "ellipses of groups need groups that are categories.\nHint: groups=... with one category for each row."
+        msg = "group_ellipses needs groups that are categories.\nHint: groups=... with one category for each row."
         raise DataError(msg)
     out = {}
     for k in range(group.by.n_proper):
@@ -433,7 +433,7 @@ def name_points(
     for here in _overlapping(np.where(left, x - wide, x), wide):
         up[here] = tall * (apart(y[here], line, (line / 2, 1 - line / 2)) - y[here])
     line_to_point = {"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
-    style = {"color": colour, "va": "center", "arrowprops": line_to_point}
+    style = {"color": colour, "va": "center"}
     return [
         beside(
             ax,
@@ -441,6 +441,7 @@ def name_points(
             point,
             (-THEME.name_gap if back else THEME.name_gap, rise),
             ha="right" if back else "left",
+            arrowprops=line_to_point if abs(rise) > THEME.small / 2 else None,  # a short one would look like a minus
             **style,
         )
         for name, point, back, rise in zip(written, points, left, up, strict=True)
@@ -607,6 +608,24 @@ def draw_curve(ax: Any, criterion: Criterion, *, beyond: int = 6) -> None:
         near = _near(values)
         ax.set_yscale("symlog", linthresh=near)
         ax.set_ylim(top=0.4 * near)
+        _plain_depths(ax.yaxis, float(values.min()), near)
+
+
+def _plain_depths(axis: Any, lowest: float, near: float) -> None:
+    """Ticks at 0 and at round numbers down to ``lowest``, written as plain numbers; the scale is linear to ``near``."""
+    from matplotlib.ticker import NullLocator  # noqa: PLC0415
+
+    transform = axis.get_transform().transform
+    nice = np.outer(10.0 ** np.arange(np.floor(np.log10(near)) - 1, 16), [1, 2, 5]).ravel()
+    ticks = [0.0]
+    least = 0.15 * -float(transform(lowest))
+    for value in nice[nice <= -lowest]:
+        if transform(-ticks[-1]) - transform(-value) >= least:
+            ticks.append(float(value))
+    axis.set_ticks(
+        [-tick for tick in ticks], [f"{-tick:,g}".replace("-", "\N{MINUS SIGN}") if tick else "0" for tick in ticks]
+    )
+    axis.set_minor_locator(NullLocator())
 
 
 def draw_together(ax: Any, criteria: Sequence[Criterion], furthest: int) -> list[Any]:

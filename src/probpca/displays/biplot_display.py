@@ -47,17 +47,20 @@ class BiplotDisplay:
     Attributes
     ----------
     scores : ndarray (n, 2)
+        Component scores of the rows.
     loadings : ndarray (n_features, 2)
-        In ``units``: those of ``loadings_``, or correlations of features with latent variables.
+        Loadings of the features, or their correlations with the components if ``units="correlation"``.
     low, high : ndarray (n_features, 2) or None
         Ends of the intervals of the loadings.
-    shown : ndarray
+    shown : ndarray of int
         Positions of the features whose arrows are drawn, longest first.
     arrow_scale_ : float
-        Length of an arrow on the axes of the scores over its length in ``units``.
-    figure_, ax_
-        matplotlib Figure and Axes.
-    points_, arrows_, names_, labels_ : lists of artists
+        Length of an arrow on the axes of the scores, divided by the loading that it shows.
+    figure_ : matplotlib Figure
+        The figure.
+    ax_ : matplotlib Axes
+        The axes.
+    points_, arrows_, names_, labels_ : lists of matplotlib artists
         Points of each group, arrows, names of the arrows, and labels of rows.
     group_ellipses_ : dict
         Ellipse of each group, by its position among the groups.
@@ -117,10 +120,12 @@ class BiplotDisplay:
 
         Parameters
         ----------
-        estimator : fitted PPCA or BayesianPCA
-        X : rows
+        estimator : PPCA or BayesianPCA
+            A fitted estimator.
+        X : array, sparse matrix or dataframe
+            Rows with the columns of the fit. NaN marks a missing cell.
         components : pair of int, default=(0, 1)
-            Counted from 0.
+            Components on the horizontal and the vertical axis, counted from 0.
         uncertainty : ParameterUncertainty or None, default=None
             From ``estimator.uncertainty()``: adds intervals of the loadings.
         level : float, default=0.95
@@ -129,6 +134,7 @@ class BiplotDisplay:
             "correlation" divides loadings by the standard deviations of the features in the model, which suits
             features in different units; after ``standardize=True`` these are near 1.
         feature_names : sequence of str or None, default=None
+            Names of the columns. None: those of the training data, or x0, x1, ...
         labels : sequence of str, True or None, default=None
             Text beside the points, one for each row; True: the index of a pandas dataframe. Labels that would
             overlap are left out.
@@ -136,11 +142,17 @@ class BiplotDisplay:
             Colour of each row: categories with a legend, or numbers (more than 20 different ones) with a colour
             bar. Rows whose group is missing are grey.
         group_ellipses : bool, default=False
-            Draw an ellipse for each group, which holds ``level`` of the scores of a Gaussian with the mean and
-            covariance of the group's scores.
+            Whether to draw an ellipse for each group. It contains a share ``level`` of a Gaussian distribution with the
+            mean and covariance of the component scores of the group.
         most : int, default=12
-            Number of arrows: the longest.
+            Number of arrows to draw: the longest.
         ax : matplotlib Axes or None, default=None
+            Where to draw. None: in a new figure.
+
+        Returns
+        -------
+        BiplotDisplay
+            The display, already drawn; ``figure_`` is the matplotlib figure.
         """
         require_fitted(cls, estimator, "posterior")
         require_choice("units", units, ("loading", "correlation"))
@@ -152,7 +164,7 @@ class BiplotDisplay:
             raise ShapeError(msg)
         pair = chosen("components", components, estimator.n_components_)
         if len(pair) != 2:
-            msg = f"components must be two; got {len(pair)}.\nHint: LatentDisplay and LoadingsDisplay draw one."
+            msg = f"components must be a pair; got {len(pair)}.\nHint: LatentDisplay and LoadingsDisplay can draw one."
             raise ShapeError(msg)
         scale = _deviations(estimator)[:, None] if units == "correlation" else 1.0
         scores = np.asarray(estimator.transform(X))[:, pair]
@@ -171,13 +183,32 @@ class BiplotDisplay:
 
     @property
     def sure(self) -> Any:
-        """Which features have a loading whose interval excludes zero; all of them without intervals: (n_features,)."""
+        """Whether an interval of the loadings of each feature excludes zero: ndarray of bool (n_features,).
+
+        True for all features if there are no intervals.
+        """
         if self.low is None or self.high is None:
             return np.ones(len(self.loadings), dtype=bool)
         return ((self.low > 0) | (self.high < 0)).any(axis=1)
 
     def plot(self, ax: Any = None, *, group_ellipses: bool = False, level: float = 0.95) -> BiplotDisplay:
-        """Draw in a new figure or in ``ax``; ``group_ellipses`` adds an ellipse for each group, at this ``level``."""
+        """Draw rows as points and features as arrows.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw. None: in a new figure.
+        group_ellipses : bool, default=False
+            Whether to draw an ellipse for each group. It contains a share ``level`` of a Gaussian distribution with the
+            mean and covariance of the component scores of the group.
+        level : float, default=0.95
+            Share of each group that its ellipse contains.
+
+        Returns
+        -------
+        BiplotDisplay
+            The display itself.
+        """
         given, level = ax is not None, require_level(level)
         self.figure_, self.ax_ = place(ax, (6.4, 4.8) if self.group is None else (7.4, 5.0))
         ax = self.ax_
@@ -228,7 +259,8 @@ class BiplotDisplay:
             self.ax_.secondary_xaxis("top", functions=both),
             self.ax_.secondary_yaxis("right", functions=both),
         ):
-            axis.tick_params(colors=THEME.ink, labelsize=THEME.small)
+            # Ticks without a spine would look like a minus before the number.
+            axis.tick_params(colors=THEME.ink, labelsize=THEME.small, length=0, pad=8)
             axis.spines[:].set_visible(False)
         words = "arrows: correlation with the component" if self.units == "correlation" else "arrows: loading"
         self.ax_.set_title(words, fontsize=THEME.small, color=THEME.ink, loc="right")
@@ -243,6 +275,8 @@ def _deviations(estimator: Any) -> Array:
 def _interval(uncertainty: ParameterUncertainty, pair: list[int], level: float, scale: Any) -> tuple[Array, Array]:
     low, high = uncertainty.loadings.interval(level)
     if max(pair) >= low.shape[1] or (np.ndim(scale) and len(low) != len(scale)):
-        msg = f"uncertainty is of {low.shape[0]} features and {low.shape[1]} components: those of another fit."
+        msg = (
+            f"uncertainty must belong to this fit; got one with {low.shape[0]} features and {low.shape[1]} components."
+        )
         raise ShapeError(msg)
     return low[:, pair] / scale, high[:, pair] / scale

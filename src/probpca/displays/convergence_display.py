@@ -16,23 +16,29 @@ if TYPE_CHECKING:
 
 
 class ConvergenceDisplay:
-    """The log-likelihood, or the lower bound, at each step, and beside it the distance to its final value.
+    """Convergence plot: the log-likelihood (or its lower bound) at each iteration, and its distance from the end.
 
-    The first panel shows the steep beginning; the second, on a logarithmic axis, the rate of convergence: a straight
-    line is a constant factor from step to step. The curve drops at its right end because the distance is measured to
-    its own last value; pass a better one, if it is known, as ``reference``. Create it with ``from_estimator``.
+    The first panel shows the fast rise at the beginning. The second, on a logarithmic axis, shows the rate of
+    convergence: on a straight line the distance shrinks by a constant factor in each iteration. The curve drops at its
+    right end because the distance is measured to its own last value; pass a better one, if it is known, as
+    ``reference``. Create it with ``from_estimator``.
 
     Attributes
     ----------
-    trace : ndarray (n_steps + 1,)
-        The objective before each step and at the end.
+    trace : ndarray (n_iter + 1,)
+        The log-likelihood, or its lower bound, before each iteration and at the end.
     reference : float
-        The largest value of the trace, or the one that was given.
-    gap : ndarray (n_steps + 1,)
+        The value that distances are measured to: the largest value of the trace, or the one that was given.
+    gap : ndarray (n_iter + 1,)
         Difference between the reference and the trace.
-    figure_, ax_, axes_
-        matplotlib Figure, the first Axes, and both; an axes that was given alone is cut in two, and is neither.
-    line_, gap_line_ : artists
+    figure_ : matplotlib Figure
+        The figure.
+    ax_ : matplotlib Axes
+        The first axes.
+    axes_ : ndarray of Axes
+        All axes.
+    line_, gap_line_ : matplotlib artists
+        The curves of the two panels.
 
     Examples
     --------
@@ -58,8 +64,8 @@ class ConvergenceDisplay:
         self.name, self.tol, self.status = name, tol, status
         if self.trace.ndim != 1 or self.trace.size < 2:
             msg = (
-                f"a fit of one step or more can be shown; got a trace of {self.trace.size} values.\n"
-                "Hint: the closed form takes no steps; solver='em' does."
+                f"ConvergenceDisplay needs a fit that iterates; got a trace of {self.trace.size} values.\n"
+                "Hint: the closed form does not iterate; use solver='em'."
             )
             raise DataError(msg)
         self.reference = float(self.trace.max() if reference is None else reference)
@@ -67,9 +73,21 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, reference: float | None = None, ax: Any = None) -> ConvergenceDisplay:
-        """Draw the convergence of a fit; ``reference`` is the value of a better fit, if one is known.
+        """Draw the convergence of a fit.
 
-        ``ax`` is as in ``plot``.
+        Parameters
+        ----------
+        estimator : PPCA, BayesianPCA or LinearDynamicalSystem
+            An estimator fitted by an iterative solver.
+        reference : float or None, default=None
+            Log-likelihood of a better fit to measure distances to, if one is known. None: the largest of this fit.
+        ax : two matplotlib Axes, one Axes or None, default=None
+            Where to draw. A single Axes is replaced by two in its place. None: in a new figure.
+
+        Returns
+        -------
+        ConvergenceDisplay
+            The display, already drawn; ``figure_`` is the matplotlib figure.
         """
         require_fitted(cls, estimator)
         name = "lower bound" if hasattr(estimator, "lower_bound_") else "log-likelihood"
@@ -77,10 +95,19 @@ class ConvergenceDisplay:
         return cls(estimator.trace_, name=name, reference=reference, **settings).plot(ax)
 
     def plot(self, ax: Any = None, *, most_marks: int = 40) -> ConvergenceDisplay:
-        """Draw in a new figure, or in two given axes.
+        """Draw the two panels.
 
-        One axes of a grid is cut in two: it is left empty, and ``axes_`` are two new ones in its place. More than
-        ``most_marks`` steps are drawn without markers, and the first panel has a logarithmic x axis.
+        Parameters
+        ----------
+        ax : two matplotlib Axes, one Axes or None, default=None
+            Where to draw. A single Axes is replaced by two in its place. None: in a new figure.
+        most_marks : int, default=40
+            With more iterations than this, lines have no markers, and the first panel has a logarithmic x axis.
+
+        Returns
+        -------
+        ConvergenceDisplay
+            The display itself.
         """
         self.figure_, self.axes_ = panels(ax, 2, 2, (6.8, 3.2))
         self.ax_, right = self.axes_

@@ -25,22 +25,31 @@ class Band(NamedTuple):
 
 
 class ForecastDisplay:
-    """Forecast fan: past values as points, the smoothed past as a line, and intervals of the future, by feature.
+    """Forecast fan: past values as points, the smoothed past as a line, and intervals of the future.
 
-    Bars are intervals of missing past cells, at the widest level of the fan. Create it with ``from_estimator``.
+    There is one panel for each feature. Bars are intervals of missing past cells, at the widest level of the fan.
+    Create it with ``from_estimator``.
 
     Attributes
     ----------
-    past, smoothed : ndarray (n, features)
-        Observed values, NaN where missing, and the smoothed values without noise.
+    past : ndarray (n, features)
+        Observed values; NaN if missing.
+    smoothed : ndarray (n, features)
+        Smoothed values, without noise.
     filled : Band
         Intervals of missing past cells, NaN elsewhere.
     mean : ndarray (horizon, features)
+        Expected future values.
     bands : tuple of Band
-        The widest first.
+        Intervals of the future at each level, the widest first.
     times, future_times : sequences
-    figure_, ax_, axes_
-        matplotlib Figure, the first Axes, and all of them.
+        Times of the past and the future steps.
+    figure_ : matplotlib Figure
+        The figure.
+    ax_ : matplotlib Axes
+        The first axes.
+    axes_ : ndarray of Axes
+        All axes.
 
     Examples
     --------
@@ -98,11 +107,42 @@ class ForecastDisplay:
         value_name: str = "",
         ax: Any = None,
     ) -> ForecastDisplay:
-        """Draw one series and its next ``horizon`` steps: ``features`` by position or name, or the first ``most``.
+        """Draw one sequence and its forecast.
 
-        ``times`` are those of the rows, or of the rows and the steps ahead; by default those of a pandas index.
-        ``last`` is the number of past steps to show. ``inputs`` and ``future`` are as in ``forecast``, and
-        ``value_name`` is the label of the values.
+        Parameters
+        ----------
+        estimator : LinearDynamicalSystem
+            A fitted estimator.
+        X : array or dataframe of shape (n_steps, n_features)
+            The sequence to continue.
+        horizon : int, default=10
+            Number of steps to forecast.
+        features : sequence of int or str, or None, default=None
+            Features to draw, by position or name. None: the first ``most``.
+        most : int, default=3
+            Number of features to draw if ``features`` is None.
+        levels : sequence of float, default=(0.5, 0.8, 0.95)
+            Probabilities of the prediction intervals.
+        times : sequence or None, default=None
+            Times of the rows of ``X``, or of these and of the future steps. None: the index of a pandas dataframe, or
+            step numbers.
+        feature_names : sequence of str or None, default=None
+            Names of the columns. None: those of the training data, or x0, x1, ...
+        last : int or None, default=None
+            Number of past steps to show. None: all.
+        inputs : array of shape (n_steps, n_inputs) or None, default=None
+            Inputs of each step of ``X``, if the system was fitted with inputs.
+        future : array of shape (horizon - 1, n_inputs) or None, default=None
+            Inputs of the steps after the last one of ``X``, if the system was fitted with inputs.
+        value_name : str, default=""
+            Label of the vertical axes.
+        ax : matplotlib Axes, several Axes or None, default=None
+            Where to draw, one Axes for each feature. None: in a new figure.
+
+        Returns
+        -------
+        ForecastDisplay
+            The display, already drawn; ``figure_`` is the matplotlib figure.
         """
         require_fitted(cls, estimator, "forecast", "smooth")
         names = names_of(estimator, feature_names)
@@ -127,7 +167,20 @@ class ForecastDisplay:
         return made.plot(ax, value_name=value_name)
 
     def plot(self, ax: Any = None, *, value_name: str = "") -> ForecastDisplay:
-        """Draw in a new figure, or in the given axes: one for each feature."""
+        """Draw one panel for each feature.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, several Axes or None, default=None
+            Where to draw, one Axes for each feature. None: in a new figure.
+        value_name : str, default=""
+            Label of the vertical axes.
+
+        Returns
+        -------
+        ForecastDisplay
+            The display itself.
+        """
         count = len(self.feature_names)
         self.figure_, self.axes_ = panels(ax, count, 1, (6.4, max(1.9 * count + 0.7, 3.4)), share=True)
         self.ax_ = self.axes_[0]

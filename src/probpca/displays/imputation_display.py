@@ -57,10 +57,14 @@ class ImputationDisplay:
         Observed and imputed cells of each panel.
     scale, centre : ndarray (n_features,)
         Panels show (value - centre) / scale.
-    shown_ : ndarray
+    shown_ : ndarray of int
         Positions of the features that are drawn.
-    figure_, ax_, axes_
-        matplotlib Figure, the first Axes, and all of them.
+    figure_ : matplotlib Figure
+        The figure.
+    ax_ : matplotlib Axes
+        The first axes.
+    axes_ : ndarray of Axes
+        All axes.
 
     Examples
     --------
@@ -112,10 +116,39 @@ class ImputationDisplay:
         value_name: str = "value",
         ax: Any = None,
     ) -> ImputationDisplay:
-        """Draw some rows of ``X``, by position or name, a panel each; by default the ``most`` with most missing cells.
+        """Draw the observed and imputed cells of some rows, one panel for each row.
 
-        ``positions`` place the features on a scale, such as years. Without them features stand one below the other,
-        and ``units="auto"`` shows them in standard deviations from the mean of the model; "data" in their own units.
+        Parameters
+        ----------
+        estimator : PPCA or BayesianPCA
+            A fitted estimator.
+        X : array, sparse matrix or dataframe
+            Rows with the columns of the fit. NaN marks a missing cell.
+        rows : int, str, sequence of them, or None, default=None
+            Rows to draw, by position or label. None: the ``most`` rows with the largest number of missing cells.
+        most : int, default=4
+            Number of rows to draw if ``rows`` is None.
+        level : float, default=0.95
+            Probability of the intervals of imputed cells.
+        labels : sequence of str, True or None, default=None
+            Names of the rows; True: the index of a pandas dataframe. None: row numbers, or the index if it is text.
+        feature_names : sequence of str or None, default=None
+            Names of the columns. None: those of the training data, or x0, x1, ...
+        positions : sequence of float or None, default=None
+            Positions of the features on the horizontal axis, such as years. None: features are listed one below the
+            other.
+        units : "auto", "data" or "standard", default="auto"
+            "data": values in the units of the data. "standard": in standard deviations from the mean of the model.
+            "auto": "data" if ``positions`` are given, otherwise "standard".
+        value_name : str, default="value"
+            Label of the axis of values.
+        ax : matplotlib Axes, several Axes or None, default=None
+            Where to draw, one Axes for each row. None: in a new figure.
+
+        Returns
+        -------
+        ImputationDisplay
+            The display, already drawn; ``figure_`` is the matplotlib figure.
         """
         require_fitted(cls, estimator, "impute_interval", "transform")
         values = cells_of(estimator, X)
@@ -137,7 +170,20 @@ class ImputationDisplay:
         return made.plot(ax, value_name=words)
 
     def plot(self, ax: Any = None, *, value_name: str = "value") -> ImputationDisplay:
-        """Draw in a new figure, or in the given axes: one for each row."""
+        """Draw one panel for each row.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, several Axes or None, default=None
+            Where to draw, one Axes for each row. None: in a new figure.
+        value_name : str, default="value"
+            Label of the axis of values.
+
+        Returns
+        -------
+        ImputationDisplay
+            The display itself.
+        """
         count = len(self.rows)
         self.shown_ = self._chosen(count)
         across, size = self._layout(count)

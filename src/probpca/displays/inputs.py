@@ -47,7 +47,7 @@ def chosen(what: str, asked: Any, count: int) -> list[int]:
     """Positions, counted from 0, as a list; raise ``ShapeError`` unless all lie below ``count``."""
     positions = np.atleast_1d(np.asarray(asked))
     if positions.dtype.kind not in "iu" or positions.size == 0 or positions.min() < 0 or positions.max() >= count:
-        msg = f"{what} must be among 0 .. {count - 1}; got {asked!r}."
+        msg = f"{what} must be numbers from 0 to {count - 1}; got {asked!r}."
         raise ShapeError(msg)
     return [int(i) for i in positions]
 
@@ -96,7 +96,7 @@ def numbers_of(X: Any, given: Any, n: int) -> Index:
         return np.arange(n) if known is None else known
     numbers = np.asarray(given)
     if numbers.shape != (n,) or numbers.dtype.kind not in "iu" or np.unique(numbers).size != n:
-        msg = f"row_numbers must be {n} whole numbers, each of them once; got {given!r}."
+        msg = f"row_numbers must be {n} different whole numbers; got {given!r}."
         raise ShapeError(msg)
     return numbers.astype(np.int64)
 
@@ -249,7 +249,7 @@ def cells_of(estimator: Any, X: Any) -> Array:
 def require_columns(cells: Array, d: int) -> None:
     """Raise ``ShapeError`` unless a table has as many columns as the fit had."""
     if cells.shape[1] != d:
-        msg = f"rows must have {d} columns, as the fit had; got {cells.shape[1]}."
+        msg = f"rows must have {d} columns, as in the fit; got {cells.shape[1]}."
         raise ShapeError(msg)
 
 
@@ -274,7 +274,9 @@ def require_fitted(display: type, estimator: Any, *needed: str) -> None:
     """Raise ``DataError`` unless the estimator is fitted and has the members that the display needs."""
     lacking = [name for name in needed if not hasattr(type(estimator), name)]
     if lacking:
-        msg = f"{display.__name__} asks for {lacking[0]}, which {type(estimator).__name__} does not have."
+        msg = (
+            f"{display.__name__} needs an estimator with {lacking[0]}, which {type(estimator).__name__} does not have."
+        )
         raise DataError(msg)
     is_fitted = getattr(estimator, "__sklearn_is_fitted__", None)
     if not (hasattr(estimator, "model_") if is_fitted is None else is_fitted()):
@@ -283,7 +285,7 @@ def require_fitted(display: type, estimator: Any, *needed: str) -> None:
 
 def not_fitted(what: str, estimator: Any) -> DataError:
     """The error of a display or page that was given an estimator before its fit."""
-    msg = f"{what} shows a fitted estimator; got {estimator} before its fit.\nHint: call fit(X) first."
+    msg = f"{what} needs a fitted estimator; got {estimator}, which is not fitted.\nHint: call fit(X) first."
     return DataError(msg)
 
 

@@ -44,8 +44,8 @@ MOST_GROUPS = 20
 class LatentDisplay:
     r"""Score plot: component scores of rows, with their uncertainty.
 
-    The score of a row is the posterior mean of its latent variables, and its region is the ellipse that holds them with
-    probability ``level``:
+    The score of a row is the posterior mean m of its latent variables z. Its region is the ellipse that contains z with
+    probability ``level``; P is the posterior covariance:
 
     .. math:: (z - m)^\top P^{-1} (z - m) \le \chi^2_{2, \text{level}}
 
@@ -55,13 +55,17 @@ class LatentDisplay:
     Attributes
     ----------
     mean : ndarray (n, 2) or (n, 1)
+        Component scores of the rows.
     covariance : ndarray (n, 2, 2) or (n, 1, 1)
+        Posterior covariance of each row.
     shared : ndarray (2, 2) or None
-        The covariance of complete rows.
-    figure_, ax_
-        matplotlib Figure and Axes.
-    points_ : list of artists
-        One for each group.
+        The posterior covariance that all complete rows share.
+    figure_ : matplotlib Figure
+        The figure.
+    ax_ : matplotlib Axes
+        The axes.
+    points_ : list of matplotlib artists
+        Points of each group.
     ellipses_ : dict
         Ellipse of each row that has one drawn, by its position; ``key_`` is that of complete rows.
     group_ellipses_ : dict
@@ -116,10 +120,12 @@ class LatentDisplay:
 
         Parameters
         ----------
-        estimator : fitted PPCA or BayesianPCA
-        X : rows
+        estimator : PPCA or BayesianPCA
+            A fitted estimator.
+        X : array, sparse matrix or dataframe
+            Rows with the columns of the fit. NaN marks a missing cell.
         components : int, pair of int or None, default=None
-            None: the first two.
+            Components to draw, counted from 0. None: the first two.
         labels : sequence of str, True or None, default=None
             Text beside the points, one for each row; True: the index of a pandas dataframe. Labels that would
             overlap are left out.
@@ -129,8 +135,14 @@ class LatentDisplay:
         annotate : positions, labels or None, default=None
             Rows to label, by position or label, instead of all.
         ax : matplotlib Axes or None, default=None
+            Where to draw. None: in a new figure.
         **options
-            Those of ``plot``.
+            ``level``, ``ellipses``, ``most_ellipses`` and ``group_ellipses`` of ``plot``.
+
+        Returns
+        -------
+        LatentDisplay
+            The display, already drawn; ``figure_`` is the matplotlib figure.
         """
         require_fitted(cls, estimator, "posterior")
         belief = estimator.posterior(X)
@@ -161,12 +173,29 @@ class LatentDisplay:
         group_ellipses: bool = False,
         annotate: Any = (),
     ) -> LatentDisplay:
-        """Draw in a new figure or in ``ax``, with regions at this ``level``.
+        """Draw component scores and their regions.
 
-        ``ellipses`` of posteriors are drawn for rows with missing cells if they are at most ``most_ellipses`` ("auto"),
-        for "all" or "none", or for rows given by position or label. ``group_ellipses`` adds an ellipse for each group,
-        which holds this share of the scores of a Gaussian with the mean and covariance of the group's scores.
-        ``annotate`` labels rows, given by position or label, or "all", as far as there is room.
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw. None: in a new figure.
+        level : float, default=0.95
+            Probability of the regions and of the ellipses of groups.
+        ellipses : "auto", "all", "none", or positions or labels of rows, default="auto"
+            Rows whose posterior regions are drawn. "auto": rows with missing cells, unless there are more than
+            ``most_ellipses``.
+        most_ellipses : int, default=30
+            Largest number of regions that "auto" draws.
+        group_ellipses : bool, default=False
+            Whether to draw an ellipse for each group. It contains a share ``level`` of a Gaussian distribution with the
+            mean and covariance of the component scores of the group.
+        annotate : "all", or positions or labels of rows, default=()
+            Rows to label, as far as there is room.
+
+        Returns
+        -------
+        LatentDisplay
+            The display itself.
         """
         level = require_level(level)
         every = isinstance(annotate, str) and annotate == "all"
@@ -204,7 +233,7 @@ class LatentDisplay:
 
     @property
     def complete(self) -> Any:
-        """Which rows have the posterior covariance of a complete row: (n,)."""
+        """Whether each row has the posterior covariance of a complete row: ndarray of bool (n,)."""
         if self.shared is None:
             return np.zeros(len(self.mean), dtype=bool)
         return np.isclose(self.covariance, self.shared, rtol=1e-6, atol=1e-12).all(axis=(1, 2))

@@ -37,14 +37,14 @@ class LoadingsDisplay:
 
     The loading :math:`w_{jk}` is the change of feature j, in its units (in standard deviations after
     ``standardize=True``), when component k rises by one standard deviation. Filled points have an interval that
-    excludes zero. Create it with ``from_estimator``, or with
-    ``from_uncertainty`` if the intervals are known already.
+    excludes zero. Create it with ``from_estimator``, or with ``from_uncertainty`` if the intervals are known already.
 
     Attributes
     ----------
     panels : tuple of Loadings
         Loadings, intervals and names of each panel.
     figure_ : matplotlib Figure
+        The figure.
     axes_ : ndarray of Axes
         One for each component; the first is ``ax_``.
 
@@ -71,10 +71,26 @@ class LoadingsDisplay:
     def from_estimator(
         cls, estimator: Any, X: Any = None, *, n_draws: int = 200, random_state: Any = None, **options: Any
     ) -> LoadingsDisplay:
-        """Compute the ``uncertainty`` of a fit and draw it; ``options`` are those of ``from_uncertainty``.
+        """Compute the uncertainty of the loadings of a fit and draw them.
 
-        ``X`` are the rows of the fit, which are resampled ``n_draws`` times; they are not needed where
-        ``uncertainty`` uses large-sample formulas.
+        Parameters
+        ----------
+        estimator : PPCA
+            A fitted estimator; its method ``uncertainty`` computes the intervals.
+        X : array, sparse matrix, dataframe or None, default=None
+            The training rows, which the bootstrap resamples. Not needed if ``uncertainty`` uses large-sample formulas,
+            or after a fit with ``keep_source=True``.
+        n_draws : int, default=200
+            Number of bootstrap samples.
+        random_state : int, RandomState, Generator or None, default=None
+            Determines which rows are drawn. None: the ``random_state`` of the estimator.
+        **options
+            ``component``, ``feature_names``, ``level``, ``most``, ``in_order`` and ``ax`` of ``from_uncertainty``.
+
+        Returns
+        -------
+        LoadingsDisplay
+            The display, already drawn; ``figure_`` is the matplotlib figure.
         """
         require_fitted(cls, estimator, "uncertainty")
         return cls.from_uncertainty(estimator.uncertainty(X, n_draws=n_draws, random_state=random_state), **options)
@@ -91,9 +107,29 @@ class LoadingsDisplay:
         in_order: bool = False,
         ax: Any = None,
     ) -> LoadingsDisplay:
-        """Draw the ``most`` largest loadings of all components, or of some, counted from 0.
+        """Draw loadings with their confidence intervals.
 
-        The largest stand first; ``in_order=True`` keeps the order of the columns of the table, which suits years.
+        Parameters
+        ----------
+        uncertainty : ParameterUncertainty
+            The result of ``PPCA.uncertainty``.
+        component : int, sequence of int or None, default=None
+            Components to draw, counted from 0. None: all.
+        feature_names : sequence of str or None, default=None
+            Names of the columns. None: those of the training data, or x0, x1, ...
+        level : float, default=0.95
+            Probability of the confidence intervals.
+        most : int, default=25
+            Number of loadings to draw for each component: the largest.
+        in_order : bool, default=False
+            Whether to keep the order of the columns, as suits years. False: the largest loadings come first.
+        ax : matplotlib Axes, several Axes or None, default=None
+            Where to draw, one Axes for each component. None: in a new figure.
+
+        Returns
+        -------
+        LoadingsDisplay
+            The display, already drawn; ``figure_`` is the matplotlib figure.
         """
         names = uncertainty.names(feature_names)
         chosen = uncertainty.chosen(component)
@@ -103,7 +139,18 @@ class LoadingsDisplay:
         return cls(drawn, f"loading with {100 * level:.4g} % interval").plot(ax)
 
     def plot(self, ax: Any = None) -> LoadingsDisplay:
-        """Draw in a new figure, or in the given axes, one for each component."""
+        """Draw one panel for each component.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, several Axes or None, default=None
+            Where to draw, one Axes for each component. None: in a new figure.
+
+        Returns
+        -------
+        LoadingsDisplay
+            The display itself.
+        """
         self.figure_, self.axes_ = _axes(self.panels, ax)
         self.ax_ = self.axes_[0]
         for panel, place in zip(self.panels, self.axes_, strict=True):

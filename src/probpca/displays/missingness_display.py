@@ -54,7 +54,8 @@ class MissingnessDisplay:
     Attributes
     ----------
     missing : ndarray of bool (n, d)
-    order : ndarray (n,)
+        Which cells are missing.
+    order : ndarray of int (n,)
         Positions of the rows from top to bottom.
     shares : ndarray (d,)
         Share of missing cells of each column.
@@ -62,9 +63,14 @@ class MissingnessDisplay:
         In the order that is drawn; empty if rows keep their order.
     raster_ : ndarray
         Shares of missing cells as they are drawn: large tables are averaged over ``row_edges_`` and ``column_edges_``.
-    figure_, ax_, axes_
-        matplotlib Figure, Axes of the raster, and all Axes: raster, columns, rows.
-    image_, bars_ : artists
+    figure_ : matplotlib Figure
+        The figure.
+    ax_ : matplotlib Axes
+        The axes of the map.
+    axes_ : ndarray of Axes
+        All axes: map, columns, rows.
+    image_, bars_ : matplotlib artists
+        The map, and the bars above and beside it.
 
     Examples
     --------
@@ -83,7 +89,7 @@ class MissingnessDisplay:
         """Store what ``plot`` draws."""
         self.missing: npt.NDArray[np.bool_] = np.asarray(missing, dtype=bool)
         if self.missing.ndim != 2 or 0 in self.missing.shape:
-            msg = f"a table of rows and columns is needed; got shape {self.missing.shape}."
+            msg = f"missing must be a table of rows and columns; got shape {self.missing.shape}."
             raise ShapeError(msg)
         require_choice("order", order, ("given", "pattern"))
         n, d = self.missing.shape
@@ -103,10 +109,26 @@ class MissingnessDisplay:
         missing: str = "nan",
         ax: Any = None,
     ) -> MissingnessDisplay:
-        """Draw a table: an array, a dataframe or a sparse matrix.
+        """Draw the missing cells of a table.
 
-        ``order="pattern"`` puts rows with the same missing cells together, complete rows on top; "given" keeps their
-        order. ``missing="unstored"`` is for a sparse matrix whose unstored cells are missing.
+        Parameters
+        ----------
+        X : array, sparse matrix or dataframe
+            Rows in memory. NaN marks a missing cell.
+        feature_names : sequence of str or None, default=None
+            Names of the columns. None: those of a dataframe, or x0, x1, ...
+        order : "pattern" or "given", default="pattern"
+            "pattern" sorts rows with the same missing cells together, complete rows on top; "given" keeps the order of
+            the rows.
+        missing : "nan" or "unstored", default="nan"
+            With "unstored" the cells that a sparse matrix does not store are missing too; with "nan" they are zero.
+        ax : matplotlib Axes or None, default=None
+            Where to draw. None: in a new figure.
+
+        Returns
+        -------
+        MissingnessDisplay
+            The display, already drawn; ``figure_`` is the matplotlib figure.
         """
         if missing not in ("nan", "unstored"):
             msg = f"missing must be 'nan' or 'unstored'; got {missing!r}."
@@ -120,7 +142,27 @@ class MissingnessDisplay:
     def from_estimator(
         cls, estimator: Any, X: Any, *, feature_names: Any = None, order: str = "pattern", ax: Any = None
     ) -> MissingnessDisplay:
-        """Draw rows as a fit sees them: with its columns, their order and names, and its meaning of missing."""
+        """Draw the missing cells of rows for a fitted estimator, with the columns of the fit in their order.
+
+        Parameters
+        ----------
+        estimator : PPCA or BayesianPCA
+            A fitted estimator. Its parameter ``missing`` says which cells are missing.
+        X : array, sparse matrix or dataframe
+            Rows with the columns of the fit. NaN marks a missing cell.
+        feature_names : sequence of str or None, default=None
+            Names of the columns. None: those of the training data, or x0, x1, ...
+        order : "pattern" or "given", default="pattern"
+            "pattern" sorts rows with the same missing cells together, complete rows on top; "given" keeps the order of
+            the rows.
+        ax : matplotlib Axes or None, default=None
+            Where to draw. None: in a new figure.
+
+        Returns
+        -------
+        MissingnessDisplay
+            The display, already drawn; ``figure_`` is the matplotlib figure.
+        """
         require_fitted(cls, estimator)
         values = cells_of(estimator, X)
         names, given = getattr(estimator, "feature_names_in_", None), _columns(X)
@@ -131,7 +173,20 @@ class MissingnessDisplay:
         return cls(np.isnan(values), names_of(estimator, feature_names), order=order).plot(ax)
 
     def plot(self, ax: Any = None, *, limits: RasterLimits = RasterLimits()) -> MissingnessDisplay:
-        """Draw in a new figure or in ``ax``, beside which columns and rows get axes of their own."""
+        """Draw the map, with bars for columns above it and for rows beside it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw the map; the bars get axes of their own beside it. None: in a new figure.
+        limits : RasterLimits
+            Largest number of rows and columns of the map; larger tables are averaged.
+
+        Returns
+        -------
+        MissingnessDisplay
+            The display itself.
+        """
         self.figure_, self.ax_ = place(ax, (6.4, 4.4))
         n, d = self.missing.shape
         self.row_edges_, self.column_edges_ = edges(n, limits.most_rows), edges(d, limits.most_columns)
@@ -176,10 +231,11 @@ class MissingnessDisplay:
             ax.locator_params(axis="x", nbins=3, prune="lower")
             return
         ax.set_axis_off()
+        gap = max(0.1, 0.006 * n)
         for pattern in self.patterns:
             if pattern.n_rows >= max(visible * n, 2):
-                ends = pattern.first + 0.1, pattern.first + pattern.n_rows - 0.1
-                ax.plot([0.03, 0.03], ends, color=THEME.accent, linewidth=1.5)
+                ends = pattern.first + gap, pattern.first + pattern.n_rows - gap
+                ax.plot([0.03, 0.03], ends, color=THEME.accent, linewidth=1.5, solid_capstyle="butt")
                 words = {0: "complete", d: "empty"}.get(pattern.n_missing, f"with {pattern.n_missing} missing")
                 beside(ax, f"{pattern.n_rows:,} {words}", (0.03, sum(ends) / 2), (5, 0), va="center")
         ax.set_xlim(0, 1)

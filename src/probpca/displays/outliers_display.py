@@ -54,19 +54,22 @@ class OutlierDisplay:
     Attributes
     ----------
     outliers : Outliers
-        The answer of ``estimator.outliers``.
+        The result of ``estimator.outliers``.
     points : ndarray (n, 2)
         Squared score and residual distances, as drawn.
     whole : ndarray (n,)
         Squared distances, as drawn.
     limits : dict
         "latent", "residual" and "whole": squared distances of new rows that have these p-values, one for each ``p``.
-    ranking : ndarray (n,)
+    ranking : ndarray of int (n,)
         Positions of the rows, the least probable first.
-    figure_, ax_
-        matplotlib Figure and Axes.
-    points_, bars_ : artists
-    cells_ : ndarray
+    figure_ : matplotlib Figure
+        The figure.
+    ax_ : matplotlib Axes
+        The axes.
+    points_, bars_ : matplotlib artists
+        The points of rows, or the bars of cells.
+    cells_ : ndarray of int
         Positions of the cells whose bars are drawn.
 
     Examples
@@ -124,11 +127,36 @@ class OutlierDisplay:
         ax: Any = None,
         **options: Any,
     ) -> OutlierDisplay:
-        """Draw the rows of ``X``, or the cells of one ``row``, given by position or name.
+        """Draw rows by their distance from the model, or the cells of one row.
 
-        ``kind`` is "distances" (the default), "chart", or "cells" (if a row is given). ``p`` may be several
-        probabilities. ``X`` are taken for the rows of the fit; ``training=False`` says that they are new rows.
-        ``options`` are those of ``plot``.
+        Parameters
+        ----------
+        estimator : PPCA or BayesianPCA
+            A fitted estimator.
+        X : array, sparse matrix or dataframe
+            Rows with the columns of the fit. NaN marks a missing cell.
+        kind : "distances", "chart", "cells" or None, default=None
+            "distances": score distance against residual distance. "chart": squared distance, row by row. "cells": the
+            cells of one row. None: "cells" if ``row`` is given, otherwise "distances".
+        row : int, str or None, default=None
+            The row whose cells are drawn, by position or label.
+        p : float or sequence of float, default=0.001
+            P-values at which limits are drawn.
+        training : bool, default=True
+            Whether ``X`` are training rows; p-values are then those of rows that are left out of the fit.
+        labels : sequence of str, True or None, default=None
+            Names of the rows; True: the index of a pandas dataframe. None: row numbers, or the index if it is text.
+        feature_names : sequence of str or None, default=None
+            Names of the columns. None: those of the training data, or x0, x1, ...
+        ax : matplotlib Axes or None, default=None
+            Where to draw. None: in a new figure.
+        **options
+            ``most``, ``measure`` and ``in_order`` of ``plot``.
+
+        Returns
+        -------
+        OutlierDisplay
+            The display, already drawn; ``figure_`` is the matplotlib figure.
         """
         require_fitted(cls, estimator, "outliers", "calibration_")
         found = estimator.outliers(X, training=training)
@@ -144,7 +172,10 @@ class OutlierDisplay:
         return made.plot(ax, kind=kind, row=row, **options)
 
     def beyond(self, kind: str = "distances") -> Index:
-        """Positions of the rows beyond a limit of the smallest ``p``, as this kind draws it; least probable first."""
+        """Positions of the rows beyond the limit of the smallest ``p``, the least probable first: ndarray of int.
+
+        ``kind`` is "distances" or "chart": the plot whose limits count.
+        """
         found, smallest = self.outliers, self.p[-1]
         if kind == "chart":
             strange = found.p_value < smallest
@@ -153,7 +184,10 @@ class OutlierDisplay:
         return self.ranking[strange[self.ranking]]
 
     def by_chance(self, kind: str = "distances") -> float:
-        """Number of rows that chance alone puts beyond a limit of the smallest ``p``."""
+        """Number of rows expected beyond the limit of the smallest ``p`` by chance alone: a float.
+
+        ``kind`` is "distances" or "chart": the plot whose limits count.
+        """
         inside = (1.0 - self.p[-1]) ** (1 if kind == "chart" else 2)  # within one limit, or within both
         return float((1.0 - inside) * self.whole.size)
 
@@ -167,12 +201,29 @@ class OutlierDisplay:
         measure: str = "contributions",
         in_order: bool = False,
     ) -> OutlierDisplay:
-        """Draw in a new figure or in ``ax``.
+        """Draw the rows, or the cells of one row.
 
-        ``most`` is the number of rows that are named (8 by default) or of cells that are shown (20 by default).
-        ``measure`` of cells is "contributions", which sum to the squared distance, or "cell_scores", the distance of
-        each cell from its prediction by the others. The largest stand first; ``in_order=True`` shows all cells in the
-        order of the columns of the table, which suits years.
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw. None: in a new figure.
+        kind : "distances", "chart", "cells" or None, default=None
+            "distances": score distance against residual distance. "chart": squared distance, row by row. "cells": the
+            cells of one row. None: "cells" if ``row`` is given, otherwise "distances".
+        row : int, str or None, default=None
+            The row whose cells are drawn, by position or label.
+        most : int or None, default=None
+            Number of rows to label (None: 8), or of cells to draw (None: 20).
+        measure : "contributions" or "cell_scores", default="contributions"
+            What to draw for the cells of one row: contributions, which add up to the squared distance, or the
+            difference of each cell from its prediction given the other cells, in standard deviations.
+        in_order : bool, default=False
+            Whether to draw all cells in the order of the columns, as suits years. False: the largest come first.
+
+        Returns
+        -------
+        OutlierDisplay
+            The display itself.
         """
         kind = kind or ("distances" if row is None else "cells")
         require_choice("kind", kind, ("distances", "chart", "cells"))

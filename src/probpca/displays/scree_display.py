@@ -30,7 +30,7 @@ MOST_BARS = 20
 
 
 class ScreeDisplay:
-    r"""Scree plot: the variance of each component, as numbers or in percent, and the curves of selection criteria.
+    r"""Scree plot: the variance of each component, absolute or in percent, and the curves of selection criteria.
 
     .. math:: \lambda_k = \lVert w_k \rVert^2 + \sigma^2, \qquad \text{share}_k = \lambda_k / \operatorname{tr} C
 
@@ -40,21 +40,28 @@ class ScreeDisplay:
 
     Attributes
     ----------
-    explained_variance, explained_variance_ratio : ndarray (q,)
+    explained_variance : ndarray (q,)
+        Variance along each component.
+    explained_variance_ratio : ndarray (q,)
+        Share of the total variance that each component explains.
     noise_variance : ndarray () or (q,)
-        Along each component.
+        Noise variance, one for all components or along each of them.
     interval : tuple of ndarray (q,), or None
-        Lower and upper ends of the variances.
+        Lower and upper ends of confidence intervals of the variances.
     selection : Selection or None
         The criteria and their choices.
     choices : dict
         Choice of each criterion, empty without criteria.
     shares : ndarray
         Shares of the variance of the components that are drawn in percent: those of the model first.
-    figure_, ax_, axes_
-        matplotlib Figure, Axes of the variances, and all Axes: that of the criteria is second, if there is one.
-    line_, noise_ : artists
-        Of the variances and of the noise.
+    figure_ : matplotlib Figure
+        The figure.
+    ax_ : matplotlib Axes
+        The axes of the variances.
+    axes_ : ndarray of Axes
+        All axes; the second is that of the criteria, if there are any.
+    line_, noise_ : matplotlib artists
+        The line of the variances and that of the noise.
     curves_ : list of artists
         One for each criterion that has a curve.
 
@@ -109,14 +116,15 @@ class ScreeDisplay:
         scale: str = "log",
         ax: Any = None,
     ) -> ScreeDisplay:
-        """Draw the components of a fit.
+        """Draw the variances of the components of a fit.
 
         Parameters
         ----------
-        estimator : fitted PPCA or BayesianPCA
-        X : rows or None, default=None
-            Complete rows of the fit: with ``units="percent"`` the components that the model does not have are drawn
-            too, pale.
+        estimator : PPCA or BayesianPCA
+            A fitted estimator.
+        X : array, dataframe or None, default=None
+            The training rows, without missing cells. With ``units="percent"`` the components that the model leaves out
+            are drawn too, in a pale colour.
         units : "variance" or "percent", default="variance"
             "percent" draws bars of the share of the variance, and marks the number of components of the model.
         selection : Selection or None, default=None
@@ -128,7 +136,13 @@ class ScreeDisplay:
             Probability of these intervals.
         scale : "log" or "linear", default="log"
             Axis of the variances; percent are always linear.
-        ax : matplotlib Axes, several Axes or None, default=None
+        ax : matplotlib Axes, two Axes or None, default=None
+            Where to draw; the second Axes is for the criteria. None: in a new figure.
+
+        Returns
+        -------
+        ScreeDisplay
+            The display, already drawn; ``figure_`` is the matplotlib figure.
         """
         require_choice("units", units, ("variance", "percent"))
         require_fitted(cls, estimator, "explained_variance_ratio_")
@@ -137,7 +151,7 @@ class ScreeDisplay:
         if uncertainty is not None:
             interval = uncertainty.explained_variance.interval(level)
             if interval[0].shape != variance.shape:
-                msg = f"uncertainty is of {interval[0].size} components; the estimator has {variance.size}."
+                msg = f"uncertainty must have {variance.size} components, as the estimator has; got {interval[0].size}."
                 raise ShapeError(msg)
         if selection is None and units == "variance" and (ax is None or np.size(ax) > 1):
             selection = own_bic(estimator)
@@ -154,14 +168,25 @@ class ScreeDisplay:
 
     @property
     def choices(self) -> dict[str, int]:
-        """Number of components that each criterion chooses."""
+        """Number of components that each criterion chooses, by name; empty without criteria."""
         return {} if self.selection is None else self.selection.choices
 
     def plot(self, ax: Any = None, *, scale: str = "log", units: str = "variance") -> ScreeDisplay:
-        """Draw in a new figure or in ``ax``; ``scale`` is that of the variances, "log" or "linear".
+        """Draw the variances, and below them the criteria if there are any.
 
-        ``units`` are "variance" or "percent". Curves of criteria need a second axes: give two, or one that makes room
-        for both.
+        Parameters
+        ----------
+        ax : matplotlib Axes, two Axes or None, default=None
+            Where to draw. With criteria, two Axes, or one that is replaced by two. None: in a new figure.
+        scale : "log" or "linear", default="log"
+            Axis of the variances; percentages are always on a linear axis.
+        units : "variance" or "percent", default="variance"
+            Whether to draw variances, or bars of their share of the total variance.
+
+        Returns
+        -------
+        ScreeDisplay
+            The display itself.
         """
         curves = self._with_curves()
         count, size, heights = (2, (6.4, 5.6), (3, 2)) if curves else (1, THEME.figure, None)
@@ -260,8 +285,8 @@ def _other_shares(estimator: Any, X: Any) -> Array:
     require_columns(cells, estimator.n_features_in_)
     if np.isnan(cells).any():
         msg = (
-            "the components that the model does not have are those of complete rows; cells of X are missing.\n"
-            "Hint: leave X out."
+            "X must not have missing cells: the variances of further components need complete rows.\n"
+            "Hint: leave X out to draw the components of the model only."
         )
         raise DataError(msg)
     return eigenvalue_shares(cells if estimator.scale_ is None else cells / estimator.scale_)[estimator.n_components_ :]

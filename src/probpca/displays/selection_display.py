@@ -25,6 +25,7 @@ class SelectionDisplay:
     selection : Selection
         The criteria and their choices.
     figure_ : matplotlib Figure
+        The figure.
     axes_ : ndarray of Axes
         One for each criterion that has a curve, and the choices of all if they are several; the first is ``ax_``.
 
@@ -43,16 +44,58 @@ class SelectionDisplay:
 
     @classmethod
     def from_selection(cls, selection: Selection, *, ax: Any = None) -> SelectionDisplay:
-        """Draw the answer of ``select_n_components``."""
+        """Draw the result of ``select_n_components``.
+
+        Parameters
+        ----------
+        selection : Selection
+            The result of ``select_n_components``.
+        ax : matplotlib Axes, several Axes or None, default=None
+            Where to draw, one Axes for each panel, or one that is replaced by several. None: in a new figure.
+
+        Returns
+        -------
+        SelectionDisplay
+            The display, already drawn; ``figure_`` is the matplotlib figure.
+        """
         return cls(selection).plot(ax)
 
     @classmethod
     def from_data(cls, X: Any, criteria: Any = None, *, ax: Any = None, **options: Any) -> SelectionDisplay:
-        """Compute the criteria of a table and draw them; ``options`` are those of ``select_n_components``."""
+        """Compute the criteria for a table and draw them.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            The rows; NaN marks a missing cell.
+        criteria : str, list of str or None, default=None
+            Any of "parallel", "bic", "evidence", "cv", "ard" and "gavish_donoho". None: all that apply.
+        ax : matplotlib Axes, several Axes or None, default=None
+            Where to draw, one Axes for each panel, or one that is replaced by several. None: in a new figure.
+        **options
+            Other parameters of ``select_n_components``, such as ``max_components``, ``standardize`` and
+            ``random_state``.
+
+        Returns
+        -------
+        SelectionDisplay
+            The display, already drawn; ``figure_`` is the matplotlib figure.
+        """
         return cls.from_selection(select_n_components(X, criteria, **options), ax=ax)
 
     def plot(self, ax: Any = None) -> SelectionDisplay:
-        """Draw in a new figure, in one given axes for each panel, or in the place of a single one."""
+        """Draw one panel for each criterion.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, several Axes or None, default=None
+            Where to draw, one Axes for each panel, or one that is replaced by several. None: in a new figure.
+
+        Returns
+        -------
+        SelectionDisplay
+            The display itself.
+        """
         drawn = [c for c in self.selection.criteria if c.score.size]
         several = len(self.selection.choices) != 1 or not drawn
         count = len(drawn) + several

@@ -84,27 +84,27 @@ class Estimator(
 
     @property
     def model_(self) -> Any:
-        """The fitted model, for the functions of ``probpca.inference``."""
+        """The fitted model as an immutable object, for use with the functions of ``probpca.inference``."""
         return self._state.result.model
 
     @property
     def status_(self) -> Status:
-        """How the fit ended; ``status_.value`` says what to do about it."""
+        """How the fit ended; ``status_.value`` is a sentence that explains it and says what to do."""
         return self._state.result.status
 
     @property
     def converged_(self) -> bool:
-        """Whether the model is the maximum of the objective, to within ``tol``."""
+        """Whether the fit reached the maximum of its objective to within ``tol``."""
         return self._state.result.status.converged
 
     @property
     def trace_(self) -> Array:
-        """Objective before each step, and at the end: (n_iter + 1,)."""
+        """Objective (log-likelihood or its lower bound) before each iteration and at the end: (n_iter_ + 1,)."""
         return np.array(self._state.result.trace)
 
     @property
     def n_iter_(self) -> int:
-        """Number of steps; for the closed form, of passes over the rows."""
+        """Number of iterations; for the closed form, number of passes over the rows."""
         return self._state.result.n_iter
 
     @property
@@ -114,7 +114,7 @@ class Estimator(
 
     @property
     def empty_features_(self) -> Index:
-        """Positions of the columns without any observed cell in the training data."""
+        """Positions of the columns that have no observed cell in the training data: ndarray of int."""
         return self._state.result.empty
 
     @property
@@ -122,21 +122,61 @@ class Estimator(
         return self.n_components_
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Names of the columns that ``transform`` returns: PC1, PC2, ..., or F1, F2, ... for dynamic factors.
+        """Names of the columns that ``transform`` returns.
 
-        ``input_features`` are compared with the names of the columns of the fit, as in scikit-learn.
+        Parameters
+        ----------
+        input_features : sequence of str or None, default=None
+            Names of the input columns. They only have to match those of the fit, as in scikit-learn.
+
+        Returns
+        -------
+        ndarray of str, shape (n_components,)
+            PC1, PC2, ... for principal components; F1, F2, ... for the factors of ``LinearDynamicalSystem``.
         """
         _ = self._state  # says why there is no model, where scikit-learn would only say that there is none
         count = len(super().get_feature_names_out(input_features))  # which checks input_features
         return np.array([f"{self._component}{j}" for j in range(1, count + 1)], dtype=object)
 
     def to_file(self, path: str | Path) -> None:
-        """Write the parameters and the fitted model to one file (npz), which contains no code."""
+        """Save the fitted estimator to a file.
+
+        Unlike a pickle the file contains numbers and text only, no code, so that it is safe to read.
+
+        Parameters
+        ----------
+        path : str or Path
+            Name of the file, in NumPy's npz format. An existing file is replaced.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import PPCA
+        >>> ppca = PPCA(n_components=2).fit(load_iris().data)
+        >>> with TemporaryDirectory() as folder:
+        ...     ppca.to_file(Path(folder) / "model.npz")
+        ...     again = PPCA.from_file(Path(folder) / "model.npz")
+        >>> bool((again.components_ == ppca.components_).all())
+        True
+        """
         write_estimator(self, path)
 
     @classmethod
     def from_file(cls, path: str | Path) -> Self:
-        """Read an estimator that ``to_file`` wrote."""
+        """Load a fitted estimator that ``to_file`` saved.
+
+        Parameters
+        ----------
+        path : str or Path
+            Name of the file.
+
+        Returns
+        -------
+        estimator
+            The fitted estimator, of the class that this method is called on.
+        """
         estimator: Self = read_estimator(cls, path)
         return estimator
 
@@ -151,8 +191,8 @@ class Estimator(
         empty = self.empty_features_
         if empty.size:
             msg = (
-                f"nothing was observed of {empty.size} of {self.n_features_in_} columns (first: {empty[0]}); "
-                "their loadings and mean are 0. See empty_features_."
+                f"no observed cells in {empty.size} of {self.n_features_in_} columns (first: {empty[0]}); their "
+                "loadings and mean are 0.\nHint: empty_features_ lists these columns; leave them out of the table."
             )
             warnings.warn(msg, UserWarning, stacklevel=3)
         return self
@@ -303,10 +343,10 @@ def open_rows(estimator: Any, X: Any) -> Source:
         order = order_of(columns, names)
         return source if order is None else source.arranged(order)
     if source.n_features != estimator.n_features_in_:
-        msg = f"rows must have {estimator.n_features_in_} features, as the fit had; got {source.n_features}."
+        msg = f"rows must have {estimator.n_features_in_} features, as in the fit; got {source.n_features}."
         raise ShapeError(msg)
     if names is not None and is_path(X):
-        msg = f"the columns of {X} have no names; they are taken to be those of the fit, in the same order."
+        msg = f"the columns of {X} have no names; they are assumed to be those of the fit, in the same order."
         warnings.warn(msg, UserWarning, stacklevel=4)
     return source
 

@@ -86,75 +86,108 @@ class BeliefFit(TableFit):
 
 
 class BayesianPCA(TableEstimator):
-    r"""Bayesian principal component analysis, which also finds the number of components.
+    r"""Bayesian principal component analysis, which also chooses the number of components.
 
     .. math::
         x = W z + \mu + \varepsilon, \qquad z \sim N(0, I_q), \quad \varepsilon \sim N(0, \sigma^2 I_d), \quad
         w_{jk} \sim N(0, 1 / \alpha_k)
 
-    Loadings and mean have a posterior distribution, approximated as independent of that of the latent variables
-    (variational Bayes). The precision :math:`\alpha_k` of each component is learned: if the rows do not support a
-    component, its loadings shrink to zero and it is removed (automatic relevance determination). If there are few
-    cells for each parameter this predicts missing cells better than maximum likelihood, with intervals that have
-    their nominal coverage, and superfluous components do no harm.
+    Each row x with d columns is a linear function of q latent variables z, the component scores, plus noise. Unlike
+    ``PPCA``, which finds the most likely loadings and mean, this estimator computes their posterior distribution,
+    approximated as independent of that of the latent variables (variational Bayes). The precision :math:`\alpha_k` of
+    each component is learned: if the data do not support a component, its loadings shrink to zero and it is removed
+    (automatic relevance determination). With few observed cells for each parameter this predicts missing cells better
+    than maximum likelihood, and its intervals keep their nominal coverage.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        Number of components to start with, less than the number of columns; those that the rows do not support are
-        removed. None: min(d - 1, n - 2, 50), or min(d - 1, n - 2, 20) if cells are missing.
+        Number of components to start with, less than the number of columns d. Components that the data do not support
+        are removed. None: min(d - 1, n - 2, 50) for n rows, or min(d - 1, n - 2, 20) if cells are missing.
     standardize : bool, default=False
-        Scale columns to unit variance, as is right if they have different units. Components, loadings, relevance and
-        variances are then those of the scaled columns; all methods take and return rows in the units of the data.
+        Whether to scale columns to unit variance, as one should if they have different units. Components, loadings,
+        relevance and variances then describe the scaled columns. All methods still take and return rows in the units
+        of the data.
     tol : float, default=1e-3
-        Stop when the lower bound of the log evidence is estimated to rise by less than this, in nats.
+        Iterations stop when the lower bound of the log evidence is estimated to be within ``tol`` of its maximum.
     max_iter : int, default=1000
-        Largest number of steps.
+        Largest number of iterations.
     missing : "nan" or "unstored", default="nan"
-        NaN always marks a missing cell. With "unstored" the cells that a sparse matrix does not store are missing too.
+        NaN always marks a missing cell. With "unstored" the cells that a sparse matrix does not store are missing
+        too, as in a table of ratings; with "nan" they are zero.
     n_jobs : int or None, default=None
-        Number of threads, which share the rows. None: as many as BLAS may use. -1: all cores.
+        Number of threads. None: as many as the linear algebra library (BLAS) uses. -1: all cores.
     verbose : bool, default=False
         Show a progress bar.
     random_state : int, RandomState, Generator or None, default=None
-        Determines the starting vectors, and the draws of ``sample``, ``explore`` and ``impute_draws``.
+        Determines the starting values, and the draws of ``sample``, ``explore`` and ``impute_draws``.
 
     Attributes
     ----------
     n_components_ : int
-        Number of components that the rows support.
+        Number of components that the data support.
+    rule_ : str
+        How many of the initial components were kept, in words.
+    notes_ : tuple of str
+        Remarks on the choice of the number of components; empty if there are none.
     relevance_ : ndarray (n_components,)
         Expected squared loading of each component, :math:`1 / \alpha_k = E\|w_k\|^2 / d`: small for components
         that matter little. d is the number of columns with observed cells.
-    mean_, scale_
-        Posterior mean of the mean, in the units of the data, and the scales of the columns, as for ``PPCA``. The other
-        attributes that describe components are those of the columns divided by ``scale_``.
-    loadings_, components_
-        Posterior mean of the loadings along their principal axes, and these axes.
+    mean_ : ndarray (n_features,)
+        Posterior mean of the mean mu, in the units of the data.
+    scale_ : ndarray (n_features,) or None
+        If ``standardize=True``, the standard deviations that the columns were divided by (1 for a constant column);
+        otherwise None. The components, loadings and variances below then describe the scaled columns.
+    components_ : ndarray (n_components, n_features)
+        Orthonormal principal axes, one per row. The largest entry of each, in magnitude, is positive.
+    loadings_ : ndarray (n_features, n_components)
+        Posterior mean of the loadings W along the principal axes.
+    explained_variance_ : ndarray (n_components,)
+        Variance of a new row along each principal axis, largest first. It includes the uncertainty of the loadings.
+    explained_variance_ratio_ : ndarray (n_components,)
+        Share of the total variance that each component explains.
     noise_variance_ : float
-        Variance of the noise, without what uncertainty about the parameters adds.
-    explained_variance_, explained_variance_ratio_ : ndarray (n_components,)
-        Variance of a new row along each axis, which includes the uncertainty of the loadings.
+        Variance sigma2 of the noise, without the uncertainty of the parameters.
+    column_std_ : ndarray (n_features,) or None
+        Standard deviation of each training column, 0 if constant; None if ``standardize=True``.
     lower_bound_ : float
         Lower bound of the log evidence, up to a constant that does not depend on the number of components.
     belief_ : ParameterBelief
-        Mean and covariance of the parameters of each feature, in the units of the data.
+        Posterior mean and covariance of the parameters of each feature, in the units of the data.
     model_ : LinearGaussian
         Predictive distribution of a new row in the units of the data, approximated by a Gaussian in which the
-        uncertainty of the parameters counts as noise. All methods use it, unless ``training=True`` says that rows are
-        those of the fit.
+        uncertainty of the parameters counts as noise. All methods use it; ``impute`` and ``impute_interval`` with
+        ``training=True`` use ``belief_`` instead.
     calibration_ : Calibration
-        Reference distribution of the p-values of ``outliers``, matched to the rows of the fit.
-    n_observed_, empty_features_, n_iter_, converged_, status_, trace_
-        As for ``PPCA``; ``trace_`` is the lower bound before each step.
+        Reference distribution of the p-values that ``outliers`` computes, matched to the training rows.
+    draw_seed_ : int
+        Seed of the parameter draws of ``impute_draws``.
+    n_samples_ : float
+        Number of training rows; a row counts ``sample_weight`` times.
+    n_observed_ : float
+        Number of observed cells; a row counts ``sample_weight`` times.
+    empty_features_ : ndarray of int
+        Positions of the columns without any observed cell. Their loadings and mean are 0.
+    n_features_in_ : int
+        Number of columns of the training data.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if the training data have names.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the fit reached the maximum of the lower bound to within ``tol``.
+    status_ : Status
+        How the fit ended; ``status_.value`` is a sentence that explains it.
+    trace_ : ndarray (n_iter_ + 1,)
+        Lower bound of the log evidence before each iteration and at the end.
 
     Notes
     -----
-    The methods are those of ``PPCA`` without streams (``partial_fit``, ``merge``) and ``uncertainty``. Results include
-    the uncertainty of the parameters: ``score`` is the log density of new rows, intervals of missing cells allow for
-    uncertain parameters, and ``impute_draws`` draws parameters from their posterior, so that it needs no training
-    rows. Because latent variables and parameters are approximated as independent, the posterior variance of each
-    parameter is somewhat too small.
+    Results include the uncertainty of the parameters: ``score`` is the log predictive density of new rows, intervals
+    of missing cells are wider where parameters are uncertain, and ``impute_draws`` draws parameters from their
+    posterior, so that it needs no training rows. Because latent variables and parameters are approximated as
+    independent, the posterior variance of each parameter is somewhat too small. ``partial_fit``, ``merge`` and
+    ``uncertainty`` exist for ``PPCA`` only.
 
     References
     ----------
@@ -170,7 +203,7 @@ class BayesianPCA(TableEstimator):
     >>> X[rng.random(X.shape) < 0.2] = np.nan
     >>> bayesian = BayesianPCA(n_components=8, random_state=0).fit(X)
     >>> bayesian.n_components_, bayesian.rule_
-    (3, '3 of 8 are relevant')
+    (3, '3 of 8 initial components kept')
     >>> low, high = bayesian.impute_interval(X)
     >>> bool((low <= high).all())
     True
@@ -202,7 +235,26 @@ class BayesianPCA(TableEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, cell_weight: Any = None) -> Self:
-        """Fit the model to rows with or without missing cells; ``X`` and the weights are those of ``PPCA.fit``."""
+        """Fit the model to rows with or without missing cells.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, Dask or Spark rows, or batches
+            The rows to fit, of shape (n, n_features). Batches are a list of matrices or dataframes, an iterator, or an
+            object that can be iterated over repeatedly. NaN marks a missing cell.
+        y : ignored
+            Present for compatibility with scikit-learn.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all.
+        cell_weight : array-like of shape (n, n_features) or None, default=None
+            Relative precision of each cell: its noise variance is sigma2 / weight. A cell of weight 0 counts as
+            missing.
+
+        Returns
+        -------
+        BayesianPCA
+            The fitted estimator itself.
+        """
         check_parameters(self, self._constraints)
         self._fitted = None  # a fit that fails leaves no fit behind
         rng = generator(self.random_state)
@@ -215,28 +267,41 @@ class BayesianPCA(TableEstimator):
 
     @property
     def belief_(self) -> ParameterBelief:
-        """Mean and covariance of the parameters of each feature, in the units of the data."""
+        """Posterior mean and covariance of the parameters of each feature, in the units of the data."""
         return self._state.result.belief
 
     @property
     def lower_bound_(self) -> float:
-        """Lower bound of the log evidence."""
+        """Lower bound of the log evidence, in nats, up to a constant."""
         return self._state.result.lower_bound
 
     @property
     def relevance_(self) -> Array:
-        """Expected squared loading of each component, of scaled columns if standardised: (n_components,)."""
+        """Expected squared loading of each component, small for those that matter little: (n_components,)."""
         return 1.0 / self._state.result.scaled_belief.precision
 
     @property
     def noise_variance_(self) -> float:
-        """Noise variance, of scaled columns if standardised, without the uncertainty of the parameters."""
+        """Variance sigma2 of the noise, without the uncertainty of the parameters: a float.
+
+        With ``standardize=True`` it is that of the scaled columns.
+        """
         return float(self._state.result.scaled_belief.centre.noise_variance)
 
     def summary(self, feature_names: Any = None, *, width: int = WIDTH) -> str:
         """Describe the fit as text: the number of components, the variance of each, and how the fit ended.
 
-        Tables have lines of at most ``width`` letters.
+        Parameters
+        ----------
+        feature_names : sequence of str or None, default=None
+            Names of the columns. None: those of the training data, or x0, x1, ...
+        width : int, default=88
+            Largest number of characters in a line of a table.
+
+        Returns
+        -------
+        str
+            Several lines of text, ready to print.
         """
         return table_summary(self, ("lower bound", self.lower_bound_), feature_names, width)
 

@@ -23,48 +23,51 @@ def select_n_components(
     verbose: bool = False,
     random_state: Any = None,
 ) -> Selection:
-    r"""Choose the number of components of a table by several criteria.
+    r"""Compare several criteria for the number of components of a table.
 
     Parameters
     ----------
-    X : rows
-        As for ``PPCA.fit``; cells may be missing. Of rows that are not in memory a sample is used.
+    X : array, sparse matrix, dataframe, file name, or rows read in batches
+        The rows; NaN marks a missing cell. If they are not in memory, a sample is used.
     criteria : str, list of str or None, default=None
-        Any of
+        Criteria to compute:
 
-        - "parallel": eigenvalues of the correlations above the 95 % quantile of those of independent columns;
-        - "bic": Schwarz's criterion, :math:`\mathcal L - \tfrac12 p \log n`;
-        - "evidence": Minka's approximation of the probability of the rows given q;
-        - "cv": log density of held-out cells, in five folds; the smallest number of components within one standard
-          error of the best, where the standard error is that of the difference between rows. At least ten numbers are
-          tried, and then more until five in a row are no better;
-        - "ard": the components that remain in a Bayesian fit that starts with many;
-        - "gavish_donoho": singular values above the optimal hard threshold.
+        - "parallel": parallel analysis counts the eigenvalues of the correlation matrix above the 95 % quantile of
+          those of independent columns;
+        - "bic": Bayesian information criterion, :math:`\mathcal L - \tfrac12 p \log n`, with log-likelihood
+          :math:`\mathcal L`, p parameters and n rows;
+        - "evidence": Minka's approximation of the probability of the rows given the number of components;
+        - "cv": cross-validation, the log density of held-out cells in five folds. It chooses the smallest number of
+          components within one standard error of the best. At least ten numbers are tried, then more until five in a
+          row are no better;
+        - "ard": automatic relevance determination, the components that remain in a Bayesian fit that starts with many;
+        - "gavish_donoho": singular values above the optimal hard threshold of Gavish and Donoho.
 
-        "parallel" is for structure, components to be interpreted; "cv" and "ard" are for prediction; "bic",
-        "evidence" and "gavish_donoho" suit tables whose columns have the same noise variance. "evidence" and
-        "gavish_donoho" need complete rows. For a complete table without noise
-        every criterion takes the rank, if that is low.
-        None: all criteria; the result gives the reason why some do not apply.
+        "parallel" finds components to interpret; "cv" and "ard" are for prediction and imputation; "bic", "evidence"
+        and "gavish_donoho" suit tables whose columns have the same noise variance. "evidence" and "gavish_donoho" need
+        complete rows. For a complete table without noise every criterion chooses the rank, if that is low.
+        None: all criteria; for those that do not apply the result gives the reason.
     max_components : int or None, default=None
         Largest number of components to try. None: 50 for "bic" and "parallel", 20 for criteria that need fits.
     sample_weight : array-like or None, default=None
-        Frequencies: a row of weight 2 counts twice, one of weight 0 not at all.
+        Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all.
     missing : "nan" or "unstored", default="nan"
-        As for ``PPCA``.
+        NaN always marks a missing cell. With "unstored" the cells that a sparse matrix does not store are missing
+        too, as in a table of ratings; with "nan" they are zero.
     standardize : bool, default=False
-        Scale columns to unit variance first.
+        Whether to scale columns to unit variance first.
     n_jobs : int or None, default=None
-        Number of threads. None: as many as BLAS may use. The result does not depend on it.
+        Number of threads. None: as many as the linear algebra library (BLAS) uses. The result does not depend on it.
     verbose : bool, default=False
         Show a progress bar.
     random_state : int, RandomState, Generator or None, default=None
-        Determines which cells are held out together, and where iterative fits begin.
+        Determines the folds of the cross-validation and the starting values of iterative fits.
 
     Returns
     -------
     Selection
-        The curve and the choice of each criterion; ``print`` shows a table.
+        ``choices``, the number of components that each criterion chooses; ``agreement``, a comparison in words;
+        ``selection["bic"]``, the scores of one criterion. ``print`` and a notebook show a table.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Predictions of some columns from others, in the form of the rows that they answer."""
+"""Predictions of some columns from others, in the form of the known columns."""
 
 from __future__ import annotations
 
@@ -32,14 +32,16 @@ class ConditionalPrediction:
 
     .. math:: x_u \mid x_o \sim N(\mu_u + W_u m, \; W_u P W_u^\top + \Psi_u)
 
-    ``PPCA.condition`` makes it. Means and intervals are dataframes if the known columns came in one: with the names of
-    the predicted columns, and with the index of a pandas dataframe. ``print`` and a notebook show the first rows.
+    The result of ``PPCA.condition`` and ``BayesianPCA.condition``. :math:`x_o` are the known columns, :math:`x_u` the
+    predicted ones; m and P are the posterior mean and covariance of the latent variables. If the known columns are a
+    dataframe, means and intervals are dataframes too, with the same index and the names of the predicted columns.
+    ``print`` and a notebook show the first rows; ``to_frame()`` has all.
 
     Attributes
     ----------
-    features : ndarray (u,)
+    features : ndarray of int (u,)
         Positions of the predicted columns.
-    mean : (n, u)
+    mean : array or dataframe (n, u)
         Predicted values.
     std : ndarray (u,)
         Standard deviation of each predicted column, the same for all rows.
@@ -61,7 +63,7 @@ class ConditionalPrediction:
     """
 
     def __init__(self, found: Predictive, X: Any, names: list[str]) -> None:
-        """Store the prediction, the rows that it answers and the names of all columns."""
+        """Store the prediction, the known columns ``X`` and the names of all columns."""
         self._found, self._rows = found, X
         self._names = [names[j] for j in found.features]
 
@@ -72,7 +74,7 @@ class ConditionalPrediction:
 
     @property
     def mean(self) -> Any:
-        """Predicted values of each row: (n, u)."""
+        """Predicted values of each row: an array or dataframe (n, u)."""
         return like(self._rows, self._found.mean, self._names)
 
     @property
@@ -86,23 +88,53 @@ class ConditionalPrediction:
         return self._found.covariance
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Lower and upper ends of intervals that contain each predicted value with probability ``level``: (n, u)."""
+        """Prediction intervals of each cell.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Probability that an interval contains the true value.
+
+        Returns
+        -------
+        low, high : arrays or dataframes of shape (n, u)
+            Lower and upper ends.
+        """
         low, high = self._found.interval(level)
         return like(self._rows, low, self._names), like(self._rows, high, self._names)
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        """A line for each predicted cell: its row, feature, mean, standard deviation and interval."""
+        """Return the predictions as columns with one entry for each predicted cell.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Probability of the intervals.
+
+        Returns
+        -------
+        dict of str to array
+            Columns "row", "feature", "mean", "std", "low" and "high", each of length n * u.
+        """
         mean = self._found.mean
         low, high = self._found.interval(level)
         std = np.broadcast_to(self.std, mean.shape)
         return names_for(self._rows, self._names).long_columns("row", mean=mean, std=std, low=low, high=high)
 
     def to_frame(self, level: float = 0.95, *, backend: str | None = None) -> Any:
-        """Return ``to_dict`` as a dataframe of the library of the input; of pandas where the input was an array."""
+        """Return a dataframe with one line for each predicted cell: row, feature, mean, std, low and high.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Probability of the intervals.
+        backend : "pandas", "polars", "pyarrow" or None, default=None
+            Library of the dataframe. None: that of the known columns, or pandas if they are an array.
+        """
         return frame_of(self.to_dict(level), backend or names_for(self._rows, None).backend)
 
     def table(self, most: int = FIRST_ROWS, *, level: float = 0.95) -> ResultTable:
-        """Predicted values of the first ``most`` rows with their intervals."""
+        """Predicted values and intervals of the first ``most`` rows, as a table that prints as text or HTML."""
         mean, (low, high) = self._found.mean, self._found.interval(level)
         (n, u), names = mean.shape, names_for(self._rows, self._names)
         shown = range(min(u, FIRST_COLUMNS))
@@ -131,12 +163,15 @@ def known_columns(features: Any, values: Any, names: list[str] | None) -> tuple[
     if values is None:
         if not nw.dependencies.is_into_dataframe(features):
             msg = (
-                "condition needs the values of the known features, or one dataframe whose columns are the known "
-                f"features; got {type(features).__name__} alone.\nHint: condition(features, values)."
+                "condition() needs a dataframe of the known columns, or their names and values; got one argument of "
+                f"type {type(features).__name__}.\nHint: condition(features, values)."
             )
             raise ShapeError(msg)
         if names is None:
-            msg = "the fit had no names of columns.\nHint: condition(positions, values)."
+            msg = (
+                "condition() finds the columns of a dataframe by name; the fit had no names of columns.\n"
+                "Hint: condition(positions, values)."
+            )
             raise ShapeError(msg)
         return list(nw.from_native(features, eager_only=True).columns), features
     return features, values

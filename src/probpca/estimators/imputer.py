@@ -33,7 +33,7 @@ PASSED_ON = ("n_components", "standardize", "tol", "max_iter", "n_init", "n_jobs
 
 @dataclass(frozen=True, eq=False)
 class ImputerFit:
-    """What a fit of ``PPCAImputer`` found."""
+    """Fitted state of ``PPCAImputer``."""
 
     ppca: PPCA | None  # of the columns with observed cells; None if there is at most one
     mean: Array | None  # of that one column, instead: (1,), or (0,) if nothing was observed
@@ -75,56 +75,71 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
 
     The observed cells of a row determine its position along the principal components, and these predict its
     missing cells. The components are learned from all observed cells, by maximum likelihood. Observed cells are
-    returned bit for bit.
+    returned unchanged. It takes the place of ``SimpleImputer`` or ``IterativeImputer`` in a scikit-learn pipeline.
 
     Parameters
     ----------
     n_components : int, float, "bic" or None, default=None
         Number of components, less than the number of columns; or the share of the variance that they must
-        explain. None and "bic" choose by BIC, which suits prediction; ``PPCA`` itself chooses by parallel analysis,
-        which suits interpretation and imputes with a larger error.
+        explain. None and "bic" choose the number by BIC, which suits prediction. (``PPCA`` by default chooses by
+        parallel analysis, which suits interpretation and imputes with a larger error.)
     standardize : bool, default=True
-        Learn from columns scaled to unit variance, so that the result does not depend on the units of the columns.
-        False gives columns weights by their variance, which is right for columns that share a unit.
+        Whether to scale columns to unit variance for the fit, so that the result does not depend on their units.
+        With False, columns with a larger variance have more influence, which suits columns that share a unit.
     add_indicator : bool, default=False
-        Append a column of 0 and 1 for each column that had missing cells at the fit, as
+        Whether to append a column of 0 and 1 for each column that had missing cells in the training data, as
         ``SimpleImputer`` does.
     keep_empty_features : bool, default=False
-        Whether to keep columns without any observed cell at the fit. False: they are left out, with a warning.
-        True: they are kept, and their missing cells are filled with 0.
+        Whether to keep columns without any observed cell in the training data. False: they are left out, with a
+        warning. True: they are kept, and their missing cells are filled with 0.
     missing_values : NaN, None, pandas.NA or float, default=NaN
-        What marks a missing cell. A number, such as -999, marks missing cells by itself: NaN is then an error, as it
-        is for ``SimpleImputer``. NaN, None and pandas.NA are the same: each means NaN, and the nulls of a dataframe.
+        The value that marks a missing cell. NaN, None and pandas.NA all mean NaN and the nulls of a dataframe. With a
+        number, such as -999, that number marks missing cells, and NaN is an error, as for ``SimpleImputer``.
     min_value, max_value : float, array-like of shape (n_features,) or None, default=None
         Bounds of the imputed values, for all columns or for each one. None: no bound. Observed cells are not changed.
-    tol, max_iter, n_init, n_jobs, verbose, random_state
-        As for ``PPCA``.
+    tol : float, default=1e-3
+        Iterations stop when the total log-likelihood is estimated to be within ``tol`` of its maximum.
+    max_iter : int, default=1000
+        Largest number of iterations.
+    n_init : int, default=1
+        Number of random starts; the fit with the largest likelihood is kept.
+    n_jobs : int or None, default=None
+        Number of threads. None: as many as the linear algebra library (BLAS) uses. -1: all cores.
+    verbose : bool, default=False
+        Show a progress bar.
+    random_state : int, RandomState, Generator or None, default=None
+        Determines the starting values of the fit.
 
     Attributes
     ----------
     ppca_ : PPCA
-        The fitted PPCA of the columns with observed cells. It has the uncertainty of imputed values:
-        ``ppca_.impute_interval(X)``, ``ppca_.impute(X, return_std=True)``. With ``standardize=True`` its components and
-        loadings are those of the columns divided by ``ppca_.scale_``.
+        The fitted model of the columns with observed cells. Its methods give the uncertainty of imputed values:
+        ``ppca_.impute_interval(X)`` and ``ppca_.impute(X, return_std=True)``. With ``standardize=True`` its components
+        and loadings describe the columns divided by ``ppca_.scale_``.
     model_ : LinearGaussian
         The fitted model of the same columns, in the units of the data, for the functions of ``probpca.inference``.
-    empty_features_ : ndarray
-        Positions of the columns without any observed cell.
+    empty_features_ : ndarray of int
+        Positions of the columns without any observed cell in the training data.
     indicator_ : MissingIndicator or None
-    n_features_in_, feature_names_in_, n_iter_
-        As in scikit-learn.
+        scikit-learn's indicator of missing cells; None if ``add_indicator=False``.
+    n_features_in_ : int
+        Number of columns of the training data.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if the training data have names.
+    n_iter_ : int
+        Number of iterations of the fit.
 
     Notes
     -----
-    NaN is a missing cell, as is a null of a dataframe and a masked cell of a NumPy masked array. A row without
-    observed cells becomes the mean. A column that is empty only in ``transform`` is filled in from the others. If
-    only one column has observed values nothing can predict it: its missing cells are filled with its mean, and there
-    is no ``ppca_`` and no ``model_``.
+    NaN, the nulls of a dataframe and the masked cells of a NumPy masked array are missing cells. A row without observed
+    cells is filled with the mean. If only one column has observed cells, nothing can predict it: its missing cells are
+    filled with its mean, and there is no ``ppca_`` and no ``model_``.
 
-    The output has the form that ``SimpleImputer`` returns: an array, float32 for float32, or the dataframe that
-    ``set_output`` requests; a sparse matrix, whose NaN are missing and whose unstored cells are zeros, stays sparse.
-    Conditional means vary less than data: for analyses of variances or correlations of the completed table use
-    ``PPCA.impute_draws`` and ``pool``.
+    The output is an array, float32 for float32 input, or the dataframe that ``set_output`` requests. A sparse matrix
+    stays sparse: its NaN are missing, and the cells that it does not store are zeros.
+
+    Imputed values vary less than real data, because they are expected values. For variances, correlations or tests on
+    the completed table use multiple imputation: ``PPCA.impute_draws`` and ``probpca.inference.pool``.
 
     Examples
     --------
@@ -180,9 +195,21 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from the observed cells of an array, a sparse matrix or a dataframe.
+        """Fit the model to the observed cells of a table.
 
-        ``sample_weight`` are frequencies: a row of weight 2 counts twice, one of weight 0 not at all.
+        Parameters
+        ----------
+        X : array, sparse matrix or dataframe of shape (n, n_features)
+            Training rows with missing cells.
+        y : ignored
+            Present for compatibility with scikit-learn.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all.
+
+        Returns
+        -------
+        PPCAImputer
+            The fitted imputer itself.
         """
         check_parameters(self, self._constraints)
         self._fitted = None  # a fit that fails leaves no fit behind
@@ -224,43 +251,63 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
 
     @property
     def ppca_(self) -> PPCA:
-        """The fitted PPCA of the columns with observed cells; missing if there is only one."""
+        """The fitted PPCA of the columns with observed cells; absent if only one column has any."""
         ppca = self._state.ppca
         if ppca is None:
             msg = (
-                "'PPCAImputer' object has no attribute 'ppca_': only one column was observed, and filled with its mean."
+                "'PPCAImputer' object has no attribute 'ppca_': only one column has observed cells, and its mean "
+                "takes the place of a model."
             )
             raise AttributeError(msg)
         return ppca
 
     @property
     def model_(self) -> LinearGaussian:
-        """The fitted model of the columns with observed cells."""
+        """The fitted model of the columns with observed cells, in the units of the data: a ``LinearGaussian``."""
         return self.ppca_.model_
 
     @property
     def empty_features_(self) -> Index:
-        """Positions of the columns without any observed cell at the fit."""
+        """Positions of the columns without any observed cell in the training data: ndarray of int."""
         return self._state.empty_features
 
     @property
     def indicator_(self) -> Any:
-        """The fitted ``MissingIndicator``; None without ``add_indicator``."""
+        """scikit-learn's fitted ``MissingIndicator``; None if ``add_indicator=False``."""
         return self._state.indicator
 
     @property
     def n_iter_(self) -> int:
-        """Number of steps of the fit; 0 if only one column was observed."""
+        """Number of iterations of the fit; 0 if only one column has observed cells."""
         ppca = self._state.ppca
         return 0 if ppca is None else ppca.n_iter_
 
     def to_file(self, path: str | Path) -> None:
-        """Write the parameters and the fitted model to one file (npz), which contains no code."""
+        """Save the fitted imputer to a file.
+
+        Unlike a pickle the file contains numbers and text only, no code, so that it is safe to read.
+
+        Parameters
+        ----------
+        path : str or Path
+            Name of the file, in NumPy's npz format. An existing file is replaced.
+        """
         write_estimator(self, path)
 
     @classmethod
     def from_file(cls, path: str | Path) -> Self:
-        """Read an imputer that ``to_file`` wrote."""
+        """Load a fitted imputer that ``to_file`` saved.
+
+        Parameters
+        ----------
+        path : str or Path
+            Name of the file.
+
+        Returns
+        -------
+        PPCAImputer
+            The fitted imputer.
+        """
         imputer: Self = read_estimator(cls, path)
         fit = imputer._state
         if fit.ppca is not None:
@@ -268,7 +315,19 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         return imputer
 
     def transform(self, X: Any) -> Any:
-        """Fill in the missing cells of a table, which need not be that of the fit."""
+        """Fill in the missing cells of training rows or of new rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or dataframe of shape (n, n_features)
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        array, sparse matrix or dataframe of shape (n, n_features_out)
+            The rows without missing cells. Columns that were empty in the training data are left out unless
+            ``keep_empty_features=True``; columns of ``add_indicator`` come last.
+        """
         fit = self._state
         rows = self._rows(X, fit.code, reset=False)
         row, column = _holes(rows)
@@ -282,7 +341,18 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         return filled if fit.indicator is None else _beside(filled, fit.indicator.transform(_coded(rows, fit.code)))
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Names of the columns that ``transform`` returns."""
+        """Names of the columns that ``transform`` returns.
+
+        Parameters
+        ----------
+        input_features : sequence of str or None, default=None
+            Names of the input columns. None: those of the training data, or x0, x1, ...
+
+        Returns
+        -------
+        ndarray of str, shape (n_features_out,)
+            Names of the columns, and of those that ``add_indicator`` appends.
+        """
         names = super().get_feature_names_out(input_features)
         kept = names if self.keep_empty_features else names[self._state.kept]
         added = [] if self.indicator_ is None else self.indicator_.get_feature_names_out(names)
@@ -308,7 +378,7 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
             raise ShapeError(msg)
         if empty.size and not self.keep_empty_features:
             names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))[empty]
-            msg = f"nothing was observed of these columns, so they are left out: {names}.\nHint: keep_empty_features."
+            msg = f"no observed cells in these columns, so they are left out: {names}.\nHint: keep_empty_features=True."
             warnings.warn(msg, UserWarning, stacklevel=3)
 
     def _values(self, rows: Any, row: Index, column: Index) -> Array:
@@ -353,7 +423,7 @@ def _missing_code(given: Any) -> float:
     if not isinstance(given, Real) or isinstance(number, bool) or np.isinf(number):
         msg = (
             f"missing_values must be a finite number, NaN, None or pandas.NA; got {given!r}.\n"
-            "Hint: replace words that mark missing cells by NaN."
+            "Hint: replace text that marks missing cells by NaN."
         )
         raise DataError(msg)
     return float(number)
@@ -362,14 +432,16 @@ def _missing_code(given: Any) -> float:
 def _decoded(rows: Any, code: float) -> Any:
     """Copy of the rows with NaN in cells that hold a code; NaN in the rows themselves is an error."""
     if sparse.issparse(rows) and code == 0:
-        msg = "missing_values=0 does not go with a sparse matrix, whose unstored cells are zeros.\nHint: X.toarray()."
+        msg = (
+            "missing_values=0 needs a dense X; got a sparse matrix, whose unstored cells are zeros.\nHint: X.toarray()."
+        )
         raise DataError(msg)
     out = rows.copy()
     cells = out.data if sparse.issparse(out) else out
     if np.isnan(cells).any():
         msg = (
             f"Input X contains NaN, which does not mark missing cells if missing_values={code:g}.\n"
-            f"Hint: replace NaN by {code:g}, or that by NaN."
+            f"Hint: replace NaN by {code:g}, or use missing_values=np.nan."
         )
         raise DataError(msg)
     cells[cells == cells.dtype.type(code)] = np.nan

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class SeriesFit(Fit):
-    """What a fit of ``LinearDynamicalSystem`` found, and what a forecast needs to know of the training sequences."""
+    """Fitted state of ``LinearDynamicalSystem``, with what a forecast needs to know about the training sequences."""
 
     result: SeriesResult
     rule: str
@@ -120,56 +120,109 @@ class SeriesFit(Fit):
 
 
 class LinearDynamicalSystem(Estimator):
-    r"""A linear-Gaussian state-space model, learned by EM from series with missing cells.
+    r"""Linear dynamical system (linear-Gaussian state-space model), fitted by EM to time series with missing cells.
 
     .. math::
         x_{t+1} = A x_t + B u_t + w_t, \quad w_t \sim N(0, Q), \qquad y_t = C x_t + c + v_t, \quad v_t \sim N(0, R)
 
-    PPCA and factor analysis are the case without memory, A = 0 and Q = I. Rows are time steps. NaN is a missing cell;
-    the other cells of its row are still used. Several sequences are passed as a list.
+    A few hidden states x (dynamic factors) evolve over time and are observed through the features y with noise; u are
+    optional inputs. PPCA and factor analysis are the special case without memory, A = 0 and Q = I. Rows are time steps.
+    NaN marks a missing cell; the other cells of its row are still used. Several sequences are passed as a list.
+
+    In the shapes below q is the number of states and d the number of features.
 
     Parameters
     ----------
     n_components : int, "bic", "cv" or None, default=None
-        Number of states q, or the criterion that chooses it: "bic" (also None), or "cv", which predicts cells that
-        are held out at random.
+        Number of states q, or the criterion that chooses it: "bic", or "cv", which predicts cells that are held out at
+        random. None: the same as "bic".
     transition : "free", "diagonal", "stable" or array (q, q), default="free"
-        Form of A. "stable" keeps its eigenvalues within the unit circle; an array is used as it is.
+        Transition matrix A: any matrix, a diagonal one, or one whose eigenvalues stay within the unit circle
+        ("stable"). An array is used as given and not learned.
     process_noise : "free", "diagonal", "identity" or array (q, q), default="free"
-        Form of Q. If A, C and Q are all free the fitted system is in canonical form, with Q = I.
+        Covariance Q of the process noise w. If A, C and Q are all free, the scale of the states is arbitrary, and the
+        fitted system is rescaled so that Q = I. An array is used as given and not learned.
     noise : "diagonal", "isotropic", float or array (d,), default="diagonal"
-        Form of R: a variance for each feature, or one for all.
-    loadings, offset : "free" or array, default="free"
-        C (d, q) and c (d,), learned or fixed.
+        Covariance R of the observation noise v: one variance for each feature ("diagonal"), or one for all
+        ("isotropic"). Numbers are used as given and not learned.
+    loadings : "free" or array (d, q), default="free"
+        Loadings C: learned ("free") or fixed.
+    offset : "free" or array (d,), default="free"
+        Offset c: learned ("free") or fixed.
     initial_mean : "free" or array (q,), default="free"
+        Mean of the first state: learned ("free") or fixed.
     initial_covariance : "auto", "free", "stationary", "identity" or array (q, q), default="auto"
-        Covariance of the first state. "auto" learns it if there are at least ten sequences for each state, and
-        otherwise is "stationary": the process noise times the ratio that it has in the stationary state of the
-        initialisation, because an estimate from few sequences would shrink to zero. "identity": the process noise.
+        Covariance of the first state. "free": learned. "stationary": the process noise multiplied by the ratio of the
+        stationary covariance to the process noise at initialisation. "identity": equal to the process noise. "auto":
+        "free" if there are at least ten sequences for each state, otherwise "stationary", because an estimate from few
+        sequences would shrink to zero.
     ridge : float, default=0
-        Weight of a prior that shrinks A: a number of additional transitions from each unit vector to zero.
+        Strength of a prior that shrinks A towards 0, as ``ridge`` additional transitions from each unit vector to 0
+        would.
     solver : "auto" or "em", default="auto"
-        EM with extrapolation if it is slow, or plain EM. Neither ever decreases the likelihood.
+        "em" is plain EM. "auto" is EM with extrapolation where EM is slow. The likelihood never decreases with either.
     n_init : int, default=1
-        Number of starts, of which the best is kept.
+        Number of random starts; the fit with the largest likelihood is kept.
     tol : float, default=1e-3
-        Stop when the log-likelihood, over all sequences, is estimated to rise by less than this.
+        Iterations stop when the total log-likelihood is estimated to be within ``tol`` of its maximum.
     max_iter : int, default=1000
+        Largest number of iterations.
     verbose : bool, default=False
         Show a progress bar.
     random_state : int, RandomState, Generator or None, default=None
+        Determines the starting values, the cells that "cv" holds out, and the draws of ``sample`` and
+        ``sample_states``.
 
     Attributes
     ----------
     model_ : StateSpace
         The fitted system, for the functions of ``probpca.inference``.
-    transition_, process_noise_, loadings_, offset_, noise_variance_, initial_mean_, initial_covariance_
-        Parameters of the system; also ``input_loadings_`` if it has inputs.
-    eigenvalues_, time_constants_
-        Eigenvalues of A, the slowest first, and the number of steps in which each mode decays to 1/e.
+    transition_ : ndarray (q, q)
+        Transition matrix A.
+    process_noise_ : ndarray (q, q)
+        Covariance Q of the process noise.
+    loadings_ : ndarray (d, q)
+        Loadings C of the features on the states.
+    offset_ : ndarray (d,)
+        Offset c of the features.
+    noise_variance_ : float or ndarray (d,)
+        Variance R of the observation noise: one for all features, or one for each.
+    input_loadings_ : ndarray (q, n_inputs) or None
+        Effect B of the inputs on the next state; None without inputs.
+    initial_mean_ : ndarray (q,)
+        Mean of the first state of a sequence.
+    initial_covariance_ : ndarray (q, q)
+        Covariance of the first state of a sequence.
+    eigenvalues_ : ndarray of complex (q,)
+        Eigenvalues of A, the slowest mode first.
+    time_constants_ : ndarray (q,)
+        Number of steps in which each mode decays to 1/e.
     log_likelihood_ : float
-        Total over the training sequences.
-    n_components_, n_iter_, converged_, status_, trace_, rule_, n_steps_, n_observed_, empty_features_
+        Total log-likelihood of the training sequences.
+    n_components_ : int
+        Number of states q.
+    rule_ : str
+        How the number of states was chosen, in words.
+    selection_scores_ : dict of int to float
+        Score of each number of states that was tried, larger is better; empty if ``n_components`` is a number.
+    n_steps_ : int
+        Number of time steps in the training sequences.
+    n_observed_ : int
+        Number of observed cells in the training sequences.
+    empty_features_ : ndarray of int
+        Positions of the features without any observed cell.
+    n_features_in_ : int
+        Number of features d.
+    feature_names_in_ : ndarray of str
+        Names of the features, if the training data have names.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the fit reached the maximum of the likelihood to within ``tol``.
+    status_ : Status
+        How the fit ended; ``status_.value`` is a sentence that explains it.
+    trace_ : ndarray (n_iter_ + 1,)
+        Log-likelihood before each iteration and at the end.
 
     Examples
     --------
@@ -241,13 +294,25 @@ class LinearDynamicalSystem(Estimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, *, inputs: Any = None) -> Self:
-        """Learn the system from one sequence (T, d), a dataframe, or a list of them.
+        """Fit the system to one sequence or several.
 
-        ``inputs``, with as many rows, drive the state: those of step t affect the state of step t + 1.
+        Parameters
+        ----------
+        X : array or dataframe of shape (n_steps, n_features), or a list of them
+            One sequence, or several. Rows are time steps; NaN marks a missing cell.
+        y : ignored
+            Present for compatibility with scikit-learn.
+        inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
+            Known inputs u that drive the states: those of step t affect the state of step t + 1.
+
+        Returns
+        -------
+        LinearDynamicalSystem
+            The fitted estimator itself.
         """
         check_parameters(self, self._constraints)
         if isinstance(self.n_components, bool):
-            msg = f"n_components must be a number, 'bic', 'cv' or None; got {self.n_components}."
+            msg = f"n_components must be a whole number, 'bic', 'cv' or None; got {self.n_components}."
             raise ShapeError(msg)
         self._fitted = None  # a fit that fails leaves no fit behind
         rows = checked(self, X, inputs, reset=True)
@@ -272,7 +337,7 @@ class LinearDynamicalSystem(Estimator):
         if count is None:
             return choose_states(rows, self.n_components or "bic", settings, rng, structure)
         _warn_of_too_many(rows, structure, count)
-        return Chosen(fit_series(rows, count, settings, rng, structure), "given", {})
+        return Chosen(fit_series(rows, count, settings, rng, structure), "as given", {})
 
     def _structure(self) -> Structure:
         return Structure(
@@ -303,12 +368,12 @@ class LinearDynamicalSystem(Estimator):
 
     @property
     def offset_(self) -> Array:
-        """Offset c of the observations: (n_features,)."""
+        """Offset c of the observations, their mean when the state is 0: (n_features,)."""
         return self.model_.emission.mean
 
     @property
     def noise_variance_(self) -> Any:
-        """Noise variance R of the observations: a number, or one for each feature."""
+        """Variance R of the observation noise: a float, or one for each feature, (n_features,)."""
         noise = self.model_.emission.noise_variance
         return float(noise) if noise.ndim == 0 else noise
 
@@ -334,82 +399,206 @@ class LinearDynamicalSystem(Estimator):
 
     @property
     def time_constants_(self) -> Array:
-        """Number of steps in which each mode decays to 1/e: (q,)."""
+        """Number of steps in which each mode decays to 1/e, infinite if it does not decay: (q,)."""
         return self.model_.time_constants
 
     @property
     def log_likelihood_(self) -> float:
-        """Log-likelihood of the training sequences."""
+        """Total log-likelihood of the training sequences, in nats."""
         return self._state.result.log_likelihood
 
     @property
     def rule_(self) -> str:
-        """How the number of states was chosen."""
+        """How the number of states was chosen, in words: such as "BIC, 1 to 3 states tried" or "as given"."""
         return self._state.rule
 
     @property
     def n_observed_(self) -> int:
-        """Number of observed cells of the training sequences."""
+        """Number of observed cells in the training sequences."""
         return self._state.result.n_observed
 
     @property
     def n_steps_(self) -> int:
-        """Number of steps of the training sequences."""
+        """Number of time steps in the training sequences."""
         return self._state.n_steps
 
     @property
     def selection_scores_(self) -> dict[int, float]:
-        """Criterion for each number of states that was tried; empty if the number was given."""
+        """Score of each number of states that was tried, larger is better; empty if the number was given."""
         return self._state.scores
 
     def summary(self, feature_names: Any = None, *, width: int = WIDTH) -> str:
         """Describe the fit as text: the modes, the loadings of each state, and how the fit ended.
 
-        Tables have lines of at most ``width`` letters.
+        A mode belongs to an eigenvalue of the transition matrix. Its modulus is the factor by which it shrinks in each
+        step; the time constant is the number of steps in which it decays to 1/e, and the period that of an oscillation.
+
+        Parameters
+        ----------
+        feature_names : sequence of str or None, default=None
+            Names of the features. None: those of the training data, or x0, x1, ...
+        width : int, default=88
+            Largest number of characters in a line of a table.
+
+        Returns
+        -------
+        str
+            Several lines of text, ready to print.
         """
         return dynamics_summary(self, ("log-likelihood", self.log_likelihood_), feature_names, width)
 
     def score(self, X: Any, y: Any = None, *, inputs: Any = None) -> float:
-        """Mean log-likelihood of a time step."""
+        """Mean log-likelihood per time step: larger is better.
+
+        Parameters
+        ----------
+        X : array or dataframe of shape (n_steps, n_features), or a list of them
+            One sequence, or several. Rows are time steps; NaN marks a missing cell.
+        y : ignored
+            Present for compatibility with scikit-learn.
+        inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
+            Inputs u of each step, if the system was fitted with inputs.
+
+        Returns
+        -------
+        float
+            Log-likelihood divided by the number of steps, in nats.
+        """
         rows = self._rows(X, inputs)
         return kalman.series_log_likelihood(self.model_, rows) / rows.n_steps
 
     def log_likelihood(self, X: Any, *, inputs: Any = None) -> float:
-        """Total log-likelihood of the sequences."""
+        """Total log-likelihood of one sequence or several.
+
+        Parameters
+        ----------
+        X : array or dataframe of shape (n_steps, n_features), or a list of them
+            One sequence, or several. Rows are time steps; NaN marks a missing cell.
+        inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
+            Inputs u of each step, if the system was fitted with inputs.
+
+        Returns
+        -------
+        float
+            Log-likelihood in nats.
+        """
         rows = self._rows(X, inputs)
         return kalman.series_log_likelihood(self.model_, rows)
 
     def score_samples(self, X: Any, *, inputs: Any = None) -> Any:
-        """Log-likelihood of each step given those before it: (n,)."""
+        """Log-likelihood of each time step given the steps before it.
+
+        Parameters
+        ----------
+        X : array or dataframe of shape (n_steps, n_features), or a list of them
+            One sequence, or several. Rows are time steps; NaN marks a missing cell.
+        inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
+            Inputs u of each step, if the system was fitted with inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_steps,)
+            Log-likelihoods in nats. For a list of sequences, a list of them.
+        """
         rows = self._rows(X, inputs)
         return answer(X, kalman.filter_states(self.model_, rows).log_likelihood)
 
     def transform(self, X: Any, *, inputs: Any = None) -> Any:
-        """Smoothed means of the states, given all steps of their sequence: (n, q)."""
+        """Smoothed means of the states: their expected values given all steps of the sequence, past and future.
+
+        Parameters
+        ----------
+        X : array or dataframe of shape (n_steps, n_features), or a list of them
+            One sequence, or several. Rows are time steps; NaN marks a missing cell.
+        inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
+            Inputs u of each step, if the system was fitted with inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_steps, n_components), or a dataframe after ``set_output``
+            Columns are named F1, F2, ... For a list of sequences, a list of them.
+        """
         rows = self._rows(X, inputs)
         if is_several(X) and _get_output_config("transform", self)["dense"] != "default":
-            msg = "set_output goes with one sequence; several were given.\nHint: transform them one by one."
+            msg = "set_output needs a single sequence; got a list of several.\nHint: transform them one by one."
             raise DataError(msg)
         return answer(X, kalman.believe(self.model_, rows).mean, in_precision_of)
 
     def fit_transform(self, X: Any, y: Any = None, *, inputs: Any = None) -> Any:
-        """Fit, then return the smoothed means of the states: (n, q)."""
+        """Fit the system to ``X`` and return the smoothed means of its states.
+
+        The same as ``fit(X).transform(X)``.
+
+        Parameters
+        ----------
+        X : array or dataframe of shape (n_steps, n_features), or a list of them
+            One sequence, or several. Rows are time steps; NaN marks a missing cell.
+        y : ignored
+            Present for compatibility with scikit-learn.
+        inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
+            Known inputs u that drive the states: those of step t affect the state of step t + 1.
+
+        Returns
+        -------
+        ndarray of shape (n_steps, n_components), or a dataframe after ``set_output``
+            For a list of sequences, a list of them.
+        """
         return self.fit(X, inputs=inputs).transform(X, inputs=inputs)
 
     def inverse_transform(self, X: Any) -> Array:
-        """Rows predicted from states, C x + c: (n, n_features)."""
+        """Rows predicted from states: C x + c.
+
+        Parameters
+        ----------
+        X : array of shape (n_steps, n_components)
+            States, such as ``transform`` returns.
+
+        Returns
+        -------
+        ndarray of shape (n_steps, n_features)
+            Predicted rows, without noise.
+        """
         states = checked_latents(X, self.n_components_)
         return rounded(states @ self.loadings_.T + self.offset_, states.dtype)
 
     def smooth(self, X: Any, *, inputs: Any = None) -> Any:
-        """Smoothed states, given all steps of their sequence: means, covariances, and lag-one covariances."""
+        """Smoothed states (Kalman smoother): their distribution given all steps of the sequence, past and future.
+
+        Parameters
+        ----------
+        X : array or dataframe of shape (n_steps, n_features), or a list of them
+            One sequence, or several. Rows are time steps; NaN marks a missing cell.
+        inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
+            Inputs u of each step, if the system was fitted with inputs.
+
+        Returns
+        -------
+        Smoothed
+            ``mean`` (n_steps, q) and ``covariance`` (n_steps, q, q) of each state, and ``lag_one`` (n_steps, q, q), the
+            covariance of each state with the next. For a list of sequences, a list of them.
+        """
         rows = self._rows(X, inputs)
         found = kalman.smooth(self.model_, rows)
         parts = [Smoothed(*part) for part in zip(*map(rows.split, found), strict=True)]
         return parts if is_several(X) else parts[0]
 
     def filter(self, X: Any, *, inputs: Any = None) -> Any:
-        """Predicted states, given the steps before them, and filtered states, given their own step too."""
+        """Filtered states (Kalman filter): their distribution given the steps up to now.
+
+        Parameters
+        ----------
+        X : array or dataframe of shape (n_steps, n_features), or a list of them
+            One sequence, or several. Rows are time steps; NaN marks a missing cell.
+        inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
+            Inputs u of each step, if the system was fitted with inputs.
+
+        Returns
+        -------
+        FilteredStates
+            ``predicted``, the states given the steps before them, and ``filtered``, the states given their own step
+            too, each a Gaussian with ``mean`` (n_steps, q) and ``covariance`` (n_steps, q, q); ``log_likelihood`` and
+            ``distance`` of each step, (n_steps,). For a list of sequences, a list of them.
+        """
         rows = self._rows(X, inputs)
         found = kalman.filter_states(self.model_, rows)
         if not is_several(X):
@@ -421,10 +610,35 @@ class LinearDynamicalSystem(Estimator):
         ]
 
     def forecast(self, horizon: int, X: Any = None, *, inputs: Any = None, future: Any = None) -> Any:
-        """Forecast the next ``horizon`` rows of ``X``, or of the training data, with their uncertainty.
+        """Forecast the next rows of a sequence, with their uncertainty.
 
-        ``future`` are the inputs after the last one, ``horizon - 1`` rows. The forecast of a dataframe is a dataframe
-        that continues its time index.
+        Parameters
+        ----------
+        horizon : int
+            Number of steps to forecast.
+        X : array or dataframe of shape (n_steps, n_features), a list of them, or None, default=None
+            The sequence to continue. None: the training data.
+        inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
+            Inputs u of each step of ``X``, if the system was fitted with inputs.
+        future : array of shape (horizon - 1, n_inputs), a list of them, or None, default=None
+            Inputs of the steps after the last one of ``X``, if the system was fitted with inputs.
+
+        Returns
+        -------
+        SeriesForecast
+            ``mean`` and ``std`` of shape (horizon, n_features), and ``interval(level)``. If the sequence is a dataframe
+            these are dataframes that continue its time index. For a list of sequences, a list of them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from probpca import LinearDynamicalSystem
+        >>> rng = np.random.default_rng(0)
+        >>> Y = np.outer(np.cumsum(rng.standard_normal(200)), [1.0, -1.0]) + rng.standard_normal((200, 2))
+        >>> system = LinearDynamicalSystem(n_components=1, random_state=0).fit(Y)
+        >>> forecast = system.forecast(3)
+        >>> forecast.mean.shape, bool((forecast.std[2] > forecast.std[0]).all())
+        ((3, 2), True)
         """
         fit: SeriesFit = self._state
         if X is None:
@@ -439,15 +653,57 @@ class LinearDynamicalSystem(Estimator):
         return forecasts if several else forecasts[0]
 
     def impute(self, X: Any, *, inputs: Any = None, return_std: bool = False) -> Any:
-        """Fill in missing cells from all of their sequence; with ``return_std`` also their standard deviations."""
+        """Replace missing cells by their expected values given all observed cells of the sequence, past and future.
+
+        Parameters
+        ----------
+        X : array or dataframe of shape (n_steps, n_features), or a list of them
+            One sequence, or several. Rows are time steps; NaN marks a missing cell.
+        inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
+            Inputs u of each step, if the system was fitted with inputs.
+        return_std : bool, default=False
+            Whether to return the standard deviation of each cell too.
+
+        Returns
+        -------
+        completed : array or dataframe of shape (n_steps, n_features)
+            A dataframe if ``X`` is one. For a list of sequences, a list of them.
+        std : array or dataframe of shape (n_steps, n_features)
+            Only if ``return_std=True``: standard deviations of missing cells, including the noise; 0 for observed
+            cells.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from probpca import LinearDynamicalSystem
+        >>> rng = np.random.default_rng(0)
+        >>> Y = np.outer(np.cumsum(rng.standard_normal(200)), [1.0, -1.0]) + rng.standard_normal((200, 2))
+        >>> Y[50:60, 0] = np.nan
+        >>> system = LinearDynamicalSystem(n_components=1, random_state=0).fit(Y)
+        >>> completed, std = system.impute(Y, return_std=True)
+        >>> bool(np.isnan(completed).any()), bool((std[50:60, 0] > 0).all()), float(std[0, 0])
+        (False, True, 0.0)
+        """
         found = self._imputed(X, inputs)
         values = answer(X, found.values, in_form_of)
         return (values, answer(X, found.std, in_form_of)) if return_std else values
 
     def impute_interval(self, X: Any, level: float = 0.95, *, inputs: Any = None) -> tuple[Any, Any]:
-        """Lower and upper ends of intervals that contain each missing cell with probability ``level``.
+        """Prediction intervals of missing cells, given all observed cells of the sequence.
 
-        Both ends of an observed cell are its value.
+        Parameters
+        ----------
+        X : array or dataframe of shape (n_steps, n_features), or a list of them
+            One sequence, or several. Rows are time steps; NaN marks a missing cell.
+        level : float, default=0.95
+            Probability that an interval contains the true value of its cell.
+        inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
+            Inputs u of each step, if the system was fitted with inputs.
+
+        Returns
+        -------
+        low, high : arrays or dataframes of shape (n_steps, n_features)
+            Lower and upper ends. Both ends of an observed cell are its value. For a list of sequences, a list of them.
         """
         low, high = self._imputed(X, inputs).interval(level)
         return answer(X, low, in_form_of), answer(X, high, in_form_of)
@@ -459,19 +715,78 @@ class LinearDynamicalSystem(Estimator):
         return found._replace(std=np.where(empty & (found.std > 0), np.inf, found.std))
 
     def anomalies(self, X: Any, *, inputs: Any = None) -> Any:
-        """Distance of each step from its prediction by the steps before it, with p-values by step and by cell."""
+        """Compare each time step with its prediction from the steps before it.
+
+        Parameters
+        ----------
+        X : array or dataframe of shape (n_steps, n_features), or a list of them
+            One sequence, or several. Rows are time steps; NaN marks a missing cell.
+        inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
+            Inputs u of each step, if the system was fitted with inputs.
+
+        Returns
+        -------
+        Innovations
+            ``p_value`` and squared Mahalanobis ``distance`` of each step, (n_steps,); ``cell_p_value`` and ``residual``
+            of each cell, (n_steps, n_features). Small p-values mark unusual steps and cells. For a list of
+            sequences, a list of them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from probpca import LinearDynamicalSystem
+        >>> rng = np.random.default_rng(0)
+        >>> Y = np.outer(np.cumsum(rng.standard_normal(200)), [1.0, -1.0]) + rng.standard_normal((200, 2))
+        >>> Y[120, 0] += 10
+        >>> system = LinearDynamicalSystem(n_components=1, random_state=0).fit(Y)
+        >>> found = system.anomalies(Y)
+        >>> int(found.p_value.argmin()), bool(found.cell_p_value[120, 0] < 1e-6)
+        (120, True)
+        """
         rows = self._rows(X, inputs)
         found = prediction.innovations(self.model_, rows)
         parts: list[Innovations] = [type(found)(*part) for part in zip(*map(rows.split, found), strict=True)]
         return parts if is_several(X) else parts[0]
 
     def sample(self, n_steps: int = 1, *, inputs: Any = None, random_state: Any = None) -> Array:
-        """Draw a series: (n_steps, n_features)."""
+        """Draw a new sequence from the model.
+
+        Parameters
+        ----------
+        n_steps : int, default=1
+            Number of time steps.
+        inputs : array of shape (n_steps, n_inputs) or None, default=None
+            Inputs u of each step, if the system was fitted with inputs.
+        random_state : int, RandomState, Generator or None, default=None
+            Source of random numbers. None: the ``random_state`` of the estimator.
+
+        Returns
+        -------
+        ndarray of shape (n_steps, n_features)
+            Rows with noise.
+        """
         model = self.model_
         return prediction.sample_series(model, n_steps, rng=self._generator(random_state), inputs=inputs).rows
 
     def sample_states(self, X: Any, n_draws: int = 1, *, inputs: Any = None, random_state: Any = None) -> Any:
-        """Draw trajectories of the state given all observed cells: (n_draws, n, q)."""
+        """Draw trajectories of the states from their posterior, given all observed cells of the sequence.
+
+        Parameters
+        ----------
+        X : array or dataframe of shape (n_steps, n_features), or a list of them
+            One sequence, or several. Rows are time steps; NaN marks a missing cell.
+        n_draws : int, default=1
+            Number of trajectories.
+        inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
+            Inputs u of each step, if the system was fitted with inputs.
+        random_state : int, RandomState, Generator or None, default=None
+            Source of random numbers. None: the ``random_state`` of the estimator.
+
+        Returns
+        -------
+        ndarray of shape (n_draws, n_steps, n_components)
+            Drawn states. For a list of sequences, a list of them.
+        """
         rows = self._rows(X, inputs)
         rng = self._generator(random_state)
         drawn = kalman.sample_trajectories(self.model_, rows, n_draws, rng=rng)
@@ -479,15 +794,23 @@ class LinearDynamicalSystem(Estimator):
         return parts if is_several(X) else parts[0]
 
     def to_ppca(self) -> PPCA:
-        """Return the stationary distribution of a single row as a fitted PPCA.
+        """Return the stationary distribution of a single row as a fitted ``PPCA``.
 
-        Exact if A = 0; otherwise it ignores that rows depend on those before them. If features have noise variances
-        of their own the model is that of factor analysis.
+        The result describes rows as if they were independent of each other, which is exact if A = 0. If each feature
+        has its own noise variance, the model is factor analysis.
+
+        Returns
+        -------
+        PPCA
+            A fitted estimator with the same number of components and features.
         """
         fit: SeriesFit = self._state
         model = self.model_
         if model.n_components >= model.n_features:
-            msg = f"PPCA needs fewer components than features; got {model.n_components} and {model.n_features}."
+            msg = (
+                f"to_ppca() needs fewer states than features; got {model.n_components} and {model.n_features}.\n"
+                "Hint: fit with fewer n_components."
+            )
             raise DataError(msg)
         ppca = PPCA(n_components=model.n_components, random_state=self.random_state)
         # The states of a row alone have moments 0 and I, so that each observed cell adds I to the information.
@@ -520,8 +843,8 @@ def _warn_of_too_many(rows: Sequences, structure: Structure, count: int) -> None
     observed = int(np.count_nonzero(~np.isnan(rows.values)))
     if 0 < observed < free:
         msg = (
-            f"{count} states have {free:,} parameters to learn from {observed:,} observed cells: the fit follows the "
-            "noise, and its intervals are too narrow. Take fewer n_components."
+            f"{count} states have {free:,} parameters, more than the {observed:,} observed cells: the fit follows the "
+            "noise, and its intervals are too narrow.\nHint: use fewer n_components."
         )
         warnings.warn(msg, UserWarning, stacklevel=4)
 

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PPCAFit(TableFit):
-    """What a fit of ``PPCA`` found."""
+    """Fitted state of ``PPCA``."""
 
     result: FitResult
     draw_seed: int | None = None
@@ -179,7 +179,7 @@ class StreamedFit:
     def _solve(self) -> None:
         if self._missing_rows:
             needed, count = needed_rows(self.n_components), self.stream.count
-            self._failure = f"{needed} rows are needed before there is a model; {count} have come so far."
+            self._failure = f"{needed} rows are needed to fit a model; {count} have come so far."
             return
         rng = generator(self._random_state)
         try:
@@ -192,106 +192,146 @@ class StreamedFit:
 
 
 class PPCA(TableEstimator):
-    r"""Probabilistic principal component analysis by exact maximum likelihood.
+    r"""Probabilistic principal component analysis (PPCA) by maximum likelihood.
 
     .. math:: x = W z + \mu + \varepsilon, \qquad z \sim N(0, I_q), \quad \varepsilon \sim N(0, \sigma^2 I_d)
+
+    Each row x with d columns is a linear function of q latent variables z, the component scores, plus noise. The
+    principal axes are those of classical PCA. Because PPCA is a probability model it also handles missing cells, and
+    gives likelihoods, intervals of missing cells, p-values of outliers and random samples.
 
     Parameters
     ----------
     n_components : int, float, str or None, default=None
-        Number of components q < d; or the share of the variance that they must explain; or the criterion
-        that chooses them: "parallel", "bic", "cv" and "ard", and for complete rows "evidence" and "gavish_donoho";
-        see ``select_n_components``. None is "parallel": the leading eigenvalues of the correlation matrix that
-        exceed those of independent columns, at most min(50, d - 1, n - 2). For a complete table without noise
-        it is the rank, if that is low.
+        Number of components.
+
+        - int: this number, from 1 to d - 1.
+        - float between 0 and 1: the smallest number that explains this share of the variance.
+        - str: the criterion that chooses the number: "parallel" (parallel analysis), "bic", "cv" (cross-validation of
+          cells), "ard" (automatic relevance determination), and for complete rows "evidence" and "gavish_donoho". See
+          ``select_n_components`` for what each criterion is for.
+        - None: the same as "parallel". It counts the eigenvalues of the correlation matrix that exceed those of
+          independent columns, up to min(50, d - 1, n - 2).
+
+        For a complete table without noise every criterion chooses the rank of the table, if that is low.
     solver : str, default="auto"
-        For complete rows "auto" and "closed_form" compute the exact maximum, with an eigensolver that
-        suits the shape; "covariance", "gram", "krylov" and "svd" select the eigensolver. "em", "px_em"
-        (parameter expanded), "em_zero_noise" (Roweis), "gradient" (L-BFGS) and the incremental forms of EM,
-        "incremental" and "incremental_zero_noise", iterate to the same model.
-        If cells are missing, "auto" and "px_em" are accelerated parameter-expanded EM; "em" and "gradient" reach
-        the same maximum.
+        Algorithm. "auto" suits almost all data.
+
+        - Complete rows: "auto" and "closed_form" compute the exact maximum of the likelihood from an eigenvalue
+          decomposition. "covariance", "gram", "krylov" and "svd" do the same with a given eigensolver. "em", "px_em"
+          (parameter-expanded EM), "em_zero_noise" (Roweis), "gradient" (L-BFGS), "incremental" and
+          "incremental_zero_noise" (incremental EM) iterate towards the same model.
+        - Missing cells: "auto" and "px_em" are accelerated parameter-expanded EM; "em" and "gradient" converge to the
+          same maximum.
     missing : "nan" or "unstored", default="nan"
         NaN always marks a missing cell. With "unstored" the cells that a sparse matrix does not store are missing
-        too, as in a table of ratings; otherwise they are zero.
+        too, as in a table of ratings; with "nan" they are zero.
     n_init : int, default=1
-        Number of starts, of which the best is kept: if cells are missing the likelihood may have several maxima.
-        It matters when few cells are observed for each parameter.
+        Number of random starts; the fit with the largest likelihood is kept. If cells are missing the likelihood may
+        have several maxima, which matters when few cells are observed for each parameter.
     standardize : bool, default=False
-        Scale columns to unit variance, as is right if they have different units. Components, loadings and variances
-        are then those of the scaled columns, as by R's ``prcomp(scale. = TRUE)``; all methods take and return rows in
-        the units of the data.
+        Whether to scale columns to unit variance, as one should if they have different units. Components, loadings
+        and variances then describe the scaled columns, as with ``prcomp(scale. = TRUE)`` in R. All methods still take
+        and return rows in the units of the data.
     tol : float, default=1e-3
-        Stop when the log-likelihood, summed over the rows, is estimated to rise by less than this.
+        Iterations stop when the total log-likelihood is estimated to be within ``tol`` of its maximum.
     max_iter : int, default=1000
-        Largest number of steps of an iterative solver.
+        Largest number of iterations.
     checkpoint : path or None, default=None
-        A file to which a fit to rows with missing cells writes its state after each step. A fit that finds the file
-        continues from there, and removes it at the end. Needs a given ``n_components``, or rows in a file.
+        Name of a file in which a fit to rows with missing cells saves its state after each iteration. An interrupted
+        fit that is started again continues from this file, and removes it at the end. Needs ``n_components`` as a
+        number, or rows in a file.
     bias_correction : bool, default=False
-        Correct the bias that the noise variance and the variances of the components have if there are many columns
-        for the number of rows. Complete rows only; the model then no longer maximises the likelihood.
+        Whether to correct the bias of the noise variance and of the explained variances, which is large if there are
+        many columns compared with rows. Complete rows only. The corrected model does not maximise the likelihood.
     half_life : float or None, default=None
-        For ``partial_fit``: number of rows after which the weight of a row has halved, so that the model
-        follows a stream that drifts. None: all rows have the same weight.
+        For ``partial_fit``: number of later rows after which the weight of a row has halved, so that the model
+        follows data that change over time. None: all rows have the same weight.
     n_jobs : int or None, default=None
-        Number of threads, which share the rows. None: as many as BLAS may use. -1: all cores.
+        Number of threads. None: as many as the linear algebra library (BLAS) uses. -1: all cores.
     verbose : bool, default=False
         Show a progress bar.
     keep_source : bool, default=False
-        Keep the training rows, so that ``impute_draws`` and ``uncertainty`` can resample them.
+        Whether to keep the training rows, so that ``impute_draws`` and ``uncertainty`` can resample them.
     n_parameter_draws : int, default=0
-        Number of draws of the parameters to make at the end of the fit, for ``impute_draws``: an alternative to
-        ``keep_source`` that keeps models instead of rows.
+        Number of draws of the parameters, made at the end of the fit for ``impute_draws``. An alternative to
+        ``keep_source`` that stores models instead of rows.
     random_state : int, RandomState, Generator or None, default=None
-        Determines the starting vectors of iterative solvers, and the draws of ``sample`` and ``explore``.
+        Determines the starting values of iterative solvers, and the draws of ``sample``, ``explore`` and
+        ``impute_draws``.
 
     Attributes
     ----------
     mean_ : ndarray (n_features,)
         Mean mu of the rows, in the units of the data.
     scale_ : ndarray (n_features,) or None
-        Standard deviations of the columns (1/n; 1 for a constant column) if ``standardize=True``, else None. The
-        following attributes, up to ``noise_variance_``, are those of the columns divided by ``scale_``.
+        If ``standardize=True``, the standard deviations that the columns were divided by (1 for a constant column);
+        otherwise None. The attributes below, up to ``noise_variance_``, then describe the scaled columns.
     components_ : ndarray (n_components, n_features)
-        Orthonormal principal axes; the entry largest in magnitude is positive.
+        Orthonormal principal axes, one per row. The largest entry of each, in magnitude, is positive.
     loadings_ : ndarray (n_features, n_components)
-        W, along the principal axes. With ``standardize=True``: correlations of columns and components, times
+        Loadings W along the principal axes: the change of each column when a component rises by one standard
+        deviation. With ``standardize=True`` they are the correlations of columns with components, multiplied by
         (1 - sigma2 / explained variance)^(1/2).
-    explained_variance_, explained_variance_ratio_, noise_variance_ : ndarray (n_components,) and float
-        Variance along each principal axis, largest first, its share of the total variance, and the variance sigma2 of
-        the noise. One noise variance for each feature if ``LinearDynamicalSystem.to_ppca`` made the estimator.
+    explained_variance_ : ndarray (n_components,)
+        Variance along each principal axis, largest first. It divides by n, not by n - 1.
+    explained_variance_ratio_ : ndarray (n_components,)
+        Share of the total variance that each component explains.
+    noise_variance_ : float
+        Variance sigma2 of the noise. One for each feature, (n_features,), if ``LinearDynamicalSystem.to_ppca`` made the
+        estimator.
     log_likelihood_ : float
-        Total over the training rows.
+        Total log-likelihood of the training rows.
     n_components_ : int
-        Number of components q that was used.
-    rule_, notes_ : str and tuple of str
-        How the number of components was chosen, and sentences about that choice.
+        Number of components q of the fitted model.
+    rule_ : str
+        How the number of components was chosen, in words.
+    notes_ : tuple of str
+        Remarks on the choice of the number of components; empty if there are none.
     column_std_ : ndarray (n_features,) or None
-        Standard deviations of the columns, 0 if constant; None if they were standardised.
+        Standard deviation of each training column, 0 if constant; None if ``standardize=True``.
+    n_samples_ : float
+        Number of training rows; a row counts ``sample_weight`` times.
     n_observed_ : float
-        Number of observed cells, rows weighted by ``sample_weight``.
-    empty_features_ : ndarray
-        Positions of the columns without any observed cell; their loadings and mean are 0.
-    n_iter_, converged_, status_, trace_
-        How the fit ended; ``status_.value`` explains it. ``n_iter_`` counts steps, and for the closed form
-        passes over the rows.
+        Number of observed cells; a row counts ``sample_weight`` times.
+    empty_features_ : ndarray of int
+        Positions of the columns without any observed cell. Their loadings and mean are 0.
+    n_features_in_ : int
+        Number of columns of the training data.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if the training data have names.
+    n_iter_ : int
+        Number of iterations; for the closed form, number of passes over the rows.
+    converged_ : bool
+        Whether the fit reached the maximum of the likelihood to within ``tol``.
+    status_ : Status
+        How the fit ended; ``status_.value`` is a sentence that explains it.
+    trace_ : ndarray (n_iter_ + 1,)
+        Log-likelihood before each iteration and at the end.
     model_ : LinearGaussian
         The fitted model, for the functions of ``probpca.inference``. It is in the units of the data: with
-        ``standardize=True`` its loadings are ``scale_`` times ``loadings_``, and the noise differs between features.
+        ``standardize=True`` its loadings are ``scale_`` times ``loadings_``, and its noise differs between features.
     information_ : ndarray
-        Sums of E[t t'], t = [z; 1], over the rows in which each feature was observed, packed: they determine the
-        uncertainty of loadings and mean in intervals. One column if it is the same for all features.
+        For each feature the sum of E[t t'], t = [z; 1], over the rows in which it was observed. The symmetric matrices
+        are stored as vectors; there is one column if they are the same for all features. Intervals of missing cells
+        use them for the uncertainty of the parameters.
     calibration_ : Calibration
-        Reference distribution of the p-values of ``outliers``, matched to the rows of the fit.
+        Reference distribution of the p-values that ``outliers`` computes, matched to the training rows.
     draw_seed_ : int
-        Seed from which ``impute_draws`` draws parameters.
+        Seed of the parameter draws of ``impute_draws``.
+    sketch_error_ : float
+        After ``partial_fit`` with more than 2,000 columns, a bound of the error of the explained variances; otherwise
+        0.
 
     Notes
     -----
-    ``transform`` is the posterior mean of z, which has unit prior variance and is shrunk towards 0 by the noise.
-    ``inverse_transform`` is W z + mu, in the units of the data. For the orthogonal projection of classical PCA use
-    ``project`` and ``reconstruct``.
+    ``transform`` returns component scores: posterior means of z, which has variance 1 in the model; the noise shrinks
+    them towards 0. ``inverse_transform`` returns W z + mu in the units of the data. ``project`` and ``reconstruct`` are
+    the orthogonal projection of classical PCA, as ``sklearn.decomposition.PCA`` computes it.
+
+    References
+    ----------
+    Tipping & Bishop, "Probabilistic principal component analysis", Journal of the Royal Statistical Society B (1999).
 
     Examples
     --------
@@ -306,6 +346,13 @@ class PPCA(TableEstimator):
     (150, 2)
     >>> round(ppca.score(X), 4)
     -2.6998
+
+    Missing cells are allowed, and ``impute`` fills them in:
+
+    >>> X[::3, 0] = float("nan")
+    >>> PPCA(n_components=2).fit(X).impute(X)[:2].round(2)
+    array([[5.01, 3.5 , 1.4 , 0.2 ],
+           [4.9 , 3.  , 1.4 , 0.2 ]])
     """
 
     _constraints: ClassVar[dict[str, Any]] = ppca_constraints()
@@ -348,12 +395,25 @@ class PPCA(TableEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, cell_weight: Any = None) -> Self:
-        """Fit the model to rows, whose missing cells are NaN.
+        """Fit the model to rows with or without missing cells.
 
-        ``X`` is an array, a sparse matrix, a dataframe, the name of a file, rows in Dask or Spark, or batches: a list
-        of matrices or dataframes, an iterator, or an object that can be iterated over again. ``sample_weight`` are
-        frequencies: a row of weight 2 counts twice, one of weight 0 not at all. ``cell_weight`` are relative
-        precisions, of the shape of ``X``: a cell has noise variance s2 / weight, and a cell of weight 0 is missing.
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, Dask or Spark rows, or batches
+            The rows to fit, of shape (n, n_features). Batches are a list of matrices or dataframes, an iterator, or an
+            object that can be iterated over repeatedly. NaN marks a missing cell.
+        y : ignored
+            Present for compatibility with scikit-learn.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all.
+        cell_weight : array-like of shape (n, n_features) or None, default=None
+            Relative precision of each cell: its noise variance is sigma2 / weight. A cell of weight 0 counts as
+            missing.
+
+        Returns
+        -------
+        PPCA
+            The fitted estimator itself.
         """
         check_parameters(self, self._constraints)
         self._fitted = None  # a fit that fails leaves no fit behind
@@ -384,32 +444,39 @@ class PPCA(TableEstimator):
 
     @property
     def log_likelihood_(self) -> float:
-        """Log-likelihood of the training rows."""
+        """Total log-likelihood of the training rows, in nats."""
         return self._state.result.log_likelihood
 
     @property
     def information_(self) -> Array:
-        """Sums of E[t t'], t = [z; 1], over the rows in which each feature was observed, packed."""
+        """For each feature, the sum of E[t t'] with t = [z; 1] over the rows in which it was observed.
+
+        The symmetric matrices are stored as vectors, one column for each feature, or a single one if they are equal.
+        """
         return self._state.information
 
     @property
     def source_(self) -> Source:
-        """The training rows, if ``keep_source=True``."""
+        """The training rows; only after a fit with ``keep_source=True``."""
         return _present(self._state.source, "source_")
 
     @property
     def parameter_draws_(self) -> list[LinearGaussian]:
-        """Draws of the parameters made so far."""
+        """Draws of the parameters as fitted models, made so far for ``impute_draws``."""
         return _present(list(self._state.draws), "parameter_draws_")
 
     @property
     def stream_(self) -> Stream:
-        """The sums that ``partial_fit`` keeps."""
+        """Sums over the rows seen by ``partial_fit``; only after ``partial_fit``."""
         return _present(self._stream, "stream_")
 
     @property
     def sketch_error_(self) -> float:
-        """Largest amount by which a variance along a principal axis may be too small; 0 without a sketch."""
+        """Upper bound of the error of the explained variances after ``partial_fit`` with many columns.
+
+        Beyond 2,000 columns ``partial_fit`` keeps an approximate summary of the rows, a sketch: explained variances may
+        be too small by up to this amount. 0 if no sketch was needed.
+        """
         if isinstance(self._stream, Sketched):
             return self._stream.error
         return 0.0 if self._fitted is None else self._state.sketch_error
@@ -422,7 +489,7 @@ class PPCA(TableEstimator):
         if len(fit.draws) < n_draws:
             if fit.source is None:
                 msg = (
-                    f"{n_draws} draws of the parameters are needed, and {len(fit.draws)} were made at the fit.\n"
+                    f"impute_draws() needs {n_draws} draws of the parameters; the fit made {len(fit.draws)}.\n"
                     f"Hint: fit with keep_source=True, or with n_parameter_draws={n_draws}."
                 )
                 raise DataError(msg)
@@ -432,22 +499,75 @@ class PPCA(TableEstimator):
     def summary(self, feature_names: Any = None, *, width: int = WIDTH) -> str:
         """Describe the fit as text: the number of components, the variance of each, and how the fit ended.
 
-        Tables have lines of at most ``width`` letters.
+        Parameters
+        ----------
+        feature_names : sequence of str or None, default=None
+            Names of the columns. None: those of the training data, or x0, x1, ...
+        width : int, default=88
+            Largest number of characters in a line of a table.
+
+        Returns
+        -------
+        str
+            Several lines of text, ready to print.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import PPCA
+        >>> print(PPCA(n_components=2).fit(load_iris(as_frame=True).data).summary())
+        PPCA: 150 rows x 4 features, 2 components (as given)
+        <BLANKLINE>
+        component  variance   explained  cumulative  largest loadings
+        PC1        4.2            92.5%       92.5%  petal length (cm) +0.86
+        PC2        0.2411          5.3%       97.8%  sepal width (cm) +0.73
+        <BLANKLINE>
+        noise variance    0.0506821
+        log-likelihood    -404.96  (-2.6998 per row)
+        status            Exact maximum-likelihood solution, computed in closed form.
         """
         return table_summary(self, ("log-likelihood", self.log_likelihood_), feature_names, width)
 
     # Streams
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from one more batch of rows; a batch may be a single row.
+        """Update the model with one more batch of rows, for data that do not fit into memory or arrive over time.
 
-        Complete rows are summed exactly: the model is that of ``fit`` to all rows, whatever the batches, their
-        order and the solver. Beyond 2,000 columns a sketch takes the place of the sums, and ``sketch_error_``
-        bounds what it loses. Rows with missing cells are learned by online EM, which is near the maximum of the
-        likelihood after one pass; ``fit`` reaches it if the rows can be read again. With ``half_life`` older rows
-        count less and less. After ``fit``, which keeps no sums, a new stream begins.
+        - Complete rows, up to 2,000 columns: exact. The model is the one that ``fit`` finds for all rows together,
+          whatever the batches, their order and the solver.
+        - Complete rows with more columns: the rows are summarised by a sketch, and ``sketch_error_`` bounds the error.
+        - Missing cells: online EM, which comes near the maximum of the likelihood after one pass. ``fit`` reaches the
+          maximum if the rows can be read repeatedly.
 
-        The model is computed at the first question after a batch, with the parameters that the estimator had then.
+        With ``half_life``, older rows count less and less. The model is computed only when it is needed, by the first
+        method or attribute that is used after a batch, with the parameters that the estimator had at that batch.
+        ``fit`` does not keep sums: ``partial_fit`` after ``fit`` starts anew.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or dataframe of shape (n, n_features)
+            One batch in memory; it may be a single row. NaN marks a missing cell.
+        y : ignored
+            Present for compatibility with scikit-learn.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all.
+
+        Returns
+        -------
+        PPCA
+            The estimator itself.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import PPCA
+        >>> X = load_iris().data
+        >>> streamed = PPCA(n_components=2)
+        >>> for batch in np.array_split(X, 10):
+        ...     _ = streamed.partial_fit(batch)
+        >>> np.allclose(streamed.components_, PPCA(n_components=2).fit(X).components_)
+        True
         """
         check_parameters(self, self._constraints)
         check_half_life(self.half_life, self.n_components)
@@ -458,14 +578,38 @@ class PPCA(TableEstimator):
         weight = None if sample_weight is None else check_weight(sample_weight, rows.shape[0])
         is_sparse = sparse.issparse(rows)
         if np.isinf(rows.data if is_sparse else rows).any():
-            msg = "rows must be finite; the batch contains infinity, and was left out.\nHint: NaN is a missing cell."
+            msg = "rows must be finite; the batch contains infinity and was not used.\nHint: NaN marks a missing cell."
             raise DataError(msg)
         block = Block(rows, weight, unstored_missing=is_sparse and self.missing == "unstored")
         self._continue(self._stream_for(block).absorb(block, self.half_life))
         return self
 
     def merge(self, other: Any) -> Self:
-        """Add the rows that another estimator has learned by ``partial_fit``: the model becomes that of all rows."""
+        """Combine with another estimator that was trained with ``partial_fit`` on other rows.
+
+        This estimator becomes the one that has seen the rows of both; the other is not changed. Use it to train on
+        several machines, each with its own rows.
+
+        Parameters
+        ----------
+        other : PPCA
+            An estimator trained with ``partial_fit`` on the same columns.
+
+        Returns
+        -------
+        PPCA
+            The estimator itself.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import PPCA
+        >>> X = load_iris().data
+        >>> first, second = PPCA(n_components=2).partial_fit(X[:60]), PPCA(n_components=2).partial_fit(X[60:])
+        >>> np.allclose(first.merge(second).components_, PPCA(n_components=2).fit(X).components_)
+        True
+        """
         mine, theirs = (one._stream if isinstance(one, PPCA) else None for one in (self, other))  # noqa: SLF001
         if mine is None or theirs is None:
             msg = (
@@ -474,14 +618,19 @@ class PPCA(TableEstimator):
             )
             raise DataError(msg)
         if type(mine) is not type(theirs):
-            msg = "the streams keep different sums: one has missing cells, or too many columns for exact sums."
+            msg = (
+                "merge() needs two estimators that keep the same sums; only one of these has seen missing cells, or "
+                "has too many columns for exact sums.\nHint: fit() to all rows."
+            )
             raise DataError(msg)
         if self.n_features_in_ != other.n_features_in_:
-            msg = f"both must have the same columns; got {self.n_features_in_} and {other.n_features_in_}."
+            msg = (
+                f"merge() needs estimators with the same columns; got {self.n_features_in_} and {other.n_features_in_}."
+            )
             raise DataError(msg)
         ours, others = (list(getattr(estimator, "feature_names_in_", [])) for estimator in (self, other))
         if ours and others and ours != others:
-            msg = f"both must have the same columns in the same order; got {ours} and {others}."
+            msg = f"merge() needs estimators with the same columns in the same order; got {ours} and {others}."
             raise DataError(msg)
         self._continue(mine.merge(theirs))
         return self
@@ -506,7 +655,10 @@ class PPCA(TableEstimator):
         if block.is_complete or not isinstance(stream, Summed | Sketched):
             return stream
         if self.standardize or isinstance(stream, Sketched):
-            msg = "missing cells in batches go with standardize=False, and with up to 2,000 columns.\nHint: use fit."
+            msg = (
+                "partial_fit() takes missing cells only with standardize=False and up to 2,000 columns.\n"
+                "Hint: use fit() on all rows."
+            )
             raise DataError(msg)
         seed = int(generator(self.random_state).integers(2**63))
         earlier = (stream.rows(stream.moments.mean),) if stream.weight else ()
@@ -525,30 +677,39 @@ class PPCA(TableEstimator):
         cell_weight: Any = None,
         random_state: Any = None,
     ) -> ParameterUncertainty:
-        """Standard errors of the loadings, axes, variances and the mean.
+        """Standard errors and confidence intervals of the loadings, principal axes, variances and mean.
 
-        With ``standardize=True`` all but the mean are those of the columns divided by ``scale_``, and each resample is
-        scaled by its own standard deviations.
+        With ``standardize=True`` all but the mean describe the scaled columns, and each bootstrap sample is scaled by
+        its own standard deviations.
 
         Parameters
         ----------
         X : table or None, default=None
-            The training rows, which the bootstrap resamples, with the ``sample_weight`` and ``cell_weight`` of the
-            fit. Not needed by "asymptotic", nor after a fit with ``keep_source=True``.
+            The training rows, which the bootstrap resamples. Not needed for "asymptotic", nor after a fit with
+            ``keep_source=True``.
         method : "auto", "asymptotic" or "bootstrap", default="auto"
-            "asymptotic": large-sample formulas for complete rows that follow the model, Gaussian with one noise
-            variance. "bootstrap": fits to rows drawn with replacement; any distribution, with or without missing
-            cells. "auto": the bootstrap if ``X`` is given; else the formulas if they apply and there are at least
-            five rows for each feature; else the bootstrap.
+            "asymptotic": large-sample formulas, for complete rows that follow the model, Gaussian with one noise
+            variance. "bootstrap": fits to rows drawn with replacement, for any distribution, with or without missing
+            cells. "auto": the bootstrap if ``X`` is given; otherwise the formulas if they apply and there are at least
+            five rows for each column; otherwise the bootstrap.
         n_draws : int, default=200
-            Number of resampled fits.
+            Number of bootstrap samples.
         align : "signs" or "procrustes", default="signs"
-            How resampled loadings and axes are made comparable. "signs": in order of variance, as ``loadings_``
-            are; intervals are wide if two components have nearly the same variance, because the data then do not
-            determine their axes. "procrustes": rotated towards those of the fit; intervals are those of loadings up
-            to a rotation.
+            How the components of bootstrap samples are matched with those of the fit. "signs": in order of variance,
+            with signs flipped to agree; intervals are wide if two components have nearly the same variance, because
+            the data then do not determine their axes. "procrustes": rotated towards those of the fit; intervals then
+            ignore rotations within the subspace.
+        sample_weight, cell_weight : array-like or None, default=None
+            The weights that the fit had, if it had any; only together with ``X``.
         random_state : int, RandomState, Generator or None, default=None
             Determines which rows are drawn. None: the ``random_state`` of the estimator.
+
+        Returns
+        -------
+        ParameterUncertainty
+            An ``Estimate`` for each of ``loadings``, ``components``, ``explained_variance``, ``noise_variance`` and
+            ``mean``, with ``value``, ``standard_error`` and ``interval(level)``. ``print`` and a notebook show a table;
+            ``to_frame()`` has all loadings.
 
         Examples
         --------
@@ -577,7 +738,7 @@ class PPCA(TableEstimator):
         chosen = method if method != "auto" else self._method(X, obstacle)
         if chosen == "asymptotic":
             if obstacle:
-                msg = f"the large-sample formulas do not apply: {obstacle}.\nHint: method='bootstrap'."
+                msg = f"the large-sample formulas do not apply: {obstacle}.\nHint: use method='bootstrap'."
                 raise DataError(msg)
             return self._named(asymptotic_uncertainty(model, self.n_samples_, corrected=self.bias_correction), X)
         source = self._training_rows(X, sample_weight, cell_weight)
@@ -588,7 +749,7 @@ class PPCA(TableEstimator):
     def _obstacle_to_formulas(self) -> str:
         """Why the large-sample formulas cannot be used; empty if they can."""
         if self.scale_ is not None:
-            return "columns were standardised by standard deviations that are estimates themselves"
+            return "columns were scaled by standard deviations that are estimates themselves"
         if self.information_.shape[1] > 1:
             return "cells were missing, or weighted"
         return ""
@@ -602,21 +763,21 @@ class PPCA(TableEstimator):
         if self._state.source is not None:
             return "bootstrap"
         why = obstacle or f"{n:,.0f} rows are fewer than {COMFORTABLE} for each of {d:,} features"
-        msg = f"the rows of the fit are needed, to be resampled: {why}.\nHint: pass them as X, or fit with keep_source."
+        msg = f"the bootstrap needs the training rows: {why}.\nHint: pass them as X, or fit with keep_source=True."
         raise DataError(msg)
 
     def _training_rows(self, X: Any, sample_weight: Any, cell_weight: Any) -> Source:
         if X is None and (sample_weight is not None or cell_weight is not None):
-            msg = "weights go with the rows that they belong to.\nHint: pass X too."
+            msg = "sample_weight and cell_weight need the rows that they belong to; got no X.\nHint: pass X too."
             raise DataError(msg)
         if X is None:
             kept: Source | None = self._state.source
             if kept is None:
-                msg = "the rows of the fit are needed, to be resampled.\nHint: pass them as X, or fit with keep_source."
+                msg = "the bootstrap needs the training rows.\nHint: pass them as X, or fit with keep_source=True."
                 raise DataError(msg)
             return kept
         if not is_matrix(X):
-            msg = "resampling needs rows held in memory; these are read in batches.\nHint: pass one matrix."
+            msg = "the bootstrap needs rows in memory; got rows that are read in batches.\nHint: pass one matrix."
             raise SourceError(msg)
         block = self._block(X)
         rows = open_source(
@@ -634,8 +795,8 @@ class PPCA(TableEstimator):
     def _require_same(self, what: str, fitted: float, count: float) -> None:
         if not np.isclose(count, fitted, rtol=1e-6):
             msg = (
-                f"X must be the rows of the fit, which had {fitted:,.6g} {what}; got {count:,.6g}.\n"
-                "Hint: pass the same table, and the weights that the fit had."
+                f"X must be the training rows, which had {fitted:,.6g} {what}; got {count:,.6g}.\n"
+                "Hint: pass the table of the fit, with the same weights."
             )
             raise DataError(msg)
 

@@ -1,4 +1,4 @@
-"""Questions to a fitted model of a table: latent variables, likelihoods, missing cells, outliers, samples."""
+"""Methods of a fitted model of a table: latent variables, likelihoods, missing cells, outliers, samples."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def rows_per_feature(result: Any) -> float:
 
 
 class TableEstimator(Estimator):
-    """An estimator with a linear-Gaussian model of the rows of a table: the questions to that model."""
+    """Base class of estimators that fit a linear-Gaussian model to the rows of a table."""
 
     _accepts_sparse = True
     model_: LinearGaussian
@@ -92,47 +92,47 @@ class TableEstimator(Estimator):
 
     @property
     def rule_(self) -> str:
-        """How the number of components was chosen."""
+        """How the number of components was chosen, in words: such as "parallel analysis" or "as given"."""
         return self._state.result.rule
 
     @property
     def notes_(self) -> tuple[str, ...]:
-        """Sentences about the choice of the number of components."""
+        """Remarks on the choice of the number of components, as sentences; empty if there are none."""
         return self._state.result.notes
 
     @property
     def column_std_(self) -> Array | None:
-        """Standard deviation of each column, 0 if constant: (n_features,); None if columns were standardised."""
+        """Standard deviation of each training column, (n_features,), 0 if constant; None if ``standardize=True``."""
         return self._state.result.column_std
 
     @property
     def n_observed_(self) -> float:
-        """Number of observed cells in the training data, rows weighted by ``sample_weight``."""
+        """Number of observed cells in the training data; a row counts ``sample_weight`` times."""
         return self._state.result.cells
 
     @property
     def n_samples_(self) -> float:
-        """Number of training rows, weighted by ``sample_weight``."""
+        """Number of training rows; a row counts ``sample_weight`` times."""
         return self._state.result.weight
 
     @property
     def draw_seed_(self) -> int:
-        """Seed from which ``impute_draws`` draws parameters."""
+        """Seed of the parameter draws of ``impute_draws``, taken from ``random_state`` during the fit."""
         return self._state.draw_seed
 
     @property
     def calibration_(self) -> Calibration:
-        """Reference distribution of the p-values of ``outliers``, matched to the rows of the fit."""
+        """Reference distribution of the p-values that ``outliers`` computes, matched to the training rows."""
         return self._state.calibration
 
     @property
     def mean_(self) -> Array:
-        """Mean mu, in the units of the data: (n_features,)."""
+        """Mean mu of the model in the units of the data: (n_features,)."""
         return self.model_.mean
 
     @property
     def scale_(self) -> Array | None:
-        """Standard deviations by which ``standardize=True`` divided the columns, (n_features,); None without it."""
+        """Standard deviations that the columns were divided by, (n_features,); None if ``standardize=False``."""
         scale: Array | None = self._state.result.scale
         return scale
 
@@ -144,32 +144,64 @@ class TableEstimator(Estimator):
 
     @property
     def loadings_(self) -> Array:
-        """Loadings W along the principal axes, of scaled columns if standardised: (n_features, n_components)."""
+        """Loadings W along the principal axes: (n_features, n_components).
+
+        A loading is the change of a column when a component rises by one standard deviation. With ``standardize=True``
+        it is measured in standard deviations of the column.
+        """
         return self._scaled_model.loadings
 
     @property
     def components_(self) -> Array:
-        """Principal axes, of scaled columns if standardised, orthonormal, one a row: (n_components, n_features)."""
+        """Principal axes as orthonormal rows: (n_components, n_features).
+
+        With ``standardize=True`` they are the axes of the scaled columns.
+        """
         return self._scaled_model.principal_axes[0].T
 
     @property
     def noise_variance_(self) -> Any:
-        """Noise variance, of scaled columns if standardised: a number; ``to_ppca`` may give one for each feature."""
+        """Variance sigma2 of the noise, of the scaled columns if ``standardize=True``: a float.
+
+        An estimator made by ``LinearDynamicalSystem.to_ppca`` may have one for each feature: (n_features,).
+        """
         noise = self._scaled_model.noise_variance
         return float(noise) if noise.ndim == 0 else noise
 
     @property
     def explained_variance_(self) -> Array:
-        """Variance of the model along each principal axis, 1/n convention: (n_components,)."""
+        """Variance of the model along each principal axis, largest first: (n_components,).
+
+        Variances divide by n, not by n - 1 as those of ``sklearn.decomposition.PCA``.
+        """
         return projection.explained_variance(self._scaled_model)
 
     @property
     def explained_variance_ratio_(self) -> Array:
-        """Variance along each principal axis as a share of the total variance of the model: (n_components,)."""
+        """Share of the total variance that each component explains, between 0 and 1: (n_components,)."""
         return projection.explained_variance_ratio(self._scaled_model)
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None, cell_weight: Any = None) -> Any:
-        """Fit, then return the posterior means of the same rows."""
+        """Fit the model to ``X`` and return the component scores of the same rows.
+
+        The same as ``fit(X).transform(X)``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            Rows to fit. NaN marks a missing cell.
+        y : ignored
+            Present for compatibility with scikit-learn.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all.
+        cell_weight : array-like of shape (n, n_features) or None, default=None
+            Relative precision of each cell: a cell of weight 0 counts as missing.
+
+        Returns
+        -------
+        ndarray of shape (n, n_components)
+            Posterior mean of the latent variables of each row.
+        """
         if isinstance(X, Iterator):
             msg = "fit_transform reads its rows twice; an iterator can be read once.\nHint: pass a list of batches."
             raise SourceError(msg)
@@ -177,28 +209,90 @@ class TableEstimator(Estimator):
         return fitted.fit(X, y, sample_weight=sample_weight, cell_weight=cell_weight).transform(X)
 
     def transform(self, X: Any, *, out: Any = None) -> Any:
-        """Posterior mean of the latent variables of each row: (n, n_components).
+        r"""Component scores: the posterior mean of the latent variables of each row.
 
-        With ``out``, the name of a file (.npy, Parquet, Feather, CSV), the means are written there block by block.
+        .. math:: E[z \mid x] = (W^\top W + \sigma^2 I)^{-1} W^\top (x - \mu)
+
+        Only the observed cells of a row are used. Scores are in units in which each component has variance 1 in the
+        population; the noise shrinks them towards 0. For the coordinates of classical PCA use ``project``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            Rows with the columns of the fit. NaN marks a missing cell.
+        out : str, Path or None, default=None
+            Name of a file (.npy, Parquet, Feather or CSV). The scores are written to it block by block, so that they
+            need not fit into memory.
+
+        Returns
+        -------
+        ndarray of shape (n, n_components), or a dataframe after ``set_output``
+            Columns are named PC1, PC2, ... With ``out``, the path of the file.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import PPCA
+        >>> X = load_iris().data
+        >>> ppca = PPCA(n_components=2).fit(X)
+        >>> ppca.transform(X[:2]).round(2)
+        array([[-1.3 ,  0.58],
+               [-1.32, -0.32]])
+
+        Dataframes of component scores:
+
+        >>> ppca.set_output(transform="pandas").transform(X[:2]).round(2)
+            PC1   PC2
+        0 -1.30  0.58
+        1 -1.32 -0.32
         """
         return self._answer(posterior_mean, X, out, self.get_feature_names_out, rounding=True)
 
     def inverse_transform(self, X: Any) -> Array:
-        """Rows predicted from latent variables, W z + mu, in the units of the data: (n, n_features).
+        """Rows predicted from latent variables: W z + mu.
 
-        After ``standardize=True`` these are ``scale_ * (X @ loadings_.T) + mean_``.
+        Parameters
+        ----------
+        X : array of shape (n, n_components)
+            Latent variables z, such as ``transform`` returns.
+
+        Returns
+        -------
+        ndarray of shape (n, n_features)
+            Predicted rows in the units of the data. With ``standardize=True`` these are
+            ``scale_ * (X @ loadings_.T) + mean_``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import PPCA
+        >>> X = load_iris().data
+        >>> ppca = PPCA(n_components=2).fit(X)
+        >>> ppca.inverse_transform(ppca.transform(X[:1])).round(1), X[:1]
+        (array([[5.1, 3.5, 1.4, 0.2]]), array([[5.1, 3.5, 1.4, 0.2]]))
         """
         latent = checked_latents(X, self.n_components_)
         return rounded(projection.decode(self.model_, latent), latent.dtype)
 
     def posterior(self, X: Any) -> Gaussian:
-        r"""Posterior of the latent variables of each row: mean (n, q) and covariance (n, q, q).
+        r"""Posterior distribution of the latent variables of each row.
 
         .. math::
             z \mid x \sim N(m, P), \qquad P = (I + W^\top \Psi^{-1} W)^{-1}, \quad m = P W^\top \Psi^{-1} (x - \mu)
 
-        If no cell is missing all rows share one covariance, and the array is a read-only view of it. ``print`` and a
-        notebook show the mean and standard deviation of each component; ``to_frame()`` has them for every row.
+        For a row with missing cells W, :math:`\Psi` and :math:`\mu` are those of its observed cells.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            Rows with the columns of the fit. NaN marks a missing cell.
+
+        Returns
+        -------
+        Gaussian
+            ``mean`` of shape (n, n_components) and ``covariance`` of shape (n, n_components, n_components). If no cell
+            is missing, all rows share one covariance, and the array is a read-only view of it. ``print`` and a
+            notebook show the mean and standard deviation of each component; ``to_frame()`` has them for every row.
 
         Examples
         --------
@@ -219,32 +313,127 @@ class TableEstimator(Estimator):
         return Gaussian(mean, covariance, names_for(X, self.get_feature_names_out()))
 
     def project(self, X: Any) -> Array:
-        """Coordinates along the principal axes, as classical PCA has them: (n, n_components).
+        """Coordinates of rows along the principal axes, as in classical PCA: ``(X - mean_) @ components_.T``.
 
-        After ``standardize=True`` they are those of ``(X - mean_) / scale_``.
+        Unlike ``transform`` this does not shrink towards 0, and coordinates have the units of the data. Rows with
+        missing cells are projected by least squares over their observed cells. With ``standardize=True`` the rows are
+        ``(X - mean_) / scale_``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            Rows with the columns of the fit. NaN marks a missing cell.
+
+        Returns
+        -------
+        ndarray of shape (n, n_components)
+            Coordinates along the principal axes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.decomposition import PCA
+        >>> from probpca import PPCA
+        >>> X = load_iris().data
+        >>> ppca = PPCA(n_components=2).fit(X)
+        >>> classical = PCA(n_components=2).fit_transform(X)
+        >>> np.allclose(np.abs(ppca.project(X)), np.abs(classical))  # signs are arbitrary
+        True
+        >>> ppca.project(X[:1]).round(2), ppca.transform(X[:1]).round(2)
+        (array([[-2.68,  0.32]]), array([[-1.3 ,  0.58]]))
         """
         return self._answer(partial(projection.project, scale=self.scale_), X, rounding=True)
 
     def reconstruct(self, X: Any) -> Array:
-        """The nearest points of the principal subspace, in the units of the data: (n, n_features).
+        """Project rows onto the principal subspace and return the projections in the units of the data.
 
-        After ``standardize=True`` distances are measured in units of ``scale_``.
+        These are the nearest points of the subspace, as in classical PCA: ``project(X) @ components_ + mean_``. With
+        ``standardize=True`` distances are measured in units of ``scale_``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            Rows with the columns of the fit. NaN marks a missing cell.
+
+        Returns
+        -------
+        ndarray of shape (n, n_features)
+            Reconstructed rows.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import PPCA
+        >>> X = load_iris().data
+        >>> PPCA(n_components=2).fit(X).reconstruct(X[:1]).round(1), X[:1]
+        (array([[5.1, 3.5, 1.4, 0.2]]), array([[5.1, 3.5, 1.4, 0.2]]))
         """
         return self._answer(partial(projection.reconstruct, scale=self.scale_), X, rounding=True)
 
     def score_samples(self, X: Any, *, out: Any = None) -> Any:
-        """Log-likelihood of each row: (n,). With ``out``, the name of a file, it is written there block by block."""
+        """Log-likelihood of each row: the log density of its observed cells under the model.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            Rows with the columns of the fit. NaN marks a missing cell.
+        out : str, Path or None, default=None
+            Name of a file (.npy, Parquet, Feather or CSV) to which the values are written block by block.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Log-likelihoods in nats. With ``out``, the path of the file.
+        """
         return self._answer(log_likelihood, X, out, lambda: ["log_likelihood"])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean log-likelihood of a row, weighted if weights are given."""
+        """Mean log-likelihood per row, as scikit-learn's PCA returns it: larger is better.
+
+        Use it on held-out rows to compare models, for example in ``cross_val_score``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            Rows with the columns of the fit. NaN marks a missing cell.
+        y : ignored
+            Present for compatibility with scikit-learn.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Weight of each row in the mean.
+
+        Returns
+        -------
+        float
+            Mean log-likelihood in nats.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.model_selection import cross_val_score
+        >>> from probpca import PPCA
+        >>> X = load_iris().data
+        >>> [round(float(cross_val_score(PPCA(n_components=q), X, cv=5).mean()), 2) for q in (1, 2, 3)]
+        [-3.71, -3.29, -3.21]
+        """
         scores = self.score_samples(X)
         if sample_weight is None:
             return float(scores.mean())
         return float(np.average(scores, weights=check_weight(sample_weight, scores.size)))
 
     def log_likelihood(self, X: Any) -> float:
-        """Total log-likelihood of the rows."""
+        """Total log-likelihood of rows: the sum of ``score_samples(X)``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            Rows with the columns of the fit. NaN marks a missing cell.
+
+        Returns
+        -------
+        float
+            Log-likelihood in nats.
+        """
         return float(self.score_samples(X).sum())
 
     def outliers(self, X: Any, *, training: bool = False) -> Outliers:
@@ -252,13 +441,26 @@ class TableEstimator(Estimator):
 
         .. math:: D^2 = (x - \mu)^\top C^{-1} (x - \mu), \qquad D^2 / (a k) \sim F(k, \nu)
 
-        k is the number of observed cells of the row; a and :math:`\nu`, in ``calibration_``, were matched to rows of
-        the fit: to at most 2,000 of them, fewer of wide tables. ``training=True`` says that ``X`` are rows of the
-        fit: each is then judged as if it had been left out. ``model_p_value`` is that of the fitted Gaussian, which
-        treats its parameters as known. ``note`` warns of masking, or says why p-values are not calibrated. Every
-        observed cell counts the same, also after a fit with ``cell_weight``.
+        C is the covariance of the model, and k the number of observed cells of the row. The scale a and the degrees of
+        freedom :math:`\nu`, stored in ``calibration_``, were matched to at most 2,000 training rows (fewer for wide
+        tables), so that p-values stay valid for data with heavier tails than a Gaussian. Every observed cell counts
+        the same, also after a fit with ``cell_weight``.
 
-        ``print`` and a notebook show the least likely rows with the cells that contribute most; ``to_frame()`` has all.
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            Rows with the columns of the fit. NaN marks a missing cell.
+        training : bool, default=False
+            Whether ``X`` are training rows. If so, each p-value is based on the leave-one-out distance: the distance
+            of the row from a model fitted without it.
+
+        Returns
+        -------
+        Outliers
+            ``p_value`` and ``distance`` of each row, (n,), the ``contributions`` of cells, (n, n_features), and more.
+            ``model_p_value`` treats the fitted Gaussian as exact. ``note`` warns if outliers may mask each other, or
+            says why p-values are not calibrated. ``print`` and a notebook show the least likely rows with the cells
+            that contribute most; ``to_frame()`` has all rows.
 
         Examples
         --------
@@ -276,7 +478,28 @@ class TableEstimator(Estimator):
         return found._replace(names=names_for(X, self._names())) if isinstance(found, Outliers) else found
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Array:
-        """Draw rows from the model: (n_samples, n_features)."""
+        """Draw new rows from the model.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+        random_state : int, RandomState, Generator or None, default=None
+            Source of random numbers. None: the ``random_state`` of the estimator.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Rows W z + mu + noise, with z and the noise drawn at random, in the units of the data.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import PPCA
+        >>> X = load_iris().data
+        >>> PPCA(n_components=2).fit(X).sample(1000, random_state=0).mean(axis=0).round(1), X.mean(axis=0).round(1)
+        (array([5.9, 3. , 3.8, 1.2]), array([5.8, 3.1, 3.8, 1.2]))
+        """
         _ = self._state
         if n_samples < 0:
             msg = f"n_samples must not be negative; got {n_samples}."
@@ -284,23 +507,74 @@ class TableEstimator(Estimator):
         return sampling.sample(self.model_, n_samples, rng=self._generator(random_state))
 
     def explore(self, X: Any, n_draws: int = 10, *, random_state: Any = None) -> Array:
-        """Draw plausible neighbours of each row, from the posterior of its latents: (n_draws, n, n_features)."""
+        """Draw rows similar to each given row.
+
+        For each draw, latent variables come from the posterior of the row, and cells from the model given these latent
+        variables. The draws show which rows the model cannot tell from the given one.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or dataframe
+            Rows in memory with the columns of the fit. NaN marks a missing cell.
+        n_draws : int, default=10
+            Number of draws for each row.
+        random_state : int, RandomState, Generator or None, default=None
+            Source of random numbers. None: the ``random_state`` of the estimator.
+
+        Returns
+        -------
+        ndarray of shape (n_draws, n, n_features)
+            Drawn rows in the units of the data.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import PPCA
+        >>> X = load_iris().data
+        >>> drawn = PPCA(n_components=2).fit(X).explore(X[:1], n_draws=200, random_state=0)
+        >>> drawn.shape, drawn.mean(axis=0).round(1), drawn.std(axis=0).round(1)
+        ((200, 1, 4), array([[5. , 3.4, 1.4, 0.2]]), array([[0.3, 0.3, 0.3, 0.2]]))
+        """
         rows = self._block(X)
         drawn = sampling.explore(self.model_, rows, n_draws, rng=self._generator(random_state))
         return rounded(drawn, rows.values.dtype)
 
     def joint(self) -> Gaussian:
-        """The joint Gaussian of data and latent variables, of size n_features + n_components."""
+        r"""Joint Gaussian distribution of a row x and its latent variables z.
+
+        .. math::
+            \begin{pmatrix} x \\ z \end{pmatrix} \sim N\left(
+            \begin{pmatrix} \mu \\ 0 \end{pmatrix},
+            \begin{pmatrix} W W^\top + \Psi & W \\ W^\top & I \end{pmatrix} \right)
+
+        Returns
+        -------
+        Gaussian
+            ``mean`` of shape (n_features + n_components,), and the dense ``covariance`` of these variables.
+        """
         return conditioning.joint(self.model_)
 
     def condition(self, features: Any, values: Any = None) -> ConditionalPrediction:
-        r"""Predict all other columns from the ``values`` of some ``features``, given by name or position.
+        r"""Predict the other columns of new rows from the columns that are known.
 
         .. math:: x_u \mid x_o \sim N(\mu_u + W_u m, \; W_u P W_u^\top + \Psi_u)
 
-        with m and P the posterior of the latent variables given the known columns :math:`x_o`. ``condition(X)`` with
-        a dataframe takes its columns for the known features. Of a dataframe columns are found by name, and the answer
-        is a dataframe with the names of the predicted columns.
+        Here m and P are the mean and covariance of the posterior of the latent variables, given the known columns
+        :math:`x_o`; u marks the columns to predict.
+
+        Parameters
+        ----------
+        features : dataframe, or sequence of str or int
+            A dataframe that holds only the known columns; or the names or positions of the known columns.
+        values : array of shape (n, n_known) or dataframe, optional
+            Values of the known columns, one row for each prediction. Columns of a dataframe are found by name. Leave
+            it out if ``features`` is a dataframe.
+
+        Returns
+        -------
+        ConditionalPrediction
+            ``mean`` of shape (n, n_predicted), ``std`` of shape (n_predicted,), and ``interval(level)``. Means and
+            intervals are dataframes if the known columns are one.
 
         Examples
         --------
@@ -325,7 +599,7 @@ class TableEstimator(Estimator):
         return ConditionalPrediction(found, given, [*map(str, self._names())])
 
     def get_covariance(self) -> Array:
-        """The covariance W W' + Psi of the model: (n_features, n_features)."""
+        """Covariance of the model, W W' plus the noise variance on the diagonal: (n_features, n_features)."""
         return self.model_.covariance.dense()
 
     def get_precision(self) -> Array:
@@ -333,16 +607,44 @@ class TableEstimator(Estimator):
         return self.model_.covariance.dense_inverse()
 
     def impute(self, X: Any, *, return_std: bool = False, out: Any = None, training: bool = False) -> Any:
-        """Rows with missing cells replaced by their conditional means: (n, n_features).
+        r"""Replace missing cells by their conditional means given the observed cells of the row.
 
-        Observed cells are returned bit for bit. With ``return_std`` also the standard deviation of each cell, 0
-        where it was observed: it includes the noise, the uncertainty of the row's latent variables, and the
-        uncertainty of the parameters that a finite table leaves. A dataframe comes back as a dataframe.
-        With ``out``, the name of a file, completed rows are written there block by block.
+        .. math:: E[x_j \mid x_o] = \mu_j + w_j^\top E[z \mid x_o]
 
-        ``training=True`` says that ``X`` are rows of the fit, all of them or some. ``BayesianPCA`` then uses the
-        posterior that the fit itself found for their latent variables, which predicts their missing cells better where
-        rows have few cells. For ``PPCA`` it is the posterior of the model, and the answer is the same.
+        Observed cells are returned unchanged.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            Rows with the columns of the fit. NaN marks a missing cell.
+        return_std : bool, default=False
+            Whether to return the standard deviation of each cell too. It includes the noise, the uncertainty of the
+            latent variables of the row, and the uncertainty of the fitted parameters.
+        out : str, Path or None, default=None
+            Name of a file (.npy, Parquet, Feather or CSV) to which completed rows are written block by block. Cannot
+            be combined with ``return_std``.
+        training : bool, default=False
+            Whether ``X`` are training rows, all of them or some. ``BayesianPCA`` then uses the posterior of their
+            latent variables that it found during the fit, which predicts better if rows have few observed cells.
+            For ``PPCA`` the result is the same.
+
+        Returns
+        -------
+        completed : array or dataframe of shape (n, n_features)
+            A dataframe if ``X`` is one. With ``out``, the path of the file.
+        std : array or dataframe of shape (n, n_features)
+            Only if ``return_std=True``: standard deviations of missing cells; 0 for observed cells.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import PPCA
+        >>> X = load_iris().data
+        >>> X[0, 2] = np.nan
+        >>> completed, std = PPCA(n_components=2).fit(X).impute(X[:1], return_std=True)
+        >>> completed.round(2), std.round(2)
+        (array([[5.1 , 3.5 , 1.57, 0.2 ]]), array([[0.  , 0.  , 0.45, 0.  ]]))
         """
         belief = self._belief_for(training=training)
         if not return_std:
@@ -350,28 +652,83 @@ class TableEstimator(Estimator):
             found = self._answer(question, X, out, self._names, rounding=True)
             return like(X, found) if out is None else found
         if out is not None:
-            msg = "out= takes completed rows; standard deviations come as an array.\nHint: leave out one of the two."
+            msg = "out cannot be combined with return_std: the file holds completed rows only.\nHint: omit one of them."
             raise DataError(msg)
         imputed: Imputed = self._answer(self._imputation(belief), X, rounding=True)
         return like(X, imputed.values), like(X, imputed.std)
 
     def impute_interval(self, X: Any, level: float = 0.95, *, training: bool = False) -> tuple[Any, Any]:
-        """Lower and upper ends of intervals that contain each missing cell with probability ``level``.
+        """Prediction intervals of missing cells.
 
-        Both ends of an observed cell are its value. ``training=True`` says that ``X`` are rows of the fit, as for
-        ``impute``.
+        Intervals allow for the noise, the uncertainty of the latent variables of the row, and the uncertainty of the
+        fitted parameters.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            Rows with the columns of the fit. NaN marks a missing cell.
+        level : float, default=0.95
+            Probability that an interval contains the true value of its cell.
+        training : bool, default=False
+            Whether ``X`` are training rows, all of them or some. ``BayesianPCA`` then uses the posterior of their
+            latent variables that it found during the fit. For ``PPCA`` the result is the same.
+
+        Returns
+        -------
+        low, high : arrays or dataframes of shape (n, n_features)
+            Lower and upper ends. Both ends of an observed cell are its value.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import PPCA
+        >>> X = load_iris().data
+        >>> X[0, 2] = np.nan
+        >>> low, high = PPCA(n_components=2).fit(X).impute_interval(X[:1], level=0.9)
+        >>> low.round(2), high.round(2)
+        (array([[5.1 , 3.5 , 0.83, 0.2 ]]), array([[5.1 , 3.5 , 2.32, 0.2 ]]))
         """
         ends = partial(_interval, self._imputation(self._belief_for(training=training)), level)
         found: _Interval = self._answer(ends, X, rounding=True)
         return like(X, found.lower), like(X, found.upper)
 
     def impute_draws(self, X: Any, n_draws: int = 20, *, random_state: Any = None) -> Array:
-        """Draw completed tables for multiple imputation: (n_draws, n, n_features).
+        """Draw completed tables for multiple imputation.
 
-        For each table parameters are drawn, by a fit to resampled training rows (``BayesianPCA``: from their
-        posterior); then latent variables, then cells. Analyse each table, and combine the results by ``pool``. The
-        draws of parameters depend on the ``random_state`` of the fit, those of cells on this one. ``PPCA`` must be
-        fitted with ``keep_source=True``, or with ``n_parameter_draws`` of at least ``n_draws``.
+        Each table has its own draw of the parameters: ``PPCA`` refits the model to resampled training rows,
+        ``BayesianPCA`` draws from the posterior of the parameters. Latent variables and missing cells are then drawn
+        given these parameters. Analyse each table as if it were complete, and combine the results with
+        ``probpca.inference.pool`` (Rubin's rules).
+
+        ``PPCA`` must be fitted with ``keep_source=True``, or with ``n_parameter_draws`` of at least ``n_draws``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or dataframe
+            Rows in memory with the columns of the fit. NaN marks a missing cell.
+        n_draws : int, default=20
+            Number of completed tables.
+        random_state : int, RandomState, Generator or None, default=None
+            Source of random numbers for the cells. None: the ``random_state`` of the estimator. The draws of the
+            parameters depend on the ``random_state`` of the fit only.
+
+        Returns
+        -------
+        ndarray of shape (n_draws, n, n_features)
+            Completed tables. Observed cells are the same in all of them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import PPCA
+        >>> X = load_iris().data
+        >>> X[0, 2] = np.nan
+        >>> ppca = PPCA(n_components=2, keep_source=True, random_state=0).fit(X)
+        >>> tables = ppca.impute_draws(X, n_draws=30)
+        >>> tables.shape, np.ptp(tables[:, 0, 1]) == 0, bool(tables[:, 0, 2].std() > 0.2)
+        ((30, 150, 4), np.True_, True)
         """
         _ = self._state
         if not (hasattr(n_draws, "__index__") and n_draws >= 1):

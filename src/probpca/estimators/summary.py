@@ -63,7 +63,8 @@ def dynamics_summary(
     size = np.abs(estimator.loadings_)
     loadings = np.where(size < 1e-12 * size.max(initial=0.0), 0.0, estimator.loadings_)  # rounding errors
     for j, state in enumerate(states[:shown]):
-        lines.append(f"{state:<5}   {_largest(names, loadings[:, j], '+.3g', width - 8)}")
+        largest, *below = _largest(names, loadings[:, j], "+.3g", width - 8)
+        lines += [f"{state:<5}   {largest}", *(" " * 8 + text for text in below)]
     if len(states) > shown:
         lines.append(f"...     and {len(states) - shown} more")
     return "\n".join([*lines, "", *_ending(estimator, objective, estimator.n_steps_, "step")])
@@ -84,7 +85,7 @@ def _ending(estimator: Any, objective: tuple[str, float], count: float, unit: st
     label, value = objective
     return [
         f"{'noise variance':<18}{_noise(estimator.noise_variance_)}",
-        f"{label:<18}{value:,.2f}  ({value / count:.4f} per {unit})",
+        f"{label:<18}{'not computed' if np.isnan(value) else f'{value:,.2f}  ({value / count:.4f} per {unit})'}",
         f"{'status':<18}{estimator.status_.value}",
     ]
 
@@ -95,9 +96,10 @@ def _components(estimator: Any, names: list[str], width: int) -> list[str]:
     heading = "component  variance   explained  cumulative  "
     lines, shown = [f"{heading}largest loadings"], _shown(len(ratio))
     for j, name in enumerate(components[:shown]):
-        largest = _largest(names, estimator.components_[j], "+.2f", width - len(heading))
+        largest, *below = _largest(names, estimator.components_[j], "+.2f", width - len(heading))
         together = ratio[: j + 1].sum()
         lines.append(f"{name:<9}  {variance[j]:<9.4g}  {ratio[j]:>9.1%}  {together:>10.1%}  {largest}")
+        lines += [" " * len(heading) + text for text in below]
     if len(ratio) > shown:
         more = f"... and {len(ratio) - shown} more".ljust(len("component  variance   explained  "))
         lines.append(f"{more}{ratio.sum():>10.1%}")
@@ -123,13 +125,29 @@ def _names(estimator: Any, given: Any) -> list[str]:
     return names
 
 
-def _largest(names: list[str], axis: Array, form: str, width: int) -> str:
-    """The largest loadings with the whole names of their features; only a name that is too long alone is shortened."""
-    best = [(" ".join(names[j].split()), f" {axis[j]:{form}}") for j in np.argsort(-np.abs(axis))[:MOST_LOADINGS]]
-    first, value = best[0]
-    if len(first) + len(value) > width:
-        return f"{first[: max(width - len(value) - 3, 1)]}...{value}"
-    return whole_items(["".join(pair) for pair in best], width)
+def _largest(names: list[str], axis: Array, form: str, width: int) -> list[str]:
+    """Largest loadings with the names of their features in one line, or in two if one has room for one only.
+
+    Loadings below a twentieth of the largest one are left out. Only a name that is too long for a line is shortened.
+    """
+    order = np.argsort(-np.abs(axis), kind="stable")[:MOST_LOADINGS]
+    order = order[np.abs(axis[order]) >= 0.05 * np.abs(axis[order[0]])]
+    first, *items = [_loading(names[j], f" {axis[j]:{form}}", width) for j in order]
+    lines = [first]
+    for k, item in enumerate(items, 1):
+        if len(lines[-1]) + len(item) + 2 <= width:
+            lines[-1] += f", {item}"
+        elif k == 1:
+            lines.append(item)
+        else:
+            break
+    return lines
+
+
+def _loading(name: str, value: str, width: int) -> str:
+    """One loading in at most ``width`` letters."""
+    name, room = " ".join(name.split()), width - len(value)
+    return f"{name if len(name) <= room else f'{name[: max(room - 3, 1)]}...'}{value}"
 
 
 def _noise(noise: Any) -> str:

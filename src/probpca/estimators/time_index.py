@@ -195,18 +195,26 @@ def _index(record: dict[str, Any]) -> Any:
 
 
 class SeriesForecast:
-    r"""Forecast of the next rows of a sequence, with its uncertainty; of a dataframe, dataframes with a time index.
+    r"""Forecast of the next rows of a sequence, with its uncertainty.
 
     .. math:: y_{T+h} \mid y_{1:T} \sim N(C m_h + c, \; C P_h C^\top + R)
 
-    ``LinearDynamicalSystem.forecast`` makes it. ``print`` and a notebook show means with intervals, a line for each
-    step; ``to_frame()`` has a line for each step and feature.
+    The result of ``LinearDynamicalSystem.forecast``. If the sequence is a dataframe, means, standard deviations and
+    intervals are dataframes that continue its time index. ``print`` and a notebook show means with intervals, one line
+    for each step; ``to_frame()`` has one line for each step and feature.
 
     Attributes
     ----------
-    mean, std : (horizon, n_features)
+    mean : array or dataframe (horizon, n_features)
+        Expected value of each cell.
+    std : array or dataframe (horizon, n_features)
+        Standard deviation of each cell, including the noise.
     covariance : ndarray (horizon, n_features, n_features)
-    state_mean, state_covariance : ndarray (horizon, q) and (horizon, q, q)
+        Covariance of the features at each step.
+    state_mean : ndarray (horizon, q)
+        Expected state at each step.
+    state_covariance : ndarray (horizon, q, q)
+        Covariance of the state at each step.
 
     Examples
     --------
@@ -232,36 +240,66 @@ class SeriesForecast:
 
     @property
     def mean(self) -> Any:
-        """Expected value of each cell of the next rows."""
+        """Expected value of each cell: an array or dataframe (horizon, n_features)."""
         return self._table.frame(self._found.mean)
 
     @property
     def std(self) -> Any:
-        """Standard deviation of each cell, noise included."""
+        """Standard deviation of each cell, including the noise: an array or dataframe (horizon, n_features)."""
         return self._table.frame(self._found.std)
 
     @property
     def covariance(self) -> Array:
-        """Covariance of each row."""
+        """Covariance of the features at each step: (horizon, n_features, n_features)."""
         return self._found.covariance
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Lower and upper ends of intervals that contain each cell with probability ``level``."""
+        """Prediction intervals of each cell.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Probability that an interval contains the future value.
+
+        Returns
+        -------
+        low, high : arrays or dataframes of shape (horizon, n_features)
+            Lower and upper ends.
+        """
         low, high = self._found.interval(level)
         return self._table.frame(low), self._table.frame(high)
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        """A line for each step and feature: its time, mean, standard deviation and interval."""
+        """Return the forecast as columns with one entry for each step and feature.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Probability of the intervals.
+
+        Returns
+        -------
+        dict of str to array
+            Columns "time", "feature", "mean", "std", "low" and "high", each of length horizon * n_features.
+        """
         low, high = self._found.interval(level)
         found = self._found
         return self._names.long_columns("time", mean=found.mean, std=found.std, low=low, high=high)
 
     def to_frame(self, level: float = 0.95, *, backend: str | None = None) -> Any:
-        """Return ``to_dict`` as a dataframe: of the library of the input, or of ``backend``; pandas for arrays."""
+        """Return a dataframe with one line for each step and feature: time, feature, mean, std, low and high.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Probability of the intervals.
+        backend : "pandas", "polars", "pyarrow" or None, default=None
+            Library of the dataframe. None: that of the sequence, or pandas if it is an array.
+        """
         return frame_of(self.to_dict(level), backend or self._names.backend)
 
     def table(self, most: int = FIRST_ROWS, *, level: float = 0.95) -> ResultTable:
-        """Means of the first ``most`` steps with their intervals."""
+        """Means and intervals of the first ``most`` steps, as a table that prints as text or HTML."""
         mean, (low, high), names = self._found.mean, self._found.interval(level), self._names
         h, d = mean.shape
         shown, features = range(min(d, FIRST_COLUMNS)), names.column_names(d)

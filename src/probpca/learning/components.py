@@ -85,8 +85,8 @@ class Share(Components):
     def rule(self, held: float, reason: str) -> str:
         """Description of the choice; ``reason`` tells why fewer than the requested share could be explained."""
         if held >= self.share * (1 - 1e-12):
-            return f"{self.share:.4g} of the variance"
-        return f"{held:.4g} of the variance, not {self.share:.4g}: {reason}"
+            return f"at least {self.share:.4g} of the variance"
+        return f"{held:.4g} of the variance instead of {self.share:.4g}: {reason}"
 
 
 @final

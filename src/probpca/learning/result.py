@@ -28,37 +28,37 @@ class Status(Enum):
     --------
     >>> from probpca.learning import Status
     >>> Status.CONVERGED.converged, Status.CONVERGED.value
-    (True, 'The estimated remaining gain in log-likelihood fell below tol.')
+    (True, 'Converged: the log-likelihood is estimated to be within tol of its maximum.')
     """
 
-    EXACT = "The closed form was computed: this is the maximum of the likelihood."
-    CONVERGED = "The estimated remaining gain in log-likelihood fell below tol."
+    EXACT = "Exact maximum-likelihood solution, computed in closed form."
+    CONVERGED = "Converged: the log-likelihood is estimated to be within tol of its maximum."
     SKETCHED = (
-        "Rows with many columns were summarised by a sketch of bounded error, read only once. "
-        "Use fit if the rows can be read more than once."
+        "Approximate: rows with many columns were read only once and summarised by a sketch with a known error bound. "
+        "Use fit() if the rows can be read more than once."
     )
     ONLINE = (
-        "Rows with missing cells were read once, by online EM: the model is near the maximum of the likelihood. "
-        "Use fit if the rows can be read more than once."
+        "Approximate: rows with missing cells were read once, by online EM, which ends near the maximum of the "
+        "likelihood. Use fit() if the rows can be read more than once."
     )
     MAX_ITER = (
-        "max_iter was reached first; the fit is kept as it is. Raise max_iter or loosen tol; "
+        "Not converged: max_iter was reached first. Raise max_iter or loosen tol; "
         "for complete rows use solver='closed_form'."
     )
     SERIES_MAX_ITER = (
-        "max_iter was reached first; the fit is kept as it is. Raise max_iter or loosen tol; if the process noise of a "
-        "state keeps shrinking towards zero, fix it, or use fewer components."
+        "Not converged: max_iter was reached first. Raise max_iter or loosen tol; if the process noise of a state "
+        "keeps shrinking towards zero, fix it, or use fewer components."
     )
-    BOUND_CONVERGED = "The estimated remaining gain of the lower bound fell below tol."
-    BOUND_MAX_ITER = "max_iter was reached first; the fit is kept as it is. Raise max_iter or loosen tol."
+    BOUND_CONVERGED = "Converged: the lower bound of the log evidence is estimated to be within tol of its maximum."
+    BOUND_MAX_ITER = "Not converged: max_iter was reached first. Raise max_iter or loosen tol."
     NOISE_COLLAPSED = (
-        "The components explain the data completely, so the noise variance has no maximum-likelihood "
-        "value above zero and was set to 1e-12 of the mean variance. Use fewer components or more rows."
+        "No noise is left: the components explain the data completely, so the likelihood has no maximum, and the noise "
+        "variance was set to 1e-12 of the mean variance. Use fewer components or more rows."
     )
 
     LOW_RANK = (
-        "The columns are exact combinations of these components: no noise is left, and its variance was set to 1e-12 "
-        "of the mean variance."
+        "Exact fit: the columns are exact combinations of these components. No noise is left, and its variance was set "
+        "to 1e-12 of the mean variance."
     )
 
     @classmethod

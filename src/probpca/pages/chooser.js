@@ -26,7 +26,7 @@ function listenToChooser(names, rows, current, choose) {
   const input = document.getElementById("row");
   const look = () => {
     const place = findRow(names, rows, input.value);
-    input.setCustomValidity(place < 0 ? "No row of this page has that name or number." : "");
+    input.setCustomValidity(place < 0 ? "No row on this page has that name or number." : "");
     if (place < 0) return;
     if (place === current()) sayChosen(names[place]);
     else choose(place);

@@ -132,7 +132,7 @@ function choose(row) {
 function drawNeighbours() {
   const normal = normals(1 + data.rows[state.row] * 1009 + state.round * 7919);
   state.draws = Array.from({ length: N_DRAWS }, () => drawNeighbour(data, model, state.row, normal));
-  write("neighbours-note", `${N_DRAWS} rows drawn at random that are as plausible as ${model.names[state.row]}, given its observed cells.`);
+  write("neighbours-note", `${N_DRAWS} random rows that the model finds as plausible as ${model.names[state.row]}, given its observed cells. The charts show them.`);
   if (pixels) showNeighbourPictures();
   markRow();
   show();
@@ -204,7 +204,7 @@ function dress() {
   const components = Array.from({ length: model.q }, (_, k) => sayComponent(k));
   fillSelect("across", components, state.a);
   fillSelect("up", components, state.b);
-  document.getElementById("up").disabled = model.q === 1;
+  document.getElementById("up-control").hidden = model.q === 1;
   fillSelect("colour", groups.map(({ name }) => clip(name, 40)), Math.max(state.group, 0));
   document.getElementById("colour-control").hidden = groups.length === 0;
   sayColours();
@@ -215,7 +215,7 @@ function dress() {
   const halves = data.noise.map((noise, j) => data.width * noise * data.scale[j]);
   const [least, most] = [Math.min, Math.max].map((end) => say(halves.reduce((one, other) => end(one, other)), 2));
   const noise = least === most ? `\u00b1 ${least} in each column` : `\u00b1 ${least} to \u00b1 ${most}, depending on the column`;
-  write("band-note", `What the model predicts for a row at the point. 95 % of the rows there lie within ${noise}.`);
+  write("band-note", `What the model predicts for a row with the component scores of the point. 95 % of such rows lie within ${noise}.`);
 }
 
 dress();

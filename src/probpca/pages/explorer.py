@@ -44,16 +44,43 @@ def explorer(  # noqa: PLR0913
     title: str | None = None,
     limits: PageLimits | None = None,
 ) -> Path:
-    r"""Write a page to explore the components of a fitted estimator; return its path.
+    r"""Write an interactive HTML page to explore the components of a fitted estimator.
 
     The reader drags a point in the plane of two components, and the page shows its reconstruction,
-    :math:`W z + \mu`, with the noise around it. A click on one of the rows ``X`` shows plausible neighbours of it:
-    component scores drawn from its posterior, then rows drawn from :math:`p(x \mid z)`.
+    :math:`W z + \mu`, with the noise around it. A click on a row of ``X`` shows similar rows: component scores drawn
+    from its posterior, then rows drawn from :math:`p(x \mid z)`. The page is a single file that needs no network.
 
-    ``X``, ``labels``, ``groups``, ``feature_names`` and ``row_numbers`` are as in ``report``. ``image_shape``, such as
-    (8, 8), draws rows as images; ``"square"`` is the square with as many pixels as there are columns. The page shows
-    all rows up to 20,000, or a random share of more. If there are more than 200,000 cells it shows the 30 columns that
-    the components explain best, or fewer images (``limits``), and says so. An existing file is replaced.
+    Parameters
+    ----------
+    estimator : PPCA or BayesianPCA
+        A fitted estimator.
+    X : array, sparse matrix or dataframe
+        Rows in memory, with or without missing cells.
+    path : str or Path, default="explorer.html"
+        The file to write; an existing file is replaced.
+    labels : sequence of str or None, default=None
+        Names of the rows. None: the index of a pandas dataframe, unless it is numbers.
+    groups : sequence, mapping, dataframe or None, default=None
+        Categories that colour the rows: one value for each row, or several named columns among which the reader
+        chooses. Columns with more than 12 distinct numbers are drawn on a colour scale.
+    feature_names : sequence of str or None, default=None
+        Names of the columns. None: those of the training data, or x0, x1, ...
+    row_numbers : sequence of int or None, default=None
+        Numbers of the rows. None: those of a pandas index, or positions from 0.
+    image_shape : (height, width), "square" or None, default=None
+        Draw rows as images of this shape, such as (8, 8); "square" if the number of columns is a square. None: draw
+        rows as lists of values.
+    title : str or None, default=None
+        Title of the page.
+    limits : PageLimits or None, default=None
+        How much of a large table the page shows. By default all rows up to 20,000, or a random sample of more. With
+        more than 200,000 cells the page shows the 30 columns that the components explain best, or fewer images, and
+        says so.
+
+    Returns
+    -------
+    Path
+        The file that was written.
 
     Examples
     --------
@@ -115,7 +142,7 @@ def _image_shape(given: Any, d: int) -> tuple[int, int] | None:
         return side, side
     sides = np.asarray(given)
     if sides.shape != (2,) or sides.dtype.kind not in "iu" or sides.min() < 1 or sides.prod() != d:
-        msg = f"image_shape must be (height, width) of {d} pixels in all, or 'square'; got {given!r}."
+        msg = f"image_shape must be (height, width) with height * width = {d} columns, or 'square'; got {given!r}."
         raise ShapeError(msg)
     return int(sides[0]), int(sides[1])
 

@@ -15,7 +15,7 @@ function fitProfile(place, features) {
   CURVE.widest = Math.min(longest, 80);
 }
 
-/** Lowest and highest value of any row, with a margin: the drawing stands still while the point moves. */
+/** Lowest and highest value of any row, or end of its interval, with a margin: the drawing stands still while the point moves. */
 function reachOfValues(data, model, own) {
   const unit = inUnits(data, own);
   let [low, high] = [Infinity, -Infinity];
@@ -25,7 +25,10 @@ function reachOfValues(data, model, own) {
     high = Math.max(high, value);
   };
   for (let j = 0; j < model.d; j += 1) [-2, 2].forEach((x) => see(unit(j, x)));
-  for (let i = 0; i < model.n; i += 1) model.valuesOf(i).forEach((x, j) => see(unit(j, x)));
+  for (let i = 0; i < model.n; i += 1) {
+    model.valuesOf(i).forEach((x, j) => see(unit(j, x)));
+    if (model.d <= MOST_BARS) decode(model.loadings, model.latentOf(i)).forEach((x, j) => [-1, 1].forEach((side) => see(unit(j, x + side * data.width * data.noise[j]))));
+  }
   const margin = 0.05 * (high - low);
   return [low - margin, high + margin];
 }
@@ -41,16 +44,21 @@ function drawBars(place, data, model, unit, reach, shown) {
   place.setAttribute("viewBox", `0 0 ${BAR.width} ${height}`);
   const x = linear(reach, [BAR.left, BAR.width - BAR.right]);
   const made = valueTicks(fittingNumbers(reach, BAR.width - BAR.left), (value) => ({ x1: x(value), x2: x(value), y1: BAR.top, y2: height - BAR.bottom }), (value) => ({ x: x(value), y: height - 8, "text-anchor": "middle" }));
-  for (let j = 0; j < model.d; j += 1) made.push(...bar(data, unit, x, shown, j));
-  return made;
+  const inside = svg("clipPath", { id: "beside-names" });
+  inside.append(svg("rect", { x: BAR.left, y: 0, width: BAR.width - BAR.left, height }));
+  const marks = svg("g", { "clip-path": "url(#beside-names)" });
+  for (let j = 0; j < model.d; j += 1) {
+    const middle = BAR.top + BAR.line * (j + 0.5);
+    made.push(featureName(data.features[j], BAR.left - 16, { class: "name", x: BAR.left - 8, y: middle + 4, "text-anchor": "end" }));
+    marks.append(...bar(data, unit, x, shown, j, middle));
+  }
+  return [...made, inside, marks];
 }
 
-function bar(data, unit, x, shown, j) {
-  const middle = BAR.top + BAR.line * (j + 0.5);
+function bar(data, unit, x, shown, j, middle) {
   const half = data.width * data.noise[j];
   const [zero, value, low, high] = [0, shown.x[j], shown.x[j] - half, shown.x[j] + half].map((v) => x(unit(j, v)));
   const made = [
-    featureName(data.features[j], BAR.left - 16, { class: "name", x: BAR.left - 8, y: middle + 4, "text-anchor": "end" }),
     svg("rect", { class: "bar", x: Math.min(zero, value), width: Math.abs(value - zero), y: middle - 6, height: 12 }),
     svg("line", { class: "whisker", x1: low, x2: high, y1: middle, y2: middle }),
   ];

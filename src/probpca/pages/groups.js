@@ -60,7 +60,7 @@ function swatch({ colour, shape }) {
 /** Entries of a legend: one for each category with the number of its rows, or the ends of the scale. */
 function legendOf(group) {
   if (group.categories) {
-    return group.categories.map((name, k) => keyEntry(group.looks[k], `${clip(name, 32)} (${group.counts[k].toLocaleString("en-US")})`, name));
+    return group.categories.map((name, k) => keyEntry(group.looks[k], `${clip(name, 32)}: ${group.counts[k].toLocaleString("en-US")}`, name));
   }
   const ramp = element("i", "", { class: "ramp" });
   ramp.style.background = `linear-gradient(90deg, ${[0, 0.5, 1].map(mixed).join(", ")})`;

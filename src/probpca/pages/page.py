@@ -96,7 +96,7 @@ def ask_table(page: str, estimator: Any, X: Any, names: RowNames) -> Table:
     """The table of a page; raise unless the model is fitted, the rows are in memory, and all names are given."""
     model = _model_of(page, estimator)
     if not is_table(X):
-        msg = f"{page} shows a table in memory; got {type(X).__name__}.\nHint: pass some of its rows as an array."
+        msg = f"{page} needs rows in memory; got {type(X).__name__}.\nHint: pass some of its rows as an array."
         raise SourceError(msg)
     cells = cells_of(estimator, X)
     require_columns(cells, model.n_features)
@@ -176,7 +176,7 @@ def _model_of(page: str, estimator: Any) -> LinearGaussian:
     if model is None and hasattr(estimator, "posterior"):
         raise not_fitted(page, kind)
     msg = (
-        f"{page} shows a fitted PPCA or BayesianPCA; got {kind}.\n"
+        f"{page} needs a fitted PPCA or BayesianPCA; got {kind}.\n"
         "Hint: pass the last step of a pipeline, and the rows as that step sees them."
     )
     raise DataError(msg)

@@ -99,7 +99,7 @@ function drawBiplot() {
       for (const encoded of encodedIn(spec, channel)) encoded.scale = { ...encoded.scale, domain: found.reach[channel] };
     }
     title(spec, "x", sayComponent(state.a));
-    title(spec, "y", known.q === 1 ? "number of the row" : sayComponent(state.b));
+    title(spec, "y", known.q === 1 ? "row number" : sayComponent(state.b));
   });
 }
 
@@ -179,7 +179,7 @@ function drawnCells(cells) {
   if (known.c < known.d) {
     notes.push(`The ${known.c} columns with the largest contributions${known.missingCounts[state.row] ? ", or with the least certain imputed values," : ""} are shown; the page leaves out the other ${(known.d - known.c).toLocaleString("en-US")}.`);
   }
-  if (open.length) notes.push(`No cell of ${open.slice(0, 5).join(", ")}${open.length > 5 ? " and other columns" : ""} was ever observed, so the value is unknown.`);
+  if (open.length) notes.push(`No cell of ${open.slice(0, 5).join(", ")}${open.length > 5 ? " and other columns" : ""} was ever observed, so these values are unknown.`);
   write("cells-note", notes.join(" "));
   return cells.map((cell) => (cell.isOpen ? { ...cell, low: null, high: null } : cell));
 }
@@ -250,7 +250,7 @@ function sayNumbers() {
     ["distance D\u00b2", say(known.distance[i]), `${sayP(known.p[i], known.log10p[i])}, ${counted(seen, "observed cell")}`],
     ["if the model is exact", "", sayP(known.modelP[i], known.log10modelP[i])],
     ["along the components, T\u00b2", say(known.inside[i]), sayP(known.insideP[i])],
-    ["from the components, residual", say(known.outside[i]), sayP(known.outsideP[i])],
+    ["away from the components, residual", say(known.outside[i]), sayP(known.outsideP[i])],
   ];
   const made = lines.flatMap(([name, value, p]) => [element("dt", name), element("dd", value), element("dd", p)]);
   document.getElementById("numbers").replaceChildren(...made);
@@ -304,7 +304,7 @@ function fillControls() {
   for (const side of [1, 2]) fillSelect(`component-${side}`, components, state.components[side - 1]);
   if (known.q === 1) document.getElementById("loadings-2").closest(".card").hidden = true;
   fillSelect("colour", [...groups.map(({ name }) => clip(name, CLIPPED)), "unusual rows"], Math.max(state.group, 0));
-  document.getElementById("up").disabled = known.q === 1;
+  for (const id of ["up-control", "arrows-control", "arrows-note"]) document.getElementById(id).hidden = known.q === 1;
   if (data.charts.cells.layer[0].encoding.y2) write("fit-key", "\u2014");
   document.getElementById("units").value = state.own ? "own" : "sd";
   fillChooser(known.names);

@@ -70,7 +70,7 @@ def report(  # noqa: PLR0913
     training: bool = True,
     settings: ReportSettings = ReportSettings(),
 ) -> Path:
-    """Write a page about a fitted ``PPCA`` or ``BayesianPCA`` and the rows ``X``; return its path.
+    """Write an HTML report about a fitted ``PPCA`` or ``BayesianPCA`` and the rows of a table.
 
     The page says in plain words what the components are and which rows are unusual. It draws the loadings with their
     intervals, a biplot, the share of the variance of all components, and for each row its component scores, observed
@@ -86,21 +86,26 @@ def report(  # noqa: PLR0913
     path : str or Path, default="report.html"
         The file to write; an existing file is replaced.
     labels : sequence of str or None, default=None
-        Names of the rows. None: a pandas index that is not numbers.
+        Names of the rows. None: the index of a pandas dataframe, unless it is numbers.
     groups : sequence, mapping, dataframe or None, default=None
-        Categories that colour the rows: one value for each row, or several columns by name, among which the reader
-        chooses. Columns with more than 12 distinct numbers are drawn on a scale of colours.
+        Categories that colour the rows: one value for each row, or several named columns among which the reader
+        chooses. Columns with more than 12 distinct numbers are drawn on a colour scale.
     feature_names : sequence of str or None, default=None
-        Names of the columns. None: those of the fit.
+        Names of the columns. None: those of the training data, or x0, x1, ...
     row_numbers : sequence of int or None, default=None
         Numbers of the rows. None: those of a pandas index, or positions from 0.
     title : str or None, default=None
-        The title of the page.
+        Title of the page.
     training : bool, default=True
-        Whether ``X`` are the rows of the fit; p-values are then those of rows that are left out.
+        Whether ``X`` are the training rows; p-values are then those of rows that are left out of the fit.
     settings : ReportSettings
-        How much of a large table the page shows. By default all rows up to 20,000, or a random share of more, and the
-        columns with the largest contributions to each row if there are more than 200,000 cells; the page says so.
+        How much of a large table the page shows. By default all rows up to 20,000, or a random sample of more. With
+        more than 200,000 cells the page shows the columns with the largest contributions to each row, and says so.
+
+    Returns
+    -------
+    Path
+        The file that was written.
 
     Notes
     -----

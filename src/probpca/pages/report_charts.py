@@ -43,7 +43,7 @@ def altair() -> Any:
         import altair as alt  # noqa: PLC0415
         import vl_convert  # noqa: F401, PLC0415
     except ImportError as error:
-        msg = "the report is drawn by altair and vl-convert, which are not installed."
+        msg = "the report needs altair and vl-convert, which are not installed."
         msg += "\nHint: pip install 'probpca[report]'"
         raise ImportError(msg) from error
     return alt
@@ -113,7 +113,7 @@ def _scree(alt: Any, shares: Array, q: int) -> Any:
         tooltip=[
             alt.Tooltip("k:O", title="component"),
             alt.Tooltip("share:Q", title="variance explained", format=".1%"),
-            alt.Tooltip("together:Q", title="with those before it", format=".1%"),
+            alt.Tooltip("together:Q", title="cumulative", format=".1%"),
             alt.Tooltip("kind:N", title="in the model"),
         ],
     )
@@ -208,7 +208,7 @@ def _biplot(alt: Any, n_rows: int) -> Any:
     y = alt.Y("b:Q", scale=free, axis=alt.Axis(tickCount=7), title="PC2")
     rows, chosen = _points(alt, x, y, n_rows)
     region = {"color": "var(--chosen)", "strokeWidth": 1.6, "fill": "var(--chosen)", "fillOpacity": 0.07}
-    ellipse = alt.Chart(alt.NamedData("ellipse")).mark_line(**region).encode(x=x, y=y, order="k:Q")
+    ellipse = alt.Chart(alt.NamedData("ellipse")).mark_line(clip=True, **region).encode(x=x, y=y, order="k:Q")
     arrows = alt.Chart(alt.NamedData("arrows"))
     shaft = arrows.mark_rule(color="var(--arrow)", strokeWidth=1.6, aria=False).encode(
         x="x0:Q", y="y0:Q", x2="a:Q", y2="b:Q"
@@ -247,7 +247,7 @@ def _scores(alt: Any, count: int) -> Any:
             alt.Tooltip("range:N", title="95 % interval"),
         ],
     )
-    words = "Component scores of the chosen row with 95 % intervals; the bars behind them hold nine of ten rows."
+    words = "Component scores of the chosen row with 95 % intervals; the bars behind them hold nine out of ten rows."
     return alt.layer(most, interval, point).properties(height=30 * count, description=words)
 
 
@@ -258,9 +258,11 @@ def _distances(alt: Any, n_rows: int) -> Any:
         labelExpr="format(datum.value, datum.value < 1000 ? '.3~g' : '.3~s')", labelOverlap="greedy", labelSeparation=6
     )
     x = alt.X("inside:Q", scale=root, title="distance along the components (T\u00b2)", axis=axis)
-    y = alt.Y("outside:Q", scale=root, title="distance from the components (residual)", axis=axis)
+    y = alt.Y("outside:Q", scale=root, title="distance away from the components (residual)", axis=axis)
     rows, chosen = _points(alt, x, y, n_rows)
-    words = "Squared distance of rows from the model, along the components and from them. The chosen row has a ring."
+    words = (
+        "Squared distance of rows from the model, along the components and away from them. The chosen row has a ring."
+    )
     return alt.layer(rows, chosen).properties(height=STYLE.height, description=words)
 
 

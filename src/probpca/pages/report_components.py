@@ -27,7 +27,7 @@ class ComponentSettings:
     n_draws: int = 100  # resampled fits behind these intervals
     fewest_draws: int = 30  # fewer give no reliable interval
     most_resampled: int = 20_000_000  # cells that all resampled fits together may read
-    most_eigenvalues: int = 2_000  # of the smaller side of a table whose eigenvalues are computed
+    most_eigenvalues: int = 1_000  # of the smaller side of a table whose eigenvalues are computed
     most_loadings: int = 25  # of one component in its chart
     most_named: int = 6  # columns in the sentence about a component
     named_from: float = 0.5  # they have at least this share of the largest loading
@@ -76,7 +76,7 @@ def loadings_of(estimator: Any, X: Any, table: Table, settings: ComponentSetting
 
 def _how(sure: ParameterUncertainty, settings: ComponentSettings) -> str:
     method = f"{sure.n_draws} fits to resampled rows" if sure.n_draws else "large-sample formulas"
-    return f"Lines are {100 * settings.level:g} % intervals ({method}); the interval of a pale bar includes zero."
+    return f"Lines are {100 * settings.level:g} % intervals ({method}); pale bars have an interval that includes zero."
 
 
 def shares_of(estimator: Any, cells: Array, settings: ComponentSettings) -> Shares:
@@ -97,7 +97,7 @@ def shares_of(estimator: Any, cells: Array, settings: ComponentSettings) -> Shar
     why = "cells are missing" if np.isnan(cells).any() else "the model was not fitted to exactly these rows"
     if min(n, d) > settings.most_eigenvalues:
         why = "the table is large"
-    how = f"The components that are not kept are drawn with their average, because {why}."
+    how = f"The bars after the line show the average of the other components, because {why}."
     return Shares(np.append(kept, np.full(d - kept.size, rest / max(d - kept.size, 1))), how)
 
 

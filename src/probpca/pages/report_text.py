@@ -65,8 +65,7 @@ def warning(estimator: Any) -> str:
     """What is wrong with the fit; empty if it converged."""
     if estimator.converged_:
         return ""
-    what = "No noise is left" if estimator.status_ is Status.NOISE_COLLAPSED else "The fit did not converge"
-    return f"{what}: read the results on this page with care. {estimator.status_.value}"
+    return f"Read the results on this page with care. {estimator.status_.value}"
 
 
 def main_figures(estimator: Any, table: Table, rows: RowFacts) -> Iterator[tuple[str, str]]:
@@ -147,7 +146,7 @@ def about_shown(table: Table, rows: RowFacts) -> str:
         return ""
     first = min(rows.settings.most_unusual, shown)
     which = f"the {first:,} most unusual rows and a random share of the others"
-    return f"The charts show {shown:,} of the {n:,} rows: {which}. All numbers in words and tables are of all rows."
+    return f"The charts show {shown:,} of the {n:,} rows: {which}. Text and tables describe all rows."
 
 
 # What to do next
@@ -167,7 +166,7 @@ def _findings(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
     if rows.n_unusual > 3 * rows.by_chance + 3:
         yield (
             "Far more rows are unusual than chance would give. Look at the table of unusual rows. If the same column "
-            "stands out in most of them, check that column. If not, the rows may be of several kinds."
+            "stands out in most of them, check that column. If not, the table may mix several kinds of rows."
         )
     elif rows.n_unusual:
         yield "Choose a row from the table of unusual rows to see which columns make it unusual."
@@ -176,7 +175,7 @@ def _findings(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
     yield from about_units(estimator.column_std_, table.features, "fitting with standardize=True (--standardize)")
     yield from _poor_columns(estimator, table)
     if np.isnan(table.cells).any():
-        yield "Choose a row with missing cells. Do not rely on imputed values with long intervals."
+        yield "Choose a row with missing cells to see its imputed values. Do not rely on those with wide intervals."
     weak = int((estimator.explained_variance_ < 1.5 * noise_along(estimator)).sum())
     if weak:
         names = f"{counted(weak, 'component')} {'is' if weak == 1 else 'are'}"
@@ -188,10 +187,11 @@ def _poor_columns(estimator: Any, table: Table) -> Iterator[str]:
     reach = np.fmax.reduce(table.cells) - np.fmin.reduce(table.cells)  # NaN if nothing was observed
     same = int((reach == 0).sum()) if len(table.cells) > 1 else 0
     if same:
-        yield f"{counted(same, 'column')} {'has' if same == 1 else 'have'} the same value in all rows: leave it out."
+        verb, them = ("has", "it") if same == 1 else ("have", "them")
+        yield f"{counted(same, 'column')} {verb} the same value in all rows: leave {them} out."
     empty = len(empty_columns(estimator))
     if empty:
-        yield f"{counted(empty, 'column')} had no observed cell in the fit: imputed values there mean nothing."
+        yield f"{counted(empty, 'column')} had no observed cell in the fit: imputed values there are meaningless."
 
 
 def empty_columns(estimator: Any) -> Any:
@@ -206,7 +206,7 @@ def how_judged(rows: RowFacts) -> str:
     """Whether rows are those of the fit."""
     if rows.training:
         return "Each row was judged as if it had been left out of the fit."
-    return "The rows are new: the model was not fitted to them."
+    return "The rows are new to the model: it was not fitted to them."
 
 
 def unusual_rows(table: Table, rows: RowFacts) -> Iterator[str]:
@@ -246,10 +246,10 @@ def model_details(estimator: Any, rows: RowFacts) -> Iterator[tuple[str, str]]:
     yield "Model", type(estimator).__name__
     yield "Number of components", " ".join([f"{estimator.n_components_}", *([f"({rule})"] if rule else [])])
     if estimator.notes_:
-        yield "Remarks on this number", " ".join(estimator.notes_)
+        yield "Notes on this number", " ".join(estimator.notes_)
     yield "Columns scaled to unit variance", "no" if estimator.scale_ is None else "yes"
     yield "Noise variance", _noise(estimator.noise_variance_)
     yield ("Lower bound of the log evidence" if bounded else "Log-likelihood of the fit"), _signed(f"{total:,.2f}")
-    yield "Mean log-likelihood of the rows of this page", _signed(f"{rows.score:.4g}")
-    yield "Converged", f"{'yes' if estimator.converged_ else 'no'}. {estimator.status_.value}"
-    yield "Steps", f"{estimator.n_iter_:,}"
+    yield "Mean log-likelihood of the rows on this page", _signed(f"{rows.score:.4g}")
+    yield "How the fit ended", estimator.status_.value
+    yield "Iterations", f"{estimator.n_iter_:,}"

@@ -1,4 +1,4 @@
-"""Files of rows: their formats, the names of their columns, and whether they have changed."""
+"""Files of rows: formats, columns, and detection of changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Stamp(NamedTuple):
-    """Size and time of change of a file when it was opened."""
+    """Size and modification time of a file when it was opened."""
 
     path: Path
     size: int
@@ -28,7 +28,7 @@ class Stamp(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> Stamp:
-        """Stamp of a file as it is now."""
+        """Current stamp of a file."""
         found = path.stat()
         return cls(path, found.st_size, found.st_mtime_ns)
 
@@ -44,7 +44,7 @@ class Stamp(NamedTuple):
     def check(self) -> None:
         """Raise ``SourceError`` if the file has changed."""
         if not self.path.exists() or Stamp.of(self.path) != self:
-            msg = f"{self.path} has changed since it was opened.\nHint: open it again, and leave it alone meanwhile."
+            msg = f"{self.path} has changed since it was opened.\nHint: open it again, and do not change it meanwhile."
             raise SourceError(msg)
 
 
@@ -86,26 +86,29 @@ def format_of(place: Path) -> str:
     known = FORMATS | READ_ONLY
     kind = known.get(_suffix(place))
     if kind is None:
-        msg = f"the name of {place} does not say its format.\nHint: it should end in one of {', '.join(known)}."
+        msg = f"the format of {place} is not known from its name.\nHint: use a name that ends in {', '.join(known)}."
         raise SourceError(msg)
     if is_compressed(place) and kind != "csv":
-        msg = f"only text is compressed by gzip; {place} is {kind}.\nHint: leave out .gz, or end in .csv.gz."
+        msg = (
+            f"only text files may be compressed with gzip; {place} is {kind}.\n"
+            "Hint: decompress it, or use a name without .gz."
+        )
         raise SourceError(msg)
     return kind
 
 
 def kind_of_bytes(content: bytes) -> str:
-    """Format of a table in memory, by its first bytes; text, which may be compressed, if these say nothing."""
+    """Format of a table in memory, by its first bytes; text, which may be compressed, if none is recognised."""
     marks = {b"PAR1": "parquet", b"ARROW1": "feather", b"\x93NUMPY": "npy"}
     marks |= {b"PK\x03\x04": "workbook", b"\xd0\xcf\x11\xe0": "workbook"}
     return next((kind for mark, kind in marks.items() if content.startswith(mark)), "csv")
 
 
 def written_format(place: Path) -> str:
-    """Format of a file that is to be written."""
+    """Format of a file to be written, by its name; raises ``SourceError`` for formats that can only be read."""
     if _suffix(place) not in FORMATS:
-        what = "workbooks are read, and not written" if format_of(place) == "workbook" else "such files are not written"
-        msg = f"{place} cannot be written: {what}.\nHint: let the name end in one of {', '.join(FORMATS)}."
+        what = "workbooks can only be read" if format_of(place) == "workbook" else "files of this kind can only be read"
+        msg = f"{place} cannot be written: {what}.\nHint: use a name that ends in one of {', '.join(FORMATS)}."
         raise SourceError(msg)
     return format_of(place)
 
@@ -116,7 +119,7 @@ def is_compressed(place: Path) -> bool:
 
 
 def delimiter_of(place: Path) -> str:
-    """Delimiter of cells that belongs to the name of a text file."""
+    """Delimiter of a text file to be written, by its name."""
     return "\t" if _suffix(place) in (".tsv", ".tab") else ","
 
 
@@ -125,22 +128,22 @@ def _suffix(place: Path) -> str:
 
 
 def has_names(path: str | os.PathLike[str]) -> bool:
-    """Whether files with such a name, or a folder, hold names of columns: all but .npy do."""
+    """Whether a file or folder with this name has column names, as all formats but .npy do."""
     place = Path(path)
     return place.is_dir() or format_of(place) != "npy"
 
 
 class Column(NamedTuple):
-    """A column of a file, and what it holds."""
+    """A column of a file, with the kind of its values."""
 
     name: str
     kind: str  # "numbers", "true or false", "empty", "dates", "text", "index", "units", or the name of another type
-    why: str = ""  # where it nearly holds numbers, or numbers that look like codes: the cell that shows it
-    unit: str = ""  # of its numbers, if all cells have the same
+    why: str = ""  # for a column that nearly holds numbers, or holds codes: the cell that shows it
+    unit: str = ""  # unit of its numbers, if all cells have the same
 
 
 class TableFile(Protocol):
-    """A file of rows with known columns."""
+    """Protocol of a file of rows with known columns."""
 
     @property
     def place(self) -> Path:
@@ -152,10 +155,10 @@ class TableFile(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know about how the file is read."""
+        """Remarks on how the file is read, for the user."""
 
     def columns(self) -> tuple[Column, ...]:
-        """All columns in their order, judged by the first rows."""
+        """All columns in order, with their kinds judged by the first rows."""
 
     def source(
         self,
@@ -164,21 +167,21 @@ class TableFile(Protocol):
         watch: Watch | None = None,
         others: Sequence[str] | None = None,
     ) -> Source:
-        """Source of some columns of numbers, by default of all columns; others may go with them."""
+        """Source of the given numeric columns, all by default; ``others`` are available as ``Block.others``."""
 
     def kept_types(self, features: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
         """Features without missing cells whose type is not floating point, and the types of those that are."""
 
 
 def is_identifier(name: str) -> bool:
-    """Whether a column is called like an identifier of rows."""
+    """Whether the name of a column is a usual name of identifiers of rows."""
     pattern = r"(^|[_\s.-])(id|ids|idx|key|nr|no|row|rowid|uuid|code)$"
     pattern += r"|^(index|number|#|obs|observation|case|sample|subject|patient|participant|respondent)$"
     return re.search(pattern, name, re.IGNORECASE) is not None
 
 
 def coded_as_missing(values: Floats, codes: Sequence[float]) -> Floats:
-    """The values with NaN, in place, where a cell holds a code of missing cells: (b, d)."""
+    """Replace codes of missing cells by NaN, in place: (b, d)."""
     for code in codes:
         values[values == code] = np.nan
     return values

@@ -1,4 +1,4 @@
-"""Recognise what holds rows, and make a source of it."""
+"""Recognition of the kinds of data that hold rows, and sources made of them."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class SupportsArray(Protocol):
-    """Anything that numpy turns into an array by ``__array__``."""
+    """Protocol of objects that NumPy converts to an array by ``__array__``."""
 
     def __array__(self) -> Any:
-        """Make an array."""
+        """Convert the object to an array."""
 
 
 Kind: TypeAlias = Literal["matrix", "source", "file", "dask", "spark", "frame", "batches", "nothing"]
@@ -48,30 +48,54 @@ def open_source(  # noqa: PLR0913
     n_jobs: int | None = None,
     watch: Watch | None = None,
 ) -> Source:
-    """Make a source of whatever holds rows.
+    """Make a source of rows in memory, in files or in a cluster.
 
-    An array, a memory map, a sparse matrix, a dataframe (pandas, polars, pyarrow), an iterable of batches,
-    or the name of a file: .npy, Parquet (also a folder of them), Feather, CSV, or a workbook (.xlsx, .xls, .ods).
-    From a file ``columns`` are read, all by default, and the columns ``others`` go with the rows as
-    ``Block.others``. The delimiter, the decimal mark and title lines of a text file are detected; what cannot be
-    detected, such as codes of missing cells or the sheet of a workbook, is set by ``table_format``, a
-    :class:`TableFormat`. ``watch(done, parts)`` is called as a pass over a file proceeds. A Dask array or dataframe,
-    a list of delayed matrices, or a Spark DataFrame stays where it is.
+    Parameters
+    ----------
+    rows : array, sparse matrix, dataframe, file name, iterable of batches, Dask or Spark collection
+        The data: an array or a memory map, a nested list, a sparse matrix, a dataframe (pandas, polars, pyarrow), an
+        iterable of matrices or dataframes, or the name of a file: .npy, Parquet (also a folder of them), Feather, CSV,
+        or a workbook (.xlsx, .xls, .ods). A Dask array or dataframe, a list of delayed matrices, and a Spark DataFrame
+        are processed where they are. NaN is a missing cell, as is a masked cell of a NumPy masked array.
+    weight : array of shape (n,) or None
+        Frequency of each row: a weight of 2 counts the row twice, a weight of 0 leaves it out. For rows in memory.
+    cell_weight : array of shape (n, d) or None
+        Relative precision of each cell: its noise variance is divided by the weight, and 0 means missing.
+    unstored_missing : bool
+        Whether cells that a sparse matrix does not store are missing; otherwise they are zeros.
+    columns : sequence of str or None
+        Columns of a file to read as features; None for all.
+    others : sequence of str or None
+        Further columns of a file, which are available as ``Block.others``.
+    table_format : TableFormat or None
+        How to read a file, for what cannot be detected, such as codes of missing cells or the sheet of a workbook. The
+        delimiter, the decimal mark and title lines of a text file are detected.
+    n_jobs : int or None
+        Number of threads; None for as many as BLAS uses, -1 for all cores.
+    watch : callable or None
+        Progress callback ``watch(done, parts)`` of passes over a file.
 
-    A nested list is a matrix; an iterable of matrices or dataframes is a stream of batches. NaN is a missing
-    cell, as is a masked cell of a NumPy masked array; with ``unstored_missing`` so are the cells that a sparse
-    matrix does not store. ``weight`` holds
-    the frequency of each row: 2 is the row twice, 0 a row that is not there. ``cell_weight`` holds
-    relative precisions of cells, shaped like the rows: noise variance over weight, 0 a missing cell.
+    Returns
+    -------
+    Source
+        The rows, to be read in blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.sources import open_source
+    >>> source = open_source([[1.0, 2.0], [3.0, np.nan]])
+    >>> source.n_rows, source.n_features
+    (2, 2)
     """
     kind = kind_of(rows)
     if weight is not None or cell_weight is not None:
         _require_matrix(kind)
     if table_format is not None and kind != "file":
-        msg = "table_format describes how a file is read; rows come from no file here.\nHint: leave it out."
+        msg = "table_format must be None unless rows are read from a file.\nHint: omit it."
         raise SourceError(msg)
     if (columns is not None or others is not None) and kind != "file":
-        msg = "columns can be chosen only when rows are read from a file.\nHint: pass only the columns that are wanted."
+        msg = "columns can be chosen only when rows are read from a file.\nHint: pass only the columns to use."
         raise SourceError(msg)
     if unstored_missing:
         _require_unstored_missing(rows, kind)
@@ -101,7 +125,7 @@ def kind_of(rows: Any) -> Kind:
     if isinstance(rows, np.ndarray):
         return "matrix"
     tests: dict[Kind, Callable[[Any], bool]] = {
-        "dask": is_dask,  # first, because a delayed object answers every other question
+        "dask": is_dask,  # first, because a delayed object passes every other test
         "spark": is_spark,
         "source": lambda rows: isinstance(rows, Source | Block),
         "file": is_path,
@@ -113,23 +137,23 @@ def kind_of(rows: Any) -> Kind:
 
 
 def is_table(rows: Any) -> bool:
-    """Whether this is one table in memory, or nothing that holds rows."""
+    """Whether ``rows`` is a single table in memory, or of no recognised kind."""
     return isinstance(rows, np.ndarray) or kind_of(rows) in ("frame", "matrix", "nothing")
 
 
 def is_dask(rows: Any) -> bool:
-    """Whether Dask holds these rows."""
+    """Whether ``rows`` is a Dask collection."""
     first = rows[0] if isinstance(rows, list | tuple) and rows else rows
     return type(first).__module__.split(".")[0] == "dask"
 
 
 def is_spark(rows: Any) -> bool:
-    """Whether this is a Spark DataFrame."""
+    """Whether ``rows`` is a Spark DataFrame."""
     return type(rows).__module__.startswith("pyspark.sql") and type(rows).__name__ == "DataFrame"
 
 
 def _is_frame(rows: Any) -> bool:
-    """Whether this is a dataframe; narwhals is not needed to see that a list or a sparse matrix is not."""
+    """Whether ``rows`` is a dataframe, tested without importing narwhals for lists and sparse matrices."""
     if type(rows).__module__.split(".")[0] in ("builtins", "numpy", "scipy"):
         return False
     from probpca.sources.readers.frames import is_frame  # noqa: PLC0415
@@ -138,7 +162,7 @@ def _is_frame(rows: Any) -> bool:
 
 
 def _is_matrix(rows: Any) -> bool:
-    """Whether this is a list of numbers or of rows, or becomes an array; a list of matrices is a stream."""
+    """Whether ``rows`` is a list of numbers or rows, or converts to an array; a list of matrices is a stream."""
     if sparse.issparse(rows) or isinstance(rows, SupportsArray):
         return True
     if not isinstance(rows, Sequence) or isinstance(rows, bytes) or len(rows) == 0:
@@ -157,11 +181,11 @@ def _is_iterable(rows: Any) -> bool:
 
 
 def _require_unstored_missing(rows: Any, kind: Kind) -> None:
-    """Raise ``SourceError`` where cells that are not stored cannot be taken as missing."""
+    """Raise ``SourceError`` if unstored cells of these rows cannot be treated as missing."""
     if isinstance(rows, Source) and rows.info.unstored_zero:
         msg = (
-            "cells that are not stored should be missing; this source was opened to take them for zeros.\n"
-            "Hint: open_source(rows, unstored_missing=True)."
+            "unstored cells should be missing, but this source was opened with unstored cells as zeros.\n"
+            "Hint: use open_source(rows, unstored_missing=True)."
         )
         raise SourceError(msg)
     if kind == "dask":
@@ -169,7 +193,7 @@ def _require_unstored_missing(rows: Any, kind: Kind) -> None:
 
         if may_be_sparse(rows):
             msg = (
-                "cells that are not stored are zeros where Dask holds the blocks; they should be missing.\n"
+                "unstored cells should be missing, but are zeros in blocks that Dask holds.\n"
                 "Hint: pass blocks with NaN for missing cells, or an iterable of batches."
             )
             raise SourceError(msg)
@@ -192,7 +216,7 @@ def check_weight(weight: Any, n_rows: int) -> Array:
         msg = f"sample_weight must be finite and not negative; entry {bad} is {what}.\nHint: 0 leaves a row out."
         raise DataError(msg)
     if not w.any():
-        msg = "sample_weight must not be zero for every row: a weight of 0 is a row that is not there."
+        msg = "sample_weight must not be zero for every row: a weight of 0 leaves a row out."
         raise DataError(msg)
     return w
 
@@ -209,16 +233,16 @@ def check_cell_weight(cell_weight: Any, values: Any) -> Array:
         msg = f"cell_weight must have the shape of the rows, {values.shape}; got {np.shape(given)}."
         raise ShapeError(msg)
     if not (np.isfinite(omega).all() and (omega >= 0).all()):
-        msg = "cell_weight must be finite and not negative.\nHint: 0 is a missing cell."
+        msg = "cell_weight must be finite and not negative.\nHint: use 0 for a missing cell."
         raise DataError(msg)
     if not omega.any():
-        msg = "cell_weight must not be zero for every cell: a weight of 0 is a missing cell."
+        msg = "cell_weight must not be zero for every cell: a weight of 0 means a missing cell."
         raise DataError(msg)
     return omega
 
 
 def _stored_like(cell_weight: Any, values: Any) -> Array:
-    """Weights of the cells that ``values`` stores."""
+    """Weights of the stored cells of the sparse matrix ``values``."""
     rows = row_of_cell(values)
     if np.shape(cell_weight) != values.shape:
         msg = f"rows have shape {values.shape}, weights {np.shape(cell_weight)}"
@@ -228,7 +252,7 @@ def _stored_like(cell_weight: Any, values: Any) -> Array:
 
 
 def _open_cluster(rows: Any, kind: Kind, n_jobs: int | None) -> Source:
-    """Make a source of rows that Dask or Spark holds."""
+    """Make a source of a Dask or Spark collection."""
     if kind == "dask":
         from probpca.sources.engines.dask import open_dask  # noqa: PLC0415
 
@@ -250,7 +274,7 @@ def _open_table(rows: Any, kind: Kind, weight: Any, cell_weight: Any, n_jobs: in
     is_sparse = sparse.issparse(values)
     unstored_missing = unstored_missing and is_sparse
     if cell_weight is not None and is_sparse and not unstored_missing:
-        msg = "cell_weight goes with a dense matrix, or with a sparse one whose unstored cells are missing."
+        msg = "cell_weight needs a dense matrix, or a sparse one whose unstored cells are missing."
         raise SourceError(msg)
     omega = None if cell_weight is None else check_cell_weight(cell_weight, values)
     w = None if weight is None else check_weight(weight, values.shape[0])
@@ -277,7 +301,7 @@ def _require_matrix(kind: Kind) -> None:
 
 
 def look_at(path: str | os.PathLike[str], table_format: TableFormat = TableFormat()) -> TableFile:
-    """Look at the columns of a file of rows, or of a folder of Parquet files."""
+    """Inspect the columns of a file of rows, or of a folder of Parquet files."""
     place = Path(path)
     if not place.exists():
         msg = f"there is no file {place}."
@@ -299,7 +323,7 @@ def look_at(path: str | os.PathLike[str], table_format: TableFormat = TableForma
 
 
 def look_at_bytes(name: str, content: bytes, table_format: TableFormat = TableFormat()) -> TableFile:
-    """Look at a table in memory, for instance from standard input; its format is recognised by its first bytes."""
+    """Inspect a table in memory, for instance from standard input; its first bytes show its format."""
     place = Path(name)
     if not content:
         msg = f"{name} is empty."
@@ -322,7 +346,7 @@ def _open_file(
     watch: Watch | None,
     chosen: tuple[Sequence[str] | None, Sequence[str] | None],
 ) -> Source:
-    """Make a source of some columns of a file; warn about what was skipped or left out."""
+    """Make a source of the chosen columns of a file, and warn about skipped lines and columns that were left out."""
     file = look_at(path, table_format)
     for text in file.notes:
         warnings.warn(f"{text}.", UserWarning, stacklevel=4)

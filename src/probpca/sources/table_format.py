@@ -93,7 +93,7 @@ class TableFormat:
         unknown = [name for name in stored if name not in {field.name for field in fields(cls)}]
         if unknown:
             msg = (
-                f"{unknown[0]}={stored[unknown[0]]!r} is not a setting of a table format in this version.\n"
+                f"{unknown[0]}={stored[unknown[0]]!r} is a table setting that this version of probpca does not know.\n"
                 "Hint: use the version of probpca that wrote the model."
             )
             raise SourceError(msg)
@@ -109,11 +109,11 @@ class TableFormat:
         if not wrong:
             return
         if wrong[0] == "transpose":
-            hint = "its columns have no names: transpose the array before it is saved"
+            hint = "transpose the array before you save it"
         elif wrong[0] == "sheet":
             hint = "only workbooks have sheets: .xlsx, .xls, .ods"
         else:
-            hint = "it is for text files and workbooks; the columns of other files have types"
+            hint = "it applies to text files and workbooks only"
         msg = f"{wrong[0]} does not apply to {place}.\nHint: {hint}."
         raise SourceError(msg)
 

@@ -50,11 +50,11 @@ def test_a_share_that_no_model_can_hold_is_not_claimed(rng, rows):
     held = explained_variance_ratio(result.model).sum()
     assert held < 0.999
     assert result.rule.startswith(f"{held:.3g}"[:4])
-    assert "not 1: " in result.rule
+    assert "instead of 1: " in result.rule
 
 
 def test_a_share_that_is_held_is_claimed(rng):
     x = spiked_rows_with_holes(rng, 80, 6, 2, noise=0.1)
     ppca = PPCA(0.9, random_state=0).fit(x)
     assert ppca.explained_variance_ratio_.sum() >= 0.9
-    assert ppca.rule_ == "0.9 of the variance"
+    assert ppca.rule_ == "at least 0.9 of the variance"

@@ -152,7 +152,7 @@ class BeliefResult(NamedTuple):
     cells : float
         Total weight of the observed cells.
     rule : str
-        How many of the initial components are relevant.
+        How many of the initial components were kept.
     empty : ndarray of int
         Positions of features without observed cells.
     notes : tuple of str
@@ -251,7 +251,7 @@ def fit_variational(
     >>> from probpca.learning import fit_variational
     >>> result = fit_variational(load_iris().data, 3)
     >>> result.rule, result.status.converged
-    ('all of 3 are relevant', True)
+    ('all 3 initial components kept', True)
     """
     rng = np.random.default_rng(rng)
     source = open_source(rows)
@@ -314,8 +314,8 @@ def _step(em: VariationalEM, rows: Source, monitor: Monitor, belief: ParameterBe
 def _rule(belief: ParameterBelief, asked: int) -> str:
     q = belief.n_components
     if not belief.centre.loadings.any():
-        return f"none of {asked} is relevant, one is kept"
-    return f"{q} of {asked} are relevant" if q < asked else f"all of {asked} are relevant"
+        return f"the data support none of {asked} components; one is kept"
+    return f"{q} of {asked} initial components kept" if q < asked else f"all {asked} initial components kept"
 
 
 def _most(table: Description, limits: SearchLimits) -> int:

@@ -89,7 +89,11 @@ def choose_by_parallel(spectrum: Spectrum, parallel: Parallel, most: int) -> Cho
     notes = parallel.notes
     if most > q or most == spectrum.n_features - 1:
         other = choose_by_spectrum(spectrum, Rule("bic"), most).n_components
-        why = "also counts noise that differs between columns" if other > q else "leaves out weak components"
+        why = (
+            "also counts noise that differs between columns as components"
+            if other > q
+            else "leaves out weak components"
+        )
         notes = notes if other == q else (f"BIC would choose {other}: it {why}.", *notes)
     return Chosen(q, spectrum, Rule("parallel").words, parallel.curve, notes)
 

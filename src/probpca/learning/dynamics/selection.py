@@ -60,9 +60,9 @@ def choose_states(
             break
     best = max(scores, key=scores.__getitem__)
     if rule != "cv":
-        return Chosen(results[best], f"BIC over 1 .. {q}", scores)
+        return Chosen(results[best], f"BIC, 1 to {q} states tried", scores)
     again = fit_series(rows, best, settings, rngs[-1], structure)
-    return Chosen(again, f"held-out cells over 1 .. {q}", scores)
+    return Chosen(again, f"cross-validation of cells, 1 to {q} states tried", scores)
 
 
 def bic(result: SeriesResult, rows: Sequences, structure: Structure) -> float:

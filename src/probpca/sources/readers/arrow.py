@@ -1,4 +1,4 @@
-"""Rows in Parquet and Feather files, and in folders of Parquet files, read block by block."""
+"""Rows from Parquet and Feather files, and from folders of Parquet files, read block by block."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ KINDS = {
 
 
 class Layout(NamedTuple):
-    """Which columns are read as features, with which precision, and which columns go with them."""
+    """Columns to read as features, their precision, and other columns to keep with the rows."""
 
     names: tuple[str, ...]
     dtype: Any
     others: tuple[str, ...] = ()
-    codes: tuple[float, ...] = ()  # numbers that stand for a missing cell
+    codes: tuple[float, ...] = ()  # numbers that mean a missing cell
     quantities: Quantities | None = None  # reader of features that are text
 
     @classmethod
     def of(cls, schema: Any, columns: Sequence[str] | None, place: Path) -> Layout:
-        """Layout of the chosen columns, by default of all but the index of pandas; each must hold numbers."""
+        """Layout of the chosen columns, by default all but a pandas index; each must be numeric."""
         index = index_columns(schema)
         names = tuple(name for name in schema.names if name not in index) if columns is None else tuple(columns)
         known = Counter(schema.names)
@@ -64,7 +64,7 @@ class Layout(NamedTuple):
         return Block(self.values(batch), others=batch.select(list(self.others)) if self.others else None)
 
     def values(self, batch: Any) -> Floats:
-        """Features of a record batch as an array stored by columns, nulls as NaN: (b, d)."""
+        """Features of a record batch as an array in Fortran order, with NaN for nulls: (b, d)."""
         out = np.empty((len(self.names), batch.num_rows), self.dtype)
         for row, name in zip(out, self.names, strict=True):
             column = batch.column(name)
@@ -101,7 +101,7 @@ class ArrowFile:
     notes = ()
 
     def columns(self) -> tuple[Column, ...]:
-        """All columns in their order."""
+        """All columns in order."""
         return columns_of(self.place)
 
     def source(
@@ -111,7 +111,7 @@ class ArrowFile:
         watch: Watch | None = None,
         others: Sequence[str] | None = None,
     ) -> Source:
-        """Source of some columns of numbers, by default of all; others may go with them."""
+        """Source of the given numeric columns, all by default; ``others`` are available as ``Block.others``."""
         return open_arrow(self, columns, n_jobs, watch, others)
 
     def kept_types(self, features: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
@@ -123,7 +123,7 @@ class ArrowFile:
 @final
 @dataclass(frozen=True, eq=False)
 class HeldTable:
-    """A table in memory, which came from standard input or was transposed."""
+    """A table in memory, from standard input or transposed."""
 
     place: Path
     table: Any  # a pyarrow Table
@@ -132,7 +132,7 @@ class HeldTable:
     notes: tuple[str, ...] = ()
 
     def columns(self) -> tuple[Column, ...]:
-        """All columns in their order."""
+        """All columns in order."""
         return _columns(self.table.schema, self.table)
 
     def source(
@@ -142,7 +142,7 @@ class HeldTable:
         watch: Watch | None = None,
         others: Sequence[str] | None = None,
     ) -> Source:
-        """Source of some columns of numbers, by default of all; others may go with them."""
+        """Source of the given numeric columns, all by default; ``others`` are available as ``Block.others``."""
         layout = Layout.of(self.table.schema, columns, self.place)
         layout = layout._replace(others=tuple(others or ()), codes=self.table_format.codes)
         chosen = self.table.select(list(dict.fromkeys([*layout.names, *layout.others])))
@@ -175,7 +175,7 @@ def open_arrow(
     watch: Watch | None = None,
     others: Sequence[str] | None = None,
 ) -> Source:
-    """Make a source of a Parquet file, of all those in a folder, or of a Feather file."""
+    """Make a source of a Parquet file, of all Parquet files in a folder, or of a Feather file."""
     place, parts = file.place, list[_Part]()
     layout, n_rows = None, 0
     for path in arrow_files(place):
@@ -184,7 +184,9 @@ def open_arrow(
             fragment = _fragment(path)
             schema = fragment.physical_schema
         found = Layout.of(schema, columns if layout is None else layout.names, path)
-        layout = found if layout is None or layout.dtype is np.float32 else layout  # single precision only if all are
+        layout = (
+            found if layout is None or layout.dtype is np.float32 else layout
+        )  # single precision only if all files have it
         _require_others(schema, others, path)
         is_parquet = isinstance(fragment, dataset.ParquetFileFragment)
         parts += [_Part(stamp, fragment, k) for k in (range(fragment.num_row_groups) if is_parquet else [None])]
@@ -235,7 +237,7 @@ def damage_named(where: str) -> Iterator[None]:
 
 
 def damaged(where: str, error: Exception) -> SourceError:
-    """Error for a file that may not be read, ends early or holds something else."""
+    """Error for a file that cannot be read: no permission, truncated, or of another format."""
     if isinstance(error, PermissionError | IsADirectoryError):
         return SourceError(f"{where} cannot be read: {error.strerror}.")
     return SourceError(f"{where} cannot be read: {error}.\nHint: the file may be truncated or damaged; write it again.")
@@ -279,8 +281,8 @@ def _check_column(schema: Any, known: Counter[str], name: str, place: Path) -> N
         raise SourceError(msg)
     if known[name] > 1:
         msg = (
-            f"columns must have names of their own; {place} has {known[name]} columns {name!r}.\n"
-            "Hint: rename them, or name the columns to read with open_source(path, columns=[...])."
+            f"columns must have unique names; {place} has {known[name]} columns {name!r}.\n"
+            "Hint: rename them, or choose the columns to read with open_source(path, columns=[...])."
         )
         raise DataError(msg)
     kind = schema.field(name).type
@@ -299,7 +301,7 @@ def _require_others(schema: Any, others: Sequence[str] | None, path: Path) -> No
 
 
 def columns_of(place: Path) -> tuple[Column, ...]:
-    """All columns of a Parquet or Feather file, or of the first one in a folder, in their order."""
+    """All columns of a Parquet or Feather file, or of the first file in a folder, in order."""
     with damage_named(str(place)):
         fragment = _fragment(arrow_files(place)[0])
         schema = fragment.physical_schema
@@ -310,7 +312,7 @@ def columns_of(place: Path) -> tuple[Column, ...]:
 
 
 def _columns(schema: Any, first: Any) -> tuple[Column, ...]:
-    """Columns of a schema, judged by the first rows, which may be None."""
+    """Columns of a schema, with their kinds judged by the first rows if these are given."""
     wide = [field.name for field in schema if field.type in (pa.int64(), pa.uint64())] if first is not None else []
     long = {name: _long_integers(first.column(name)) for name in wide}
     index = index_columns(schema)
@@ -327,7 +329,7 @@ def kind_of_column(kind: Any) -> str:
 
 
 def _long_integers(column: Any) -> str:
-    """Where a column of integers holds too many digits for floating point, if most of its cells do."""
+    """First cell with too many digits for floating point, if most cells of an integer column have; else empty."""
     cells = column.drop_null()
     long = cells.filter(compute.greater(cells, 2**53))
     if 2 * len(long) <= len(cells):
@@ -336,12 +338,12 @@ def _long_integers(column: Any) -> str:
 
 
 def too_long() -> str:
-    """Why an integer beyond 2**53 is not a number for a model."""
-    return "which has more digits than a number keeps"
+    """Reason why an integer above 2**53 cannot be used as a number."""
+    return "which has more digits than a number can hold"
 
 
 def complete_columns(place: Path, names: Iterable[str]) -> frozenset[str]:
-    """Columns that are known to have no nulls, and the same type in all files, which is not floating point."""
+    """Columns without nulls that have the same type in all files, other than floating point."""
     with damage_named(str(place)):
         fragments = [_fragment(path) for path in arrow_files(place)]
         schema = fragments[0].physical_schema

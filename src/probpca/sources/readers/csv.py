@@ -1,4 +1,4 @@
-"""Rows in text files: their columns, and their cells as numbers."""
+"""Rows from text files such as CSV."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from probpca.sources.source import Watch
 
 CSV_BYTES = 2**23
-"""Bytes of a text file that are read at a time."""
+"""Number of bytes of a text file that are read at a time."""
 NULLS = (
     *csv.ConvertOptions().null_values,
     *("-", "--", "?", ".", "None", "none", "NONE", "Na", "N.A.", "n.a.", "#NULL!", "#VALUE!", "#DIV/0!"),
 )
-"""Marks of a missing cell: those that pyarrow knows, and others that people write."""
+"""Texts that mean a missing cell: those of pyarrow, and other usual ones."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Text:
-    """The bytes of a text, in a file or in memory."""
+    """Text in a file or in memory, as bytes."""
 
     place: Path  # the name of the file, also if its bytes are in memory
     stamp: Stamp | None = None
@@ -54,18 +54,18 @@ class Text:
 
     @classmethod
     def in_file(cls, place: Path) -> Text:
-        """Text in a file, which is decompressed if the name of the file says so."""
+        """Text in a file, which is decompressed if its name ends in .gz."""
         return cls(place, Stamp.of(place))
 
     @property
     def n_bytes(self) -> int | None:
-        """Number of bytes of the text; None if only a pass over it could tell."""
+        """Number of bytes of the text; None if a pass over it is needed to count them."""
         if self.content is not None:
             return len(self.content)
         return None if self.stamp is None or is_compressed(self.place) else self.stamp.size
 
     def open(self) -> Any:
-        """Stream of bytes in UTF-8, or in whatever the file holds where that is not known."""
+        """Stream of bytes in UTF-8, or in the encoding of the file if that is unknown."""
         if self.content is not None:
             stream = pa.BufferReader(self.content)
         else:
@@ -73,7 +73,7 @@ class Text:
         return stream if self.encoding == "utf-8" else pa.transcoding_input_stream(stream, self.encoding, "utf-8")
 
     def decoded(self) -> Text:
-        """The same text with its encoding: UTF-16 if it begins with the mark of that, else UTF-8."""
+        """Copy with the detected encoding: UTF-16 if it starts with a byte order mark of that, else UTF-8."""
         with damage_named(str(self.place)), self.open() as stream:
             mark = stream.read(2)
         return replace(self, encoding="utf-16") if mark in (b"\xff\xfe", b"\xfe\xff") else self
@@ -90,28 +90,28 @@ class Text:
         _require_text(head, self.place)
         found = read_head(head.decode("utf-8-sig", "replace"), self.place, table_format, whole=whole)
         if any("\ufffd" in name for name in found.names):
-            msg = f"the names of the columns of {self.place} are not UTF-8.\nHint: save the file as 'CSV UTF-8'."
+            msg = f"the column names of {self.place} are not UTF-8 text.\nHint: save the file as 'CSV UTF-8'."
             raise DataError(msg)
         return found
 
 
 def _require_text(head: bytes, place: Path) -> None:
-    """Raise ``DataError`` for bytes that are no text."""
+    """Raise ``DataError`` for bytes that are not text."""
     if head.startswith(b"\x1f\x8b"):
-        msg = f"{place} is compressed by gzip.\nHint: let its name end in .csv.gz."
+        msg = f"{place} is compressed with gzip.\nHint: rename it so that its name ends in .csv.gz."
         raise DataError(msg)
     if head.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
-        msg = f"{place} does not hold text.\nHint: if it is a workbook, let its name end in .xlsx, .xls or .ods."
+        msg = f"{place} is not a text file.\nHint: if it is a workbook, rename it to .xlsx, .xls or .ods."
         raise DataError(msg)
     if b"\0" in head[:100]:
-        msg = f"{place} does not hold text.\nHint: save a table as 'CSV UTF-8'; a picture or a workbook is no table."
+        msg = f"{place} is not a text file.\nHint: open the table in a spreadsheet and save it as 'CSV UTF-8'."
         raise DataError(msg)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class TextFile:
-    """A text file with a line of names, after a look at its first rows."""
+    """A text file with a header line, whose first rows have been inspected."""
 
     text: Text
     table_format: TableFormat
@@ -126,7 +126,7 @@ class TextFile:
 
     @classmethod
     def look(cls, path: str | PathLike[str] | Text, table_format: TableFormat = TableFormat()) -> TextFile:
-        """Look at the first rows of a text."""
+        """Inspect the first rows of a text file."""
         text = (path if isinstance(path, Text) else Text.in_file(Path(path))).decoded()
         head = text.head(table_format)
         bare = cls(text, table_format, head, head.names)
@@ -143,7 +143,7 @@ class TextFile:
         return found if table_format.thousands is None and not table_format.parse_units else found.judged(first)
 
     def judged(self, first: Any) -> TextFile:
-        """The same file with columns of text as numbers where their cells are numbers with a unit or thousands."""
+        """Copy in which columns of text are numeric if their cells are numbers with units or thousands separators."""
         chosen, decimal = self.table_format, self.dialect.decimal_point
         reader = Quantities(decimal, chosen.thousands, chosen.parse_units, self.nulls)
         texts = [name for name in self.schema.names if pa.types.is_string(self.schema.field(name).type)]
@@ -168,17 +168,17 @@ class TextFile:
 
     @property
     def nulls(self) -> tuple[str, ...]:
-        """Marks of a missing cell."""
+        """Texts that mean a missing cell."""
         return NULLS + self.table_format.missing
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know about how the file is read."""
+        """Remarks on how the file is read, for the user."""
         return self.more_notes + self.head.notes
 
     @contextmanager
     def reading(self, types: Mapping[str, Any] | None = None) -> Iterator[Any]:
-        """Reader of the columns for which types are given, or of all; errors name the file, the row and the column."""
+        """Open a reader of the columns in ``types``, or of all; its errors name the file, the row and the column."""
         try:
             with self.text.open() as stream, _reader(stream, self, types or {}) as reader:
                 yield reader
@@ -194,7 +194,7 @@ class TextFile:
         watch: Watch | None = None,
         others: Sequence[str] | None = None,
     ) -> Source:
-        """Source of some columns of numbers; the other columns go with the rows as text."""
+        """Source of the given numeric columns; ``others`` are available as ``Block.others``, as text."""
         if columns is None:
             check_header(self.schema.names, self.place)
             columns = [name for name in self.schema.names if name != self.head.classes]
@@ -213,7 +213,7 @@ class TextFile:
         return Source(info, engine, glance=lambda: unsure or not self.lacking.isdisjoint(names))
 
     def columns(self) -> tuple[Column, ...]:
-        """All columns in their order, judged by the first rows."""
+        """All columns in order, with their kinds judged by the first rows."""
         return columns_of(self)
 
     def require_names(self, hint: str) -> None:
@@ -236,7 +236,7 @@ def several_units(place: Path, name: str, found: Quantity) -> DataError:
 @final
 @dataclass(frozen=True, eq=False)
 class _Batches(Iterable[Any]):
-    """The record batches of a text file, which is read from the top in every pass."""
+    """Record batches of a text file, which is read from the beginning in every pass."""
 
     file: TextFile
     types: dict[str, Any]  # Arrow types of the columns that are read
@@ -244,7 +244,7 @@ class _Batches(Iterable[Any]):
     counts: list[int] = field(default_factory=list)  # batches of the last pass that reached the end
 
     def __iter__(self) -> Iterator[Any]:
-        """Read the file again."""
+        """Read the file from the beginning."""
         if self.file.text.stamp is not None:
             self.file.text.stamp.check()
         done = 0
@@ -255,7 +255,7 @@ class _Batches(Iterable[Any]):
         self._report(done, end=True)
 
     def _report(self, done: int, *, end: bool = False) -> None:
-        """Report how far a pass has come; the length of a compressed text is known after the first pass."""
+        """Report the progress of a pass; the length of a compressed text is known after the first one."""
         size = self.file.text.n_bytes
         total = self.counts[-1] if self.counts else None if size is None else max(-(-size // CSV_BYTES), 1)
         if self.watch is not None and total is not None and (end or done < total):
@@ -280,7 +280,7 @@ def _blocks(file: TextFile, layout: Layout, batch: Any) -> tuple[Block, ...]:
 
 
 def _as_text(column: Any) -> Any:
-    """Decode text; where it is not UTF-8, as in files of old spreadsheets, as Windows-1252."""
+    """Decode text as UTF-8, or as Windows-1252 if that fails, as in files of old spreadsheets."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
@@ -288,9 +288,9 @@ def _as_text(column: Any) -> Any:
 
 
 def _reader(stream: Any, file: TextFile, types: Mapping[str, Any]) -> Any:
-    """Reader that takes marks of missing cells, with blanks around the usual ones, as nulls.
+    """Reader that treats the texts for missing cells, also with blanks around the usual ones, as nulls.
 
-    There are few marks with blanks because every column gets a table of all of them.
+    Only few texts with blanks are included, because every column gets a table of all of them.
     """
     written, usual = file.dialect, ("", "NA", "N/A", "nan", "NaN", "null", "-", *file.table_format.missing)
     padded = [f"{before}{mark} " for mark in usual for before in ("", " ")]
@@ -339,7 +339,7 @@ def _row_of(file: TextFile, name: str, text: str) -> int:
 
 
 def _ragged(file: TextFile) -> DataError | None:
-    """Error for the first row that has another number of cells than the line of names, if there is one."""
+    """Error for the first row that has another number of cells than the line of column names, if there is one."""
     place, written, names = file.place, file.dialect, file.keys
     with io.TextIOWrapper(file.text.open(), encoding="latin-1", newline="") as lines:
         _ = [next(lines, "") for _ in range(file.head.skipped)]
@@ -350,17 +350,19 @@ def _ragged(file: TextFile) -> DataError | None:
             return None
     if len(row) >= 2 * len(names):
         return DataError(
-            f"{place} must begin with a line of names; its first line is {_start(names)!r}, and others have "
-            f"{len(row)} cells.\nHint: skip the lines above the names (skip_rows), or write names above the rows."
+            f"{place} must begin with a line of column names; its first line is {_start(names)!r}, but others have "
+            f"{len(row)} cells.\nHint: skip the lines above the column names (skip_rows), or add such a line."
         )
     sign = SEPARATORS[written.delimiter].removesuffix("s")
     many = len(row) > len(names)
-    hint = f"a cell that holds a {sign} must stand in quotes" if many else "a cell that is missing is left empty"
+    hint = (
+        f"put cells that contain a {sign} in quotes" if many else "leave missing cells empty, but keep the separators"
+    )
     if len(row) == len(names) + 1 and not row[-1].strip():
         hint = f"rows end in a {sign}: end the line of names in one too"
     return DataError(
-        f"{place}, row {number:,} has {len(row)} cell{'s' * (len(row) != 1)}, and the line of names "
-        f"{len(names)}: {_start(row, written.delimiter)!r}.\nHint: {hint}, and {written} separate cells here."
+        f"{place}, row {number:,} has {len(row)} cell{'s' * (len(row) != 1)}, but there are {len(names)} column names: "
+        f"{_start(row, written.delimiter)!r}.\nHint: {hint}; cells are separated by {written}."
     )
 
 
@@ -381,12 +383,12 @@ def check_header(names: Sequence[str], place: Path) -> None:
         names,
         place,
         "write a header, or read it with TableFormat(header=False). If these are names, "
-        "open_source(path, columns=[...]) takes them for such.",
+        "choose columns with open_source(path, columns=[...]).",
     )
 
 
 def columns_of(file: TextFile) -> tuple[Column, ...]:
-    """All columns of a text file in their order, judged by the first rows."""
+    """All columns of a text file in order, with their kinds judged by the first rows."""
     kinds = [kind_of_column(field.type) for field in file.schema]
     size = file.text.n_bytes
     if size is None or size > CSV_BYTES:
@@ -405,7 +407,7 @@ def columns_of(file: TextFile) -> tuple[Column, ...]:
 
 
 def _odd_columns(file: TextFile, kinds: dict[str, str]) -> dict[str, str]:
-    """Columns of text that nearly hold numbers and columns of numbers that look like codes, each with a cell."""
+    """Columns of text that are nearly numeric, and numeric ones that look like codes, each with a cell as evidence."""
     with file.reading(dict.fromkeys(kinds, pa.binary())) as reader:
         batch = reader.read_next_batch()
     texts = [name for name, kind in kinds.items() if kind == "text"]
@@ -417,7 +419,7 @@ def _odd_columns(file: TextFile, kinds: dict[str, str]) -> dict[str, str]:
 
 
 def _matching(batch: Any, names: list[str], pattern: str) -> list[str]:
-    """Columns in which some cell matches, found in one search because there may be very many columns."""
+    """Columns in which some cell matches a pattern, found in one search because there may be many columns."""
     if not names or not batch.num_rows:
         return []
     cells = pa.concat_arrays([batch.column(name) for name in names]).cast(pa.string())
@@ -426,7 +428,7 @@ def _matching(batch: Any, names: list[str], pattern: str) -> list[str]:
 
 
 def _odd_cell(column: Any, nulls: tuple[str, ...]) -> str:
-    """The first cell that is not a number, if most cells of the column are numbers or nearly so."""
+    """Description of the first cell that is not a number, if most cells of the column are nearly numbers."""
     cells = ["" if cell is None else cell.decode("utf-8", "replace") for cell in column[:1000].to_pylist()]
     texts = [cell.strip(" \t\r\n") for cell in cells]
     odd = [i for i, text in enumerate(texts) if text not in nulls and not is_number(text)]
@@ -441,12 +443,12 @@ def _odd_cell(column: Any, nulls: tuple[str, ...]) -> str:
     if not odd or 2 * len(strange) >= filled or len(words) > MOST_UNITS:
         return ""
     first = odd[0]
-    plain = "" if first in strange else "; numbers are written as -1234.5"
+    plain = "" if first in strange else "; numbers must look like -1234.5"
     return f"row {first + 1:,} holds {texts[first]!r}{plain}"
 
 
 def _code(column: Any, pattern: str) -> str:
-    """The first cell that is a code rather than a quantity, such as a postal code or the number of an account."""
+    """Description of the first cell that is a code, such as a postal code or an account number; else empty."""
     text = compute.utf8_trim_whitespace(column.cast(pa.string()))
     found = text.filter(compute.match_substring_regex(text, pattern)).to_pylist()
     filled = text.filter(compute.invert(compute.is_in(text, pa.array(NULLS))))

@@ -72,7 +72,7 @@ def transposed(file: TableFile) -> HeldTable:
     key = _column_of_names(columns, file.place)
     samples = [column.name for column in columns if column.kind in ("numbers", "true or false") and column.name != key]
     if not samples:
-        msg = f"{file.place} has no column of numbers to be transposed."
+        msg = f"{file.place} has no column of numbers to transpose."
         raise DataError(msg)
     values, found = _gathered(file, samples, key)
     names, numbered = _distinct(found)
@@ -81,7 +81,7 @@ def transposed(file: TableFile) -> HeldTable:
     if numbered:
         notes.append(f"repeated names in column {key!r} were numbered: {_some(numbered)}")
     if left_out:
-        notes.append(f"columns without numbers do not go into the transposed table: {_some(left_out)}")
+        notes.append(f"columns without numbers are left out of the transposed table: {_some(left_out)}")
     label = "name"
     while label in names:
         label += "_"
@@ -97,8 +97,8 @@ def _column_of_names(columns: Sequence[Column], place: Path) -> str:
     texts += [column.name for column in columns if is_identifier(column.name)]
     if not texts:
         msg = (
-            f"{place} has no column of names; a transposed table takes the names of its columns from it.\n"
-            "Hint: put the names of the rows into the first column."
+            f"{place} has no column of text; transposing needs one that names the features.\n"
+            "Hint: put the names of the features into the first column."
         )
         raise DataError(msg)
     return texts[0]
@@ -111,7 +111,7 @@ def _gathered(file: TableFile, samples: Sequence[str], key: str) -> tuple[Any, l
         count += block.values.size
         if count > MOST_CELLS:
             msg = (
-                f"{file.place} is too large to be transposed: it has more than {MOST_CELLS:,} cells.\n"
+                f"{file.place} is too large to transpose: it has more than {MOST_CELLS:,} cells.\n"
                 "Hint: write it with samples in rows, for instance as Parquet."
             )
             raise DataError(msg)

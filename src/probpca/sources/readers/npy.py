@@ -1,4 +1,4 @@
-"""Rows in a .npy file, read piece by piece: memory stays small whatever the size of the file."""
+"""Rows from .npy files, read piece by piece with little memory."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from probpca.sources.table_format import TableFormat
 
 SMALL_BLOCK = PIECE_BYTES // 2
-"""Bytes of a block that is read twice as fast as a larger one, because a cache holds it."""
+"""Size of a block, in bytes, that fits into cache and is read twice as fast as a larger one."""
 PART_BLOCKS = 32
-"""Blocks of a part, which one thread reads."""
+"""Number of blocks of a part, which one thread reads."""
 
 
 class _Table(NamedTuple):
-    """Where the rows are in the file, and how they are stored."""
+    """Position and storage of the rows in the file."""
 
     stamp: Stamp
     offset: int
     n_rows: int
     n_features: int
     dtype: np.dtype[Any]
-    by_columns: bool  # one column after the other, as Fortran has it
+    by_columns: bool  # stored column by column, in Fortran order
 
 
 @final
 @dataclass(frozen=True)
 class NpyFile:
-    """A file that holds a matrix, whose columns have no names."""
+    """A .npy file that holds a matrix, whose columns have no names."""
 
     place: Path
     table_format: TableFormat
@@ -52,7 +52,7 @@ class NpyFile:
     notes = ()
 
     def columns(self) -> tuple[Column, ...]:
-        """All columns, called x0, x1, ..."""
+        """All columns, named x0, x1, ..."""
         return tuple(Column(f"x{j}", "numbers") for j in range(_look(self.place).n_features))
 
     def source(
@@ -62,9 +62,9 @@ class NpyFile:
         watch: Watch | None = None,
         others: Sequence[str] | None = None,
     ) -> Source:
-        """Source of all columns: none of them can be chosen."""
+        """Source of all columns; raises ``SourceError`` if some are chosen, because they have no names."""
         if columns is not None or others is not None:
-            msg = f"{self.place} holds an array, whose columns have no names.\nHint: leave columns out."
+            msg = f"{self.place} holds an array, whose columns have no names.\nHint: omit columns."
             raise SourceError(msg)
         return open_npy(self.place, n_jobs, watch, self.table_format.codes)
 
@@ -74,7 +74,7 @@ class NpyFile:
 
 
 def open_npy(place: Path, n_jobs: int, watch: Watch | None = None, codes: tuple[float, ...] = ()) -> Source:
-    """Make a source of a two-dimensional array of numbers; ``codes`` stand for missing cells."""
+    """Make a source of a .npy file that holds a numeric matrix; ``codes`` are numbers that mean missing."""
     table = _look(place)
     step = PART_BLOCKS * _block_rows(table)
     parts = [range(start, min(start + step, table.n_rows)) for start in range(0, table.n_rows, step)]
@@ -103,20 +103,20 @@ def _look(place: Path) -> _Table:
         msg = f"{place} holds {dtype}, not numbers."
         raise DataError(msg)
     if len(shape) != 2:
-        msg = f"{place} must hold a matrix (n, d); its array has shape {shape}."
+        msg = f"{place} must hold a matrix of rows and columns; its array has shape {shape}."
         raise ShapeError(msg)
     needed, found = offset + shape[0] * shape[1] * dtype.itemsize, place.stat().st_size
     if found < needed:
-        msg = f"{place} is truncated: its array takes {needed:,} bytes, and there are {found:,}."
+        msg = f"{place} is truncated: its array needs {needed:,} bytes; got {found:,}."
         raise SourceError(msg)
     return _Table(Stamp.of(place), offset, shape[0], shape[1], dtype, by_columns)
 
 
 def _block_rows(table: _Table) -> int:
-    """Rows of a block: a small one, or more rows where there are many columns, to pay for their sums."""
+    """Number of rows of a block: as many as fit into cache, or more if there are many columns."""
     d = max(table.n_features, 1)
     large = PIECE_BYTES // (2 * d)
-    enough = large if table.by_columns else min(3 * d // 2, large)  # by columns every column costs a seek
+    enough = large if table.by_columns else min(3 * d // 2, large)  # in Fortran order every column needs a seek
     return max(SMALL_BLOCK // (8 * d), enough, 64)
 
 
@@ -141,7 +141,7 @@ def _read(table: _Table, codes: tuple[float, ...], part: range) -> Iterator[Bloc
 
 
 def _fill(file: FileIO, buffer: memoryview, offset: int, stamp: Stamp) -> None:
-    """Fill a buffer from a place in the file, which this reader alone has open."""
+    """Fill a buffer from a position in the file."""
     file.seek(offset)
     done = 0
     while done < len(buffer):

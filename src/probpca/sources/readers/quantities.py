@@ -25,7 +25,7 @@ MOST_UNITS = 5
 
 
 class Quantity(NamedTuple):
-    """What the first cells of a column of text have in common."""
+    """Number format and unit that the first cells of a column of text have in common."""
 
     is_number: bool
     unit: str = ""

@@ -65,7 +65,7 @@ def read_head(text: str, place: Path, table_format: TableFormat, *, whole: bool)
     dialect = dialect_of("".join(lines[given:]), place, table_format.decimal)
     rows = _rows(lines[given:], dialect, given)
     if not rows:
-        msg = f"{place} has no line of names" + (f" after the first {given:,} lines." if given else ".")
+        msg = f"{place} has no line of column names" + (f" after the first {given:,} lines." if given else ".")
         raise DataError(msg)
     if not table_format.header:
         first = rows[0]
@@ -225,7 +225,7 @@ def require_names(names: Sequence[str], place: Path, hint: str) -> None:
     broken = counts or any(number != int(number) for number in numbers)
     if names and (broken or len(numbers) == len(names)) and not _is_scale(numbers):
         msg = (
-            f"{place} must begin with a line of names; its first line holds numbers: {', '.join(names[:3])}"
+            f"{place} must begin with a line of column names; its first line holds numbers: {', '.join(names[:3])}"
             f"{', ...' if len(names) > 3 else ''}.\nHint: {hint}"
         )
         raise DataError(msg)

@@ -89,13 +89,13 @@ def _sheet(book: Any, chosen: str | int | None, place: Path) -> tuple[str, tuple
         filled = [sheet.name for sheet in sheets if sheet.typ == calamine.SheetTypeEnum.WorkSheet]
         filled = [name for name in filled if book.get_sheet_by_name(name).height]
         if not filled:
-            msg = f"{place} has no sheet that holds cells."
+            msg = f"{place} has only empty sheets."
             raise DataError(msg)
         others = ", ".join(map(repr, filled[1:6])) + (", ..." if len(filled) > 6 else "")
         return filled[0], (f"{place} has several sheets; {filled[0]!r} was read, not {others}",) if others else ()
     number = int(chosen) if str(chosen).isdecimal() else 0
     if not 0 < number <= len(names):
         some = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
-        msg = f"{place} has no sheet {chosen!r}.\nHint: its sheets are {some}; they may also be counted from 1."
+        msg = f"{place} has no sheet {chosen!r}.\nHint: its sheets are {some}; give a name, or a number counted from 1."
         raise SourceError(msg)
     return names[number - 1], ()

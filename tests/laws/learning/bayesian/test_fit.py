@@ -738,8 +738,8 @@ def test_as_many_components_are_left_as_there_are(rng, complete, asked):
     x = x if complete else punched(rng, x, 0.2)
     found, wanted = fit(x, asked), fit(x, Q)
     assert found.belief.n_components == Q
-    assert found.rule == f"{Q} of {asked or D - 1} are relevant"
-    assert wanted.rule == f"all of {Q} are relevant"
+    assert found.rule == f"{Q} of {asked or D - 1} initial components kept"
+    assert wanted.rule == f"all {Q} initial components kept"
     assert_same_belief(found, wanted)
 
 
@@ -783,7 +783,7 @@ def test_the_steps_of_the_start_are_shown_and_no_more_of_them_than_may_be(x):
 )
 def test_if_nobody_says_how_many_there_are_the_fit_begins_with_many(rng, n, d, share, first):
     x = punched(rng, spiked_rows(rng, n, d, 1, largest=1.0), share)
-    assert fit(x, None, tol=1e-2).rule == f"1 of {first} are relevant"
+    assert fit(x, None, tol=1e-2).rule == f"1 of {first} initial components kept"
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -793,7 +793,7 @@ def test_where_there_is_nothing_but_noise_no_component_is_relevant(seed, share, 
     rng = np.random.default_rng(seed)
     x = punched(rng, 2 * rng.standard_normal((100, 6)) + 3, share)
     found = fit(x, 4, start=start)
-    assert found.rule == "none of 4 is relevant, one is kept"
+    assert found.rule == "the data support none of 4 components; one is kept"
     assert found.status is Status.BOUND_CONVERGED
     assert found.n_iter < 200
     assert found.belief.n_components == 1

@@ -281,7 +281,7 @@ def test_an_empty_row_changes_nothing(x, where):
 def test_an_empty_column_is_named_and_changes_nothing_else(x, solver, where):
     ppca = PPCA(Q, solver=solver, tol=1e-8, max_iter=5000, random_state=0)
     wanted = fit(x, solver=solver)
-    with pytest.warns(UserWarning, match=rf"nothing was observed of 1 of {D + 1} columns \(first: {where}\)"):
+    with pytest.warns(UserWarning, match=rf"no observed cells in 1 of {D + 1} columns \(first: {where}\)"):
         ppca.fit(np.insert(x, where, NAN, axis=1))
     assert_array_equal(ppca.empty_features_, [where])
     assert_array_equal(ppca.loadings_[where], 0.0)
@@ -605,7 +605,7 @@ def test_components_are_added_until_they_hold_their_share(rng):
     assert explained_variance_ratio(found.model).sum() >= 0.9
     assert q > 1
     assert explained_variance_ratio(fit(x, q - 1, tol=1e-3).model).sum() < 0.9
-    assert found.rule == "0.9 of the variance"
+    assert found.rule == "at least 0.9 of the variance"
 
 
 def test_a_share_that_cannot_be_held_takes_all_components(rng):
@@ -624,7 +624,7 @@ def test_the_evidence_needs_complete_rows(x):
 def refuse_other_warnings():
     warnings.simplefilter("error")
     warnings.simplefilter("ignore", ConvergenceWarning)
-    warnings.filterwarnings("ignore", "nothing was observed", UserWarning)
+    warnings.filterwarnings("ignore", "no observed cells", UserWarning)
 
 
 def assert_usable(ppca, x):

@@ -120,7 +120,11 @@ def test_a_share_of_variance_takes_the_fewest_components_that_hold_it(rng, share
     chosen = choose(x, share)
     assert chosen.n_components == wanted
     reached = held[wanted - 1]
-    said = f"{share:.4g} of the variance" if reached >= share else f"{reached:.4g} of the variance, not {share:.4g}"
+    said = (
+        f"at least {share:.4g} of the variance"
+        if reached >= share
+        else f"{reached:.4g} of the variance instead of {share:.4g}"
+    )
     assert chosen.rule.startswith(said)
 
 

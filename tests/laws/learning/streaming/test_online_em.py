@@ -477,7 +477,7 @@ def test_first_rows_can_be_merged(x):
 
 def test_complete_rows_are_not_merged_with_rows_that_lack_cells(x, best):
     whole = PPCA(Q).partial_fit(sample(best.model_, 50, rng=np.random.default_rng(0)))
-    with pytest.raises(DataError, match="streams keep different sums"):
+    with pytest.raises(DataError, match="only one of these has seen missing cells"):
         whole.merge(PPCA(Q).partial_fit(x[:50]))
     assert whole.status_ is Status.EXACT
 
