@@ -175,3 +175,30 @@ def test_many_steps_fit_a_page(run):
     done = run("forecast", "series.csv", "--steps", 100, "--components", 1)
     assert len(done.out.splitlines()) <= 30
     assert "... and 92 more steps; --out FILE writes all of them\n" in done.out
+
+
+@pytest.mark.parametrize(("part", "count", "following"), [("quarter", 4, "2030Q1"), ("Month", 12, "2023-05")])
+def test_years_with_a_part_of_the_year_are_one_time_axis(run, series, part, count, following):
+    steps = np.arange(len(series))
+    frame = pd.DataFrame(series, columns=["up", "down"])
+    frame.insert(0, "Year", 2020.0 + steps // count)
+    frame.insert(1, part, 1.0 + steps % count)
+    frame.to_csv("parts.csv", index=False)
+    done = run("forecast", "parts.csv", "--steps", 1, "--components", 1, "--out", "next.csv", "--plot", "next.png")
+    assert done.code == 0, done.err
+    assert f"note: columns Year and {part} hold the time stamps;" in done.err
+    found = pd.read_csv("next.csv")
+    assert found[part].tolist() == [following]
+    assert "Year" not in found
+    assert_array_equal(found[["up", "down"]], LinearDynamicalSystem(1, random_state=0).fit(series).forecast(1).mean)
+
+
+@pytest.mark.usefixtures("folder", "series")
+def test_dates_in_a_column_without_a_name_are_the_time_axis(run):
+    frame = pd.read_csv("series.csv", index_col="month")
+    frame[["up"]].rename_axis("").to_csv("indexed.csv")
+    done = run("forecast", "indexed.csv", "--steps", 1, "--components", 1, "--out", "next.csv")
+    assert done.code == 0, done.err
+    assert "column (no name) holds" in done.err
+    assert "40 steps x 1 feature, 1 state" in done.out
+    assert pd.read_csv("next.csv")["time"].tolist() == ["2023-05-01"]

@@ -144,3 +144,13 @@ def test_the_first_colours_can_be_chosen(page, run, labelled, x):
 def test_the_title_is_the_name_of_the_file(page, model):
     for options, title in (((), "table.csv"), (("--title", "Mice"), "Mice")):
         assert page("report", model, "table.csv", *options).words.count(title) == 2
+
+
+def test_a_year_names_rows_without_a_decimal_mark(page, run, x, folder):
+    frame = pd.DataFrame(x, columns=list("abcde")).assign(year=1950.0 + np.arange(len(x)))
+    frame.to_csv("years.csv", index=False)
+    run("fit", "years.csv", "--components", 2, "--out", "years.npz")
+    page("report", folder / "years.npz", folder / "years.csv")
+    written = (folder / "page.html").read_text()
+    assert '"1951"' in written
+    assert "1951.0" not in written

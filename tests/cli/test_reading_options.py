@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from probpca import PPCA
-from probpca.cli.identifiers import Steps, row_axes
+from probpca.cli.identifiers import Steps, calendar_columns, row_axes
 from probpca.cli.parser import parse
 
 FEATURES = list("abcde")
@@ -205,6 +206,61 @@ def test_steps_do_not_depend_on_where_rows_are_cut():
     for cut in range(1, 12):
         both = Steps.of(x[:cut]).merge(Steps.of(x[cut:]))
         assert_allclose([both.first, both.last, both.step], [whole.first, whole.last, whole.step])
+
+
+def test_whether_rows_are_in_the_order_of_a_calendar_does_not_depend_on_where_they_are_cut():
+    quarters = np.column_stack([1.0 + np.arange(12) % 4, 1950.0 + np.arange(12) // 4])
+    year_first = calendar_columns(["Quarter", "year"])
+    assert year_first == (1, 0)
+    for x, is_later in (
+        (quarters, True),
+        (quarters[[0, 2, 1, *range(3, 12)]], False),
+        (quarters[[0, *range(12)]], False),
+    ):
+        for cut in range(1, len(x)):
+            assert Steps.of(x[:cut], year_first).merge(Steps.of(x[cut:], year_first)).is_later == is_later
+
+
+def test_years_and_quarters_in_order_are_a_time_axis(run, frame):
+    steps = np.arange(60)
+    table = frame.assign(year=1950 + steps // 4, quarter=1 + steps % 4)
+    table.to_csv("t.csv", index=False)
+    done = run("fit", "t.csv", *FIT)
+    assert (
+        "column quarter is a time axis (rows are in the order of year, quarter) and is not part of the model;"
+        in done.err
+    )
+
+
+def test_a_code_of_missing_cells_that_nobody_named_is_mentioned(run, frame):
+    frame.fillna({"a": -999}).to_csv("t.csv", index=False)
+    done = run("fit", "t.csv", *FIT)
+    assert done.err == "note: -999 is the smallest value of a; --missing -999 takes it as missing.\n"
+    assert run("fit", "t.csv", *FIT, "--missing", -999).err == ""
+
+
+def test_a_column_of_numbers_with_long_units_is_mentioned(run, frame):
+    frame.assign(b=[f"{value:.2f} births" for value in frame["b"].fillna(0)]).to_csv("t.csv", index=False)
+    assert "note: column b is used as a label: row 1 holds" in run("fit", "t.csv", *FIT).err
+    streets = [f"{i} {'abcdefg'[i % 7] * 6}" for i in range(len(frame))]
+    frame.assign(b=streets).to_csv("t.csv", index=False)
+    assert run("fit", "t.csv", *FIT).err == ""
+
+
+def test_columns_without_a_name(run, frame):
+    text = frame.rename(columns={"b": ""}).to_csv(index=False)
+    Path("t.csv").write_text(text)
+    assert (
+        run("fit", "t.csv", *FIT).err
+        == "note: column 2 has no name and is not part of the model; give it a name to use it.\n"
+    )
+    lines = frame.to_csv(index=False).splitlines()
+    Path("t.csv").write_text("".join(f"{line},\n" for line in lines))
+    done = run("fit", "t.csv", "--components", 2, "--force")
+    assert done.err == ""
+    assert "label columns     name (text)\n" in done.out
+    Path("t.csv").write_text(f"{lines[0]}\n" + "".join(f"{line},\n" for line in lines[1:]))
+    assert "Hint: rows end in a comma: end the line of names in one too" in run("fit", "t.csv", *FIT).err
 
 
 def test_few_measurements_in_order_are_no_row_numbers():

@@ -293,6 +293,21 @@ def test_each_block_is_imputed_by_one_posterior(run, model, options, monkeypatch
     assert len(calls) == 1
 
 
+def test_the_screen_shows_scores_beside_many_label_columns_and_names_rows_by_their_year(run, x, folder):  # noqa: ARG001
+    frame = pd.DataFrame(x, columns=list("abcde"))
+    frame.insert(0, "year", 1950.0 + np.arange(len(x)))
+    frame.to_csv("years.csv", index=False)
+    run("fit", "years.csv", "--components", 2, "--out", "years.npz")
+    assert run("transform", "years.npz", "years.csv").out.split()[:4] == ["year", "PC1", "PC2", "1950"]
+    assert "\n1950  " in run("impute", "years.npz", "years.csv").out
+    for k in range(4):
+        frame.insert(0, f"label{k}", "a long description of the row")
+    frame.insert(0, "name", [f"no. {i}" for i in range(len(x))])
+    frame.to_csv("years.csv", index=False)
+    assert run("transform", "years.npz", "years.csv").out.startswith("name ")
+    assert "PC2" in run("transform", "years.npz", "years.csv").out.splitlines()[0]
+
+
 @pytest.mark.usefixtures("folder")
 def test_a_name_that_repeats_comes_with_the_number_of_its_row(run, x):
     filled = np.nan_to_num(x)

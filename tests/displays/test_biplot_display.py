@@ -172,6 +172,17 @@ def test_rows_have_labels_groups_and_ellipses(ppca, x):
         assert sum(box.overlaps(other) for other in boxes) == 1  # itself
 
 
+def test_names_of_arrows_have_room_beside_a_wide_key_of_groups(ppca, x):
+    kinds = np.repeat(["a category with a long name", "another category with a long name"], 25)
+    names = [f"a long feature {j}" for j in range(8)]
+    display = BiplotDisplay.from_estimator(ppca, x, groups=kinds, feature_names=names)
+    display.figure_.canvas.draw()
+    panel = display.ax_.get_window_extent()
+    for box in map(Text.get_window_extent, display.names_):
+        assert panel.x0 - 1 <= box.x0
+        assert box.x1 <= panel.x1 + 1
+
+
 def test_only_names_that_were_moved_have_a_line_to_their_arrow(ppca, x):
     display = BiplotDisplay.from_estimator(ppca, x)
     for name in display.names_:

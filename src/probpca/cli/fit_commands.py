@@ -122,6 +122,9 @@ def _remarks(table: Table, found: Survey, chosen: Sequence[str]) -> list[str]:
         leave = shlex.join(["--exclude", *times])
         what = "may say when a row was recorded, not what was measured"
         remarks.append(f"{listed(times)} {what}; {leave} leaves {'them' if len(times) > 1 else 'it'} out.")
+    for code, columns in found.coded(table.numbers).items():
+        value = "value" if len(columns) == 1 else "values"
+        remarks.append(f"{code} is the smallest {value} of {listed(columns)}; --missing {code} takes it as missing.")
     labels = table.about_labels()
     left = len(labels) - MOST_LABEL_REMARKS
     more = [f"{several(left, 'more column')} with such cells are used as labels."] if left > 0 else []
@@ -142,9 +145,15 @@ def _about_table(table: Table, found: Survey) -> str:
         wrap(f"{table.place}: {several(found.n_rows, 'row')}, {several(len(table.numbers), 'numeric column')}"),
         fact("missing cells", _missing(table, found)),
     ]
+    void = {column.name for column in table.columns if column.kind == "empty"}
+    void |= {name for name, why in table.others.items() if why == "empty"}
+    empty = [clip(name) for name in table.others if name in void and name]
+    others = {name: why for name, why in table.others.items() if name not in void}
     unnamed = "" if "" not in table.names else f"column {table.names.index('') + 1}"
-    labels = [f"{clip(name) or unnamed} ({why.split(':')[0]})" for name, why in table.others.items()]
-    return "\n".join([*lines, *([fact("label columns", listed(labels))] if labels else [])])
+    labels = [f"{clip(name) or unnamed} ({why.split(':')[0]})" for name, why in others.items()]
+    lines += [fact("label columns", listed(labels))] if labels else []
+    lines += [fact("left out", f"{listed(empty)} (every cell is missing)")] if empty else []
+    return "\n".join(lines)
 
 
 def _missing(table: Table, found: Survey) -> str:

@@ -18,7 +18,7 @@ from probpca.cli.run import (
 )
 from probpca.cli.table import Table, open_table, require_column, survey
 from probpca.cli.text import TextColumn, is_terminal, note, numbers, screen_width, table, words, wrap
-from probpca.cli.times import Times, counted, time_column, times_after
+from probpca.cli.times import Times, counted, joined, part_of_year, time_column, times_after
 from probpca.errors import DataError
 from probpca.estimators import LinearDynamicalSystem
 from probpca.result_tables import clip, several
@@ -53,25 +53,34 @@ def run(args: Any) -> None:
     plot = None if args.plot is None else place_for_plot(args)
     looked = open_table(args.table, given_format(args))
     name = _time(args, looked)
-    rows = looked.choose(name, args.exclude, args.numbers)
-    rows, values, labels = _read(rows, name)
+    part = None if name is None or args.time is not None else part_of_year(looked, name)
+    if part in (*args.exclude, *args.numbers):
+        part = None
+    if name is not None and args.time is None:
+        both = f"columns {name} and {part} hold" if part else f"column {name or '(no name)'} holds"
+        note(f"{both} the time stamps; --time chooses another column.")
+    rows = looked.choose(name, [*args.exclude, *filter(None, [part])], args.numbers)
+    rows, values, labels = _read(rows, name, part)
     for text in rows.about_labels():
         note(text)
+    shown = (part or name or "(no name)") if name is not None else "step"
     times = (
-        times_after(labels, args.steps, f"column {name} of {args.table}")
-        if name
+        times_after(labels, args.steps, f"column {shown} of {args.table}")
+        if name is not None
         else Times(counted(args.steps), even=True)
     )
     if not times.even:
         note(
-            f"the time steps in column {name} are not equally long; the forecast treats them as equal and counts them."
+            f"the time steps in column {shown} are not equally long; the forecast treats them as equal and counts them."
         )
     if times.unknown:
-        note(f"column {name} {times.unknown}: the order of the rows was not checked.")
+        note(f"column {shown} {times.unknown}: the order of the rows was not checked.")
     options = {"max_iter": args.max_iter, "verbose": is_terminal(), "random_state": args.seed}
     system = LinearDynamicalSystem(args.components, **options).fit(values)
     ahead = system.forecast(args.steps)
-    found = Ahead(name or "step", times.following, rows.numbers, ahead.mean, *ahead.interval(args.level))
+    found = Ahead(
+        "time" if name == "" else shown, times.following, rows.numbers, ahead.mean, *ahead.interval(args.level)
+    )
     for text in _growth(system, ahead.mean, values, rows.numbers):
         note(text)
     if plot is not None:
@@ -134,14 +143,11 @@ def _time(args: Any, looked: Table) -> str | None:
         require_column(looked, args.time)
         name: str = args.time
         return name
-    found = time_column(looked)
-    if found is not None:
-        note(f"column {found} holds the time stamps; --time chooses another column.")
-    return found
+    return time_column(looked)
 
 
-def _read(rows: Table, name: str | None) -> tuple[Table, Array, list[Any]]:
-    """The table without empty columns, its numbers, and its time stamps."""
+def _read(rows: Table, name: str | None, part: str | None) -> tuple[Table, Array, list[Any]]:
+    """The table without empty columns, its numbers, and its time stamps; a ``part`` of the year goes with years."""
     if not rows.numbers:
         msg = f"{rows.place} has no numeric column to forecast."
         raise DataError(msg)
@@ -149,8 +155,12 @@ def _read(rows: Table, name: str | None) -> tuple[Table, Array, list[Any]]:
     if found.n_rows < 3:
         msg = f"{rows.place} has {found.n_rows} rows; a forecast needs 3 or more rows."
         raise DataError(msg)
-    blocks = rows.source(None, others=[] if name is None else [name]).hold()
-    labels = [] if name is None else [label for block in blocks for label in block.others.column(name).to_pylist()]
+    stamps = [column for column in (name, part) if column is not None]
+    blocks = rows.source(None, others=stamps).hold()
+    labels, *parts = [
+        [label for block in blocks for label in block.others.column(column).to_pylist()] for column in stamps
+    ] or [[]]
+    labels = labels if part is None else joined(labels, parts[0], part)
     return rows, np.concatenate([block.values for block in blocks]).astype(np.float64), labels
 
 

@@ -94,7 +94,12 @@ def _labels(opened: Opened, rows: Gathered, args: Any) -> Labels:
         groups.pop(names, None)
     if args.color_by is not None:
         groups = {args.color_by: _column(opened, rows, args.color_by), **groups}
-    return Labels(None if names is None else rows.others[names], groups)
+    return Labels(None if names is None else [_whole(value) for value in rows.others[names]], groups)
+
+
+def _whole(value: Any) -> Any:
+    """A number that names a row, such as a year, without a decimal mark if it is whole."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _column(opened: Opened, rows: Gathered, name: str) -> Any:

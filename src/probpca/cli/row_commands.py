@@ -247,7 +247,11 @@ def _transform(args: Any) -> None:
     if head is None:
         return
     if not place:
-        print(head.text(), end="\n\n")
+        scores = [name for name in head.columns if name not in opened.others]
+        label = opened.label if opened.label in head.columns else None
+        if label is not None:
+            head.columns[label] = opened.shown(head.columns[label])
+        print(head.text(scores if label is None else [label, *scores]), end="\n\n")
     print(wrap("Rows with the lowest and highest component scores (in standard deviations)"))
     for name, end in zip(names, ends, strict=False):
         print(end.text(name))
@@ -386,7 +390,7 @@ class Judgement:
             label = None  # the numbers of the rows, which are there already
         shown = [counts(names[0], rows[names[0]])]
         if label is not None:
-            shown += [words(label or "(no name)", rows[label], screen_width() // 4)]
+            shown += [words(label or "(no name)", self.opened.shown(rows[label]), screen_width() // 4)]
         shown += [TextColumn(names[k], [*map(probability, rows[names[k + 1]])]) for k in (1, 3)]
         shown += [numbers(names[5], rows[names[5]])]
         cells = _cells([rows[name] for name in names[8:] if name in rows], left_of(shown))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 import sys
 from collections import Counter
@@ -126,11 +127,15 @@ class Opened(NamedTuple):
         return [_named(label, number, count[label]) for number, label in enumerate(given, answer.start + 1)]
 
     def given_labels(self, block: Block) -> list[Any]:
-        """Names of rows as they stand in the table; None for all rows if no column names them."""
+        """Names of rows by the column that names them; None for all rows if no column names them."""
         if self.label is None:
             return [None] * block.n_rows
-        found: list[Any] = block.others.column(self.label).to_pylist()
-        return found
+        return self.shown(block.others.column(self.label).to_pylist())
+
+    def shown(self, labels: Sequence[Any]) -> list[Any]:
+        """Names of rows for a person: 1950.0 in a column of numbers is shown as 1950."""
+        numeric = any(column.name == self.label and column.kind == "numbers" for column in self.table.columns)
+        return [re.sub(r"\.0*$", "", str(label)) if numeric and label is not None else label for label in labels]
 
     def fresh(self, names: Sequence[str]) -> list[str]:
         """Names for new columns that no column of the table has."""
@@ -374,9 +379,9 @@ class Head:
             self.n_rows += batch.num_rows
             yield batch
 
-    def text(self) -> str:
-        """The rows as a table, and how many more there are."""
-        shown = text_table([cells(name, values) for name, values in self.columns.items()])
+    def text(self, names: Sequence[str] = ()) -> str:
+        """The rows as a table of some columns, by default of all, and how many more there are."""
+        shown = text_table([cells(name or "(no name)", self.columns[name]) for name in names or self.columns])
         left = 0 if self.limit is None else max(self.n_rows - self.limit, 0)
         more = "\n" + wrap(f"... and {several(left, 'more row')}; --out FILE writes all rows")
         return shown + (more if left else "")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
 
 import numpy as np
 
-from probpca.cli.identifiers import Steps, row_axes
+from probpca.cli.identifiers import Steps, calendar_columns, is_time, row_axes
 from probpca.cli.text import is_terminal, note
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.sources import TableFormat, open_source
@@ -32,6 +32,8 @@ HELD_BYTES = 2**28
 """Tables up to this size are read once and held in memory; larger ones are read again in every pass."""
 
 
+USUAL_CODES = ("-99", "-999", "-9999", "-99999")
+"""Numbers that often mean a missing cell."""
 NEARLY = "numbers must look like -1234.5"
 """How the reason ends why a column that nearly holds numbers is text."""
 
@@ -97,7 +99,12 @@ class Table(NamedTuple):
 
     def about_labels(self) -> list[str]:
         """Remarks on columns of numbers, or nearly of numbers, that are not for the model."""
-        return [text for name, why in self.others.items() if (text := _about_label(name, why))]
+        found = [text for name, why in self.others.items() if (text := _about_label(name, why))]
+        unnamed = [j for j, column in enumerate(self.columns) if j and not column.name and column.kind == "numbers"]
+        return [
+            *found,
+            *(f"column {j + 1} has no name and is not part of the model; give it a name to use it." for j in unnamed),
+        ]
 
 
 def _about_label(name: str, why: str) -> str:
@@ -221,9 +228,11 @@ def require_columns(table: Table) -> None:
     others = f" Other columns: {', '.join(found[:5])}{', ...' if len(found) > 5 else ''}." if found else ""
     count = "no column" if not table.numbers else "one column"
     msg = f"{table.place} has {count} of numbers; two or more are needed.{others}"
+    if len(table.numbers) == 1:
+        msg += "\nHint: if its rows are time steps, probpca forecast takes one column too."
     if any(why.endswith(NEARLY) for why in table.others.values()):
         msg += "\nHint: --parse-units reads units and currencies; see also --thousands and --decimal."
-    elif found:
+    elif found and not table.numbers:
         msg += "\nHint: columns that hold text are not used; if they should hold numbers, see --missing and --decimal."
     raise DataError(msg)
 
@@ -277,14 +286,19 @@ def _require_numbers(place: Path, column: Column) -> None:
 
 
 def row_names(table: Table, features: Sequence[str], chosen: str | None) -> str | None:
-    """The column that names rows: the chosen one, the first that holds no numbers, or one called like an identifier."""
+    """The column that names rows: the chosen one, the first that holds no numbers, or one called like an identifier.
+
+    Otherwise it is the only column called like a time, if there is one.
+    """
     if chosen is not None:
         require_column(table, chosen)
         return chosen
     known = set(features)
-    others = [column for column in table.columns if column.name not in known]
+    others = [column for column in table.columns if column.name not in known and column.kind != "empty"]
     named = [c.name for c in others if c.kind in ("text", "dates", "index") or c.why or not c.name]
-    return next(iter([*named, *(c.name for c in others if is_identifier(c.name))]), None)
+    times = [c.name for c in others if is_time(c.name)]
+    called = [c.name for c in others if is_identifier(c.name)]
+    return next(iter([*named, *called, *(times if len(times) == 1 else [])]), None)
 
 
 @final
@@ -303,8 +317,8 @@ class Survey:
     kept: tuple[Floats, ...] | None  # all rows, one piece below the other, while they are small
 
     @classmethod
-    def of(cls, suspects: list[int], block: Any) -> Survey:
-        """Survey of one block; ``suspects`` are positions of columns that are called like identifiers."""
+    def of(cls, suspects: list[int], calendar: tuple[int, ...], block: Any) -> Survey:
+        """Survey of one block; columns called like identifiers are ``suspects``, those like dates ``calendar``."""
         x = np.asarray(block.values)
         seen = ~np.isnan(x)
         infinite = np.argwhere(np.isinf(x))
@@ -315,7 +329,7 @@ class Survey:
             np.fmin.reduce(x, axis=0, initial=np.inf).astype(np.float64),
             np.fmax.reduce(x, axis=0, initial=-np.inf).astype(np.float64),
             (int(infinite[0, 0]), int(infinite[0, 1])) if len(infinite) else None,
-            Steps.of(x),
+            Steps.of(x, calendar),
             x[:100_000, suspects],
             (x,) if x.size * 8 <= HELD_BYTES else None,
         )
@@ -371,6 +385,11 @@ class Survey:
         """Columns in which every observed cell is the same."""
         return [names[int(j)] for j in np.flatnonzero((self.low == self.high) & (self.observed > 1))]
 
+    def coded(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """Codes such as -999 that are the smallest value of columns, and these columns."""
+        found = {code: [names[int(j)] for j in np.flatnonzero(self.low == float(code))] for code in USUAL_CODES}
+        return {code: columns for code, columns in found.items() if columns}
+
 
 class Surveyed(NamedTuple):
     """A table after one pass over all its rows."""
@@ -387,7 +406,7 @@ def survey(table: Table, n_jobs: int | None, watch: Watch | None = None) -> Surv
     if source.n_rows == 0:
         msg = f"{table.place} has no rows."
         raise DataError(msg)
-    found = source.fold(partial(Survey.of, suspects))
+    found = source.fold(partial(Survey.of, suspects, calendar_columns(table.numbers)))
     _require_sound(found, table)
     left_out = _left_out(table, found) if table.named else {}
     if left_out:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 HOURS = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S")
 """How the time of day may follow a date."""
+QUARTERS = "2009Q4"
+"""Format of labels that are quarters of a year."""
 
 
 class Times(NamedTuple):
@@ -34,6 +36,24 @@ def time_column(table: Table) -> str | None:
     dates = [column.name for column in table.columns if column.kind == "dates"]
     called = [column.name for column in table.columns if is_time(column.name)]
     return next(iter([*dates, *called]), None)
+
+
+def part_of_year(table: Table, year: str) -> str | None:
+    """The column that goes with a column of years: one called quarter, or one called month."""
+    if year.lower() != "year":
+        return None
+    return next((name for part in ("quarter", "month") for name in table.names if name.lower() == part), None)
+
+
+def joined(years: Sequence[Any], parts: Sequence[Any], name: str) -> list[Any]:
+    """Labels such as 2009Q4 or 2009-12; the years alone if a cell is no whole number in its range."""
+    known, within, quarterly = _numbers(years), _numbers(parts), name.lower() == "quarter"
+    if known is None or within is None:
+        return list(years)
+    both = list(zip(known, within, strict=True))
+    if not all(year == int(year) and part in range(1, 5 if quarterly else 13) for year, part in both):
+        return list(years)
+    return [f"{year:04.0f}Q{part:.0f}" if quarterly else f"{year:04.0f}-{part:02.0f}" for year, part in both]
 
 
 def times_after(labels: Sequence[Any], steps: int, where: str) -> Times:
@@ -107,6 +127,8 @@ def _moments(labels: Sequence[Any]) -> tuple[str, list[datetime]]:
         pure = not isinstance(labels[0], datetime)
         return "%Y-%m-%d" if pure else "iso", [_naive(label) for label in labels]
     texts = [str(label).strip() for label in labels]
+    if all(re.fullmatch(r"\d{4}[- ]?[qQ][1-4]", text) for text in texts):
+        return QUARTERS, [datetime(int(text[:4]), 3 * int(text[-1]) - 2, 1) for text in texts]  # noqa: DTZ001
     days = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%Y%m%d")
     for form in ("%Y-%m", "%Y%m", "%b %Y", "%Y/%m", *(day + hour for day in days for hour in HOURS)):
         if moments := _read(texts, form):
@@ -147,6 +169,8 @@ def _naive(label: date) -> datetime:
 
 
 def _written(moment: datetime, form: str) -> str:
+    if form == QUARTERS:
+        return f"{moment.year}Q{(moment.month + 2) // 3}"
     return moment.isoformat(sep=" ") if form == "iso" else moment.strftime(form)
 
 

@@ -534,7 +534,8 @@ def draw_limits(ax: Any, axis: str, places: Array, words: list[str]) -> None:
             beside(ax, said, (where, 1), (3, -2), xycoords=ax.get_xaxis_transform(), va="top")
             free = share + _widths(ax, [said])[0]
         else:
-            beside(ax, said, (1, where), (0, 3), xycoords=ax.get_yaxis_transform(), ha="right")
+            # Outside: within the axes the names of points would cover it.
+            beside(ax, said, (1, where), (3, 0), xycoords=ax.get_yaxis_transform(), va="center")
             free = share + line_height(ax)
 
 

@@ -224,14 +224,16 @@ class BiplotDisplay:
         self.arrows_ = [self._draw_arrow(j, tips[j]) for j in self.shown]
         ax.set_aspect("equal", adjustable="datalim")
         ax.margins(0.08)
+        frame(ax, "Biplot", x=self.axis_labels[0], y=self.axis_labels[1])
+        self._draw_scale()
+        draw_groups_key(ax, self.group, inside=given, beside_by=1.1)
+        if self.group is not None and not given:
+            self.figure_.draw_without_rendering()  # the key narrows the axes, in which names must find room
         drawn, names = tips[self.shown], [clipped(self.feature_names[j], THEME.short_name_length) for j in self.shown]
         make_room(ax, drawn, names, drawn[:, 0] < 0)
         self.names_ = name_points(ax, drawn, names, leftwards=drawn[:, 0] < 0, colour=THEME.ink)
         for name, j in zip(self.names_, self.shown, strict=True):
             name.set_color(THEME.ink if self.sure[j] else THEME.muted)
-        frame(ax, "Biplot", x=self.axis_labels[0], y=self.axis_labels[1])
-        self._draw_scale()
-        draw_groups_key(ax, self.group, inside=given, beside_by=1.1)
         labels = self.labels
         shafts = np.linspace(0, 1, 15)[:, None, None] * drawn  # (15, arrows, 2)
         self.labels_ = []

@@ -219,8 +219,8 @@ class ImputationDisplay:
     def _layout(self, count: int) -> tuple[int, tuple[float, float]]:
         """Number of panels side by side, and the size of the figure in inches."""
         if self.positions is None:
-            across = min(count, self.layout.across)
-            down = -(-count // across)
+            down = -(-count // self.layout.across)
+            across = -(-count // down)  # as even as possible
             labels = 0.07 * max(len(clipped(self.feature_names[j])) for j in self.shown_)
             tall = 0.22 * self.shown_.size + 1.1
             return across, (max(6.4, labels + 2.6 * across), max(tall * down + 0.3, 3.4))

@@ -267,8 +267,8 @@ class ScreeDisplay:
         together = np.cumsum(self.explained_variance_ratio)
         tops = self.explained_variance if self.interval is None else self.interval[1]
         for j in range(counts.size):
-            words = percent(together[j]) + ("" if j else " of variance (cumulative)")
-            beside(self.ax_, words, (counts[j], tops[j]), (4, 4))
+            beside(self.ax_, percent(together[j]), (counts[j], tops[j]), (4, 4))
+        beside(self.ax_, "% of variance (cumulative)", (1, 1), (-2, -3), xycoords="axes fraction", ha="right", va="top")
 
     def _draw_choices(self) -> None:
         where = self.ax_.get_xaxis_transform()

@@ -48,7 +48,7 @@ def dynamics_summary(
     Lines of tables have at most ``width`` letters; sentences are not broken.
     """
     names, states = _names(estimator, feature_names), estimator.get_feature_names_out()
-    steps = f"{estimator.n_steps_:,} steps x {estimator.n_features_in_:,} features"
+    steps = f"{_counted(estimator.n_steps_, 'step')} x {_counted(estimator.n_features_in_, 'feature')}"
     lines = [
         f"{type(estimator).__name__}: {steps}, {_counted(estimator.n_components_, 'state')} ({estimator.rule_})",
         "",
@@ -60,8 +60,10 @@ def dynamics_summary(
         period = f"{2 * np.pi / angle:.4g} steps" if angle > 1e-9 else "none"
         lines.append(f"{j + 1:>4}   {abs(value):<7.4f}   {estimator.time_constants_[j]:<8.4g} steps  {period}")
     lines += ["", "state   largest loadings"]
+    size = np.abs(estimator.loadings_)
+    loadings = np.where(size < 1e-12 * size.max(initial=0.0), 0.0, estimator.loadings_)  # rounding errors
     for j, state in enumerate(states[:shown]):
-        largest, *below = _largest(names, estimator.loadings_[:, j], "+.3g", width - 8)
+        largest, *below = _largest(names, loadings[:, j], "+.3g", width - 8)
         lines += [f"{state:<5}   {largest}", *(" " * 8 + text for text in below)]
     if len(states) > shown:
         lines.append(f"...     and {len(states) - shown} more")
@@ -110,7 +112,7 @@ def _shown(count: int) -> int:
 
 
 def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _names(estimator: Any, given: Any) -> list[str]:
@@ -149,6 +151,6 @@ def _loading(name: str, value: str, width: int) -> str:
 
 
 def _noise(noise: Any) -> str:
-    if np.ndim(noise) == 0:
-        return f"{noise:.6g}"
+    if np.size(noise) == 1:
+        return f"{np.ravel(noise)[0]:.6g}"
     return f"{np.min(noise):.4g} to {np.max(noise):.4g}, one per feature"

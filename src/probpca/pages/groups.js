@@ -65,7 +65,9 @@ function legendOf(group) {
   const ramp = element("i", "", { class: "ramp" });
   ramp.style.background = `linear-gradient(90deg, ${[0, 0.5, 1].map(mixed).join(", ")})`;
   const scale = element("span", "");
-  scale.append(`${say(group.low, 3)} `, ramp, ` ${say(group.high, 3)}`);
+  // Years and other whole numbers are neither rounded nor cut by commas.
+  const end = (value) => (Number.isInteger(value) && Math.abs(value) < 1e5 ? String(value) : say(value, 3));
+  scale.append(`${end(group.low)} `, ramp, ` ${end(group.high)}`);
   return [scale, ...(group.hasMissing ? [keyEntry({ colour: "var(--other)", shape: CROSS }, "missing", "missing")] : [])];
 }
 

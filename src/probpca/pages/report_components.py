@@ -27,7 +27,7 @@ class ComponentSettings:
     level: float = 0.95  # of intervals of loadings
     n_draws: int = 100  # resampled fits behind these intervals
     fewest_draws: int = 30  # fewer give no reliable interval
-    most_resampled: int = 50_000_000  # cells that all resampled fits together may read
+    most_resampled: int = 20_000_000  # cells that all resampled fits together may read
     most_eigenvalues: int = 1_000  # of the smaller side of a table whose eigenvalues are computed
     most_loadings: int = 25  # of one component in its chart
     most_named: int = 6  # columns in the sentence about a component

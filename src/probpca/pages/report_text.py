@@ -76,7 +76,7 @@ def main_figures(estimator: Any, table: Table, rows: RowFacts) -> Iterator[tuple
     missing = float(np.isnan(table.cells).mean())
     yield "missing cells", share(missing) if missing else "none"
     yield "components", f"{table.model.n_components}"
-    yield "variance explained", share(float(estimator.explained_variance_ratio_.sum()))
+    yield "variance explained", share(float(estimator.explained_variance_ratio_.sum())).replace("more than", ">")
     yield "unusual rows", f"{rows.n_unusual:,}"
 
 

@@ -20,7 +20,7 @@ from probpca.errors import DataError
 from probpca.sources.engines.local import LocalEngine
 from probpca.sources.files import Column, Stamp, is_compressed, is_number
 from probpca.sources.readers.arrow import Layout, damage_named, damaged, kind_of_column, too_long
-from probpca.sources.readers.quantities import Quantities, Quantity, UnreadableCellError
+from probpca.sources.readers.quantities import MOST_UNITS, Quantities, Quantity, UnreadableCellError
 from probpca.sources.readers.text_head import SEPARATORS, Dialect, TextHead, read_head, require_names
 from probpca.sources.source import Info, Source
 from probpca.sources.table_format import TableFormat
@@ -358,6 +358,8 @@ def _ragged(file: TextFile) -> DataError | None:
     hint = (
         f"put cells that contain a {sign} in quotes" if many else "leave missing cells empty, but keep the separators"
     )
+    if len(row) == len(names) + 1 and not row[-1].strip():
+        hint = f"rows end in a {sign}: end the line of names in one too"
     return DataError(
         f"{place}, row {number:,} has {len(row)} cell{'s' * (len(row) != 1)}, but there are {len(names)} column names: "
         f"{_start(row, written.delimiter)!r}.\nHint: {hint}; cells are separated by {written}."
@@ -433,10 +435,12 @@ def _odd_cell(column: Any, nulls: tuple[str, ...]) -> str:
     filled = sum(text not in nulls for text in texts)
     nearly = re.compile(  # a number with a unit, with signs between its thousands, or with a decimal comma
         r"[<>~$€£¥]?\s*[-+]?(\d+([.,]\d+)?|\d{1,3}(?P<by>[,.' \u00a0\u202f])\d{3}((?P=by)\d{3})*([.,]\d+)?)"
-        r"\s*([%‰°$€£¥]|\W?[^\W\d_]{1,3})?"
+        r"\s*([%‰°$€£¥]|\W?(?P<word>[^\W\d_]{1,12}))?"
     )
-    strange = [i for i in odd if not nearly.fullmatch(texts[i])]
-    if not odd or 2 * len(strange) >= filled:
+    matches = {i: nearly.fullmatch(texts[i]) for i in odd}
+    strange = [i for i, match in matches.items() if not match]
+    words = {match["word"] for match in matches.values() if match}  # of an address, if there are many
+    if not odd or 2 * len(strange) >= filled or len(words) > MOST_UNITS:
         return ""
     first = odd[0]
     plain = "" if first in strange else "; numbers must look like -1234.5"
