@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from html import escape
 from itertools import chain
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, final
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+Kind = TypeVar("Kind")
 
 WIDTH = 88
 """Letters in a line of text, unless another width is given."""
@@ -130,6 +132,21 @@ class ResultTable:
         return f"<div>{''.join(map(_html, self.sections))}</div>"
 
 
+def shown_as_table(kind: type[Kind]) -> type[Kind]:
+    """Class decorator: ``print`` and a notebook show the ``ResultTable`` that the method ``table()`` returns."""
+
+    def as_text(self: Any) -> str:
+        return str(self.table())
+
+    def as_html(self: Any) -> str:
+        html: str = self.table()._repr_html_()
+        return html
+
+    kind.__repr__ = as_text  # type: ignore[method-assign]  # which is what __str__ calls, too
+    kind._repr_html_ = as_html  # type: ignore[attr-defined]
+    return kind
+
+
 def _text_lines(section: Section, width: int) -> list[str]:
     shown: list[Column] = []
     sizes: list[int] = []
@@ -231,6 +248,20 @@ class Names:
         features = np.array(self.column_names(d), dtype=object)
         cells = {name: np.asarray(matrix).ravel() for name, matrix in values.items()}
         return {row_title: rows.repeat(d), "feature": np.tile(features, n), **cells}
+
+
+def interval_table(
+    heading: str, row: tuple[str, str], names: Names, values: tuple[Any, Any, Any], most: int
+) -> ResultTable:
+    """The first ``most`` rows of a matrix of values with the ends of their intervals.
+
+    ``row`` are the title of the column of row names and the word for one row; ``values`` are the matrix and the ends.
+    """
+    n, d = values[0].shape
+    shown, features = range(min(d, FIRST_COLUMNS)), names.column_names(d)
+    columns = (intervals(features[j], *(matrix[:most, j] for matrix in values)) for j in shown)
+    first = words(row[0], names.row_names(range(min(n, most))))
+    return ResultTable((Section(heading, (first, *columns), rest(n - most, f"more {row[1]}"), d - len(shown)),))
 
 
 NO_NAMES = Names()

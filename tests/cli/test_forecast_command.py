@@ -102,7 +102,7 @@ def test_more_states_than_there_is_to_learn_from_are_noticed(run, series):
     pd.DataFrame(series[:8]).to_csv("few.csv", index=False)
     done = run("forecast", "few.csv", "--steps", 2, "--components", 3)
     assert "note: 3 states have " in done.err
-    assert "fewer --components." in done.err
+    assert "Hint: use fewer --components." in done.err
 
 
 @pytest.mark.usefixtures("folder")

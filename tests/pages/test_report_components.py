@@ -8,12 +8,12 @@ from sklearn.decomposition import PCA
 from html_pages import numbers, read
 from oracles import spiked_rows
 from probpca import PPCA, BayesianPCA, report
+from probpca.displays.inputs import eigenvalue_shares
 from probpca.pages import report as home
 from probpca.pages.page import RowNames, ask_table
 from probpca.pages.report_components import (
     ComponentSettings,
     Loadings,
-    eigenvalue_shares,
     loadings_of,
     meaning_in_words,
     meaning_of,

@@ -17,6 +17,7 @@ from probpca.result_tables import (
     frame_of,
     rest,
     several,
+    shown_as_table,
     words,
 )
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Fertility", "load_fertility"]
 
 
+@shown_as_table
 class Fertility(NamedTuple):
     """Total fertility rate (births per woman) by country and year.
 
@@ -91,15 +93,6 @@ class Fertility(NamedTuple):
         return ResultTable(
             (Section(heading, (words("country", self.countries[:most]), *columns), left, d - some.size),)
         )
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def __repr__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def _births(year: str, values: Array) -> Column:

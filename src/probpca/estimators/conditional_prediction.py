@@ -10,15 +10,12 @@ import numpy as np
 from probpca.errors import ShapeError
 from probpca.estimators.base import like, names_for
 from probpca.result_tables import (
-    FIRST_COLUMNS,
     FIRST_ROWS,
     ResultTable,
-    Section,
     frame_of,
-    intervals,
-    rest,
+    interval_table,
     several,
-    words,
+    shown_as_table,
 )
 
 if TYPE_CHECKING:
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
     from probpca.typing import Array, Index
 
 
+@shown_as_table
 class ConditionalPrediction:
     r"""Columns predicted from other columns of the same rows, with their uncertainty.
 
@@ -135,24 +133,10 @@ class ConditionalPrediction:
 
     def table(self, most: int = FIRST_ROWS, *, level: float = 0.95) -> ResultTable:
         """Predicted values and intervals of the first ``most`` rows, as a table that prints as text or HTML."""
-        mean, (low, high) = self._found.mean, self._found.interval(level)
-        (n, u), names = mean.shape, names_for(self._rows, self._names)
-        shown = range(min(u, FIRST_COLUMNS))
-        columns = [intervals(self._names[j], mean[:most, j], low[:most, j], high[:most, j]) for j in shown]
+        n, u = self._found.mean.shape
         heading = f"Prediction of {several(u, 'column')} for {several(n, 'row')}: mean and {100 * level:.4g} % interval"
-        left = rest(n - most, "more row")
-        return ResultTable(
-            (Section(heading, (words("row", names.row_names(range(min(n, most)))), *columns), left, u - len(shown)),)
-        )
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def __repr__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
+        names, ends = names_for(self._rows, self._names), self._found.interval(level)
+        return interval_table(heading, ("row", "row"), names, (self._found.mean, *ends), most)
 
 
 def known_columns(features: Any, values: Any, names: list[str] | None) -> tuple[Any, Any]:

@@ -498,7 +498,7 @@ class LinearDynamicalSystem(Estimator):
         Returns
         -------
         ndarray of shape (n_steps,)
-            Log-likelihoods in nats. For a list of sequences, a list of them.
+            Log-likelihoods in nats. A list of results if ``X`` is a list.
         """
         rows = self._rows(X, inputs)
         return answer(X, kalman.filter_states(self.model_, rows).log_likelihood)
@@ -516,7 +516,7 @@ class LinearDynamicalSystem(Estimator):
         Returns
         -------
         ndarray of shape (n_steps, n_components), or a dataframe after ``set_output``
-            Columns are named F1, F2, ... For a list of sequences, a list of them.
+            Columns are named F1, F2, ... A list of results if ``X`` is a list.
         """
         rows = self._rows(X, inputs)
         if is_several(X) and _get_output_config("transform", self)["dense"] != "default":
@@ -541,7 +541,7 @@ class LinearDynamicalSystem(Estimator):
         Returns
         -------
         ndarray of shape (n_steps, n_components), or a dataframe after ``set_output``
-            For a list of sequences, a list of them.
+            A list of results if ``X`` is a list.
         """
         return self.fit(X, inputs=inputs).transform(X, inputs=inputs)
 
@@ -575,7 +575,7 @@ class LinearDynamicalSystem(Estimator):
         -------
         Smoothed
             ``mean`` (n_steps, q) and ``covariance`` (n_steps, q, q) of each state, and ``lag_one`` (n_steps, q, q), the
-            covariance of each state with the next. For a list of sequences, a list of them.
+            covariance of each state with the next. A list of results if ``X`` is a list.
         """
         rows = self._rows(X, inputs)
         found = kalman.smooth(self.model_, rows)
@@ -597,7 +597,7 @@ class LinearDynamicalSystem(Estimator):
         FilteredStates
             ``predicted``, the states given the steps before them, and ``filtered``, the states given their own step
             too, each a Gaussian with ``mean`` (n_steps, q) and ``covariance`` (n_steps, q, q); ``log_likelihood`` and
-            ``distance`` of each step, (n_steps,). For a list of sequences, a list of them.
+            ``distance`` of each step, (n_steps,). A list of results if ``X`` is a list.
         """
         rows = self._rows(X, inputs)
         found = kalman.filter_states(self.model_, rows)
@@ -627,7 +627,7 @@ class LinearDynamicalSystem(Estimator):
         -------
         SeriesForecast
             ``mean`` and ``std`` of shape (horizon, n_features), and ``interval(level)``. If the sequence is a dataframe
-            these are dataframes that continue its time index. For a list of sequences, a list of them.
+            these are dataframes that continue its time index. A list of results if ``X`` is a list.
 
         Examples
         --------
@@ -667,7 +667,7 @@ class LinearDynamicalSystem(Estimator):
         Returns
         -------
         completed : array or dataframe of shape (n_steps, n_features)
-            A dataframe if ``X`` is one. For a list of sequences, a list of them.
+            A dataframe if ``X`` is one. A list of results if ``X`` is a list.
         std : array or dataframe of shape (n_steps, n_features)
             Only if ``return_std=True``: standard deviations of missing cells, including the noise; 0 for observed
             cells.
@@ -703,7 +703,7 @@ class LinearDynamicalSystem(Estimator):
         Returns
         -------
         low, high : arrays or dataframes of shape (n_steps, n_features)
-            Lower and upper ends. Both ends of an observed cell are its value. For a list of sequences, a list of them.
+            Lower and upper ends. Both ends of an observed cell are its value. A list of results if ``X`` is a list.
         """
         low, high = self._imputed(X, inputs).interval(level)
         return answer(X, low, in_form_of), answer(X, high, in_form_of)
@@ -728,8 +728,8 @@ class LinearDynamicalSystem(Estimator):
         -------
         Innovations
             ``p_value`` and squared Mahalanobis ``distance`` of each step, (n_steps,); ``cell_p_value`` and ``residual``
-            of each cell, (n_steps, n_features). Small p-values mark unusual steps and cells. For a list of
-            sequences, a list of them.
+            of each cell, (n_steps, n_features). Small p-values mark unusual steps and cells. A list of results
+            if ``X`` is a list.
 
         Examples
         --------
@@ -785,7 +785,7 @@ class LinearDynamicalSystem(Estimator):
         Returns
         -------
         ndarray of shape (n_draws, n_steps, n_components)
-            Drawn states. For a list of sequences, a list of them.
+            Drawn states. A list of results if ``X`` is a list.
         """
         rows = self._rows(X, inputs)
         rng = self._generator(random_state)

@@ -520,7 +520,9 @@ class PPCA(TableEstimator):
         <BLANKLINE>
         component  variance   explained  cumulative  largest loadings
         PC1        4.2            92.5%       92.5%  petal length (cm) +0.86
+                                                     sepal length (cm) +0.36
         PC2        0.2411          5.3%       97.8%  sepal width (cm) +0.73
+                                                     sepal length (cm) +0.66
         <BLANKLINE>
         noise variance    0.0506821
         log-likelihood    -404.96  (-2.6998 per row)

@@ -213,8 +213,8 @@ class TableEstimator(Estimator):
 
         .. math:: E[z \mid x] = (W^\top W + \sigma^2 I)^{-1} W^\top (x - \mu)
 
-        Only the observed cells of a row are used. Scores are in units in which each component has variance 1 in the
-        population; the noise shrinks them towards 0. For the coordinates of classical PCA use ``project``.
+        Only the observed cells of a row are used. In the model each latent variable has mean 0 and variance 1;
+        the noise shrinks scores towards 0. For the coordinates of classical PCA use ``project``.
 
         Parameters
         ----------
@@ -280,7 +280,8 @@ class TableEstimator(Estimator):
         .. math::
             z \mid x \sim N(m, P), \qquad P = (I + W^\top \Psi^{-1} W)^{-1}, \quad m = P W^\top \Psi^{-1} (x - \mu)
 
-        For a row with missing cells W, :math:`\Psi` and :math:`\mu` are those of its observed cells.
+        W are the loadings and :math:`\Psi` is the covariance of the noise, :math:`\sigma^2 I`. For a row with missing
+        cells, W, :math:`\Psi` and :math:`\mu` are restricted to its observed cells.
 
         Parameters
         ----------
@@ -349,7 +350,7 @@ class TableEstimator(Estimator):
         """Project rows onto the principal subspace and return the projections in the units of the data.
 
         These are the nearest points of the subspace, as in classical PCA: ``project(X) @ components_ + mean_``. With
-        ``standardize=True`` distances are measured in units of ``scale_``.
+        ``standardize=True`` distances are measured in units of ``scale_``, by which the product is multiplied.
 
         Parameters
         ----------

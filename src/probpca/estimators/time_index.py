@@ -12,16 +12,13 @@ from probpca.blocks.sequences import as_sequences, is_several
 from probpca.errors import FileFormatError
 from probpca.estimators.base import checked_matrix, like, rounded, table_of
 from probpca.result_tables import (
-    FIRST_COLUMNS,
     FIRST_ROWS,
     Names,
     ResultTable,
-    Section,
     frame_of,
-    intervals,
-    rest,
+    interval_table,
     several,
-    words,
+    shown_as_table,
 )
 from probpca.sources.readers.frames import is_frame
 
@@ -194,6 +191,7 @@ def _index(record: dict[str, Any]) -> Any:
     return pandas.Index(labels, name=name)
 
 
+@shown_as_table
 class SeriesForecast:
     r"""Forecast of the next rows of a sequence, with its uncertainty.
 
@@ -300,21 +298,7 @@ class SeriesForecast:
 
     def table(self, most: int = FIRST_ROWS, *, level: float = 0.95) -> ResultTable:
         """Means and intervals of the first ``most`` steps, as a table that prints as text or HTML."""
-        mean, (low, high), names = self._found.mean, self._found.interval(level), self._names
-        h, d = mean.shape
-        shown, features = range(min(d, FIRST_COLUMNS)), names.column_names(d)
-        columns = [intervals(features[j], mean[:most, j], low[:most, j], high[:most, j]) for j in shown]
+        h, d = self._found.mean.shape
         heading = f"Forecast of {several(h, 'step')} x {several(d, 'feature')}: mean and {100 * level:.4g} % interval"
-        left = rest(h - most, "more step")
-        return ResultTable(
-            (Section(heading, (words("time", names.row_names(range(min(h, most)))), *columns), left, d - len(shown)),)
-        )
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def __repr__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
+        ends = self._found.interval(level)
+        return interval_table(heading, ("time", "step"), self._names, (self._found.mean, *ends), most)

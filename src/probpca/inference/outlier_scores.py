@@ -29,6 +29,7 @@ from probpca.result_tables import (
     numbers,
     rest,
     several,
+    shown_as_table,
     words,
 )
 from probpca.scratch import workspace
@@ -42,6 +43,7 @@ CHI_SQUARE = Calibration(obstacle="no calibration was given")
 """Reference distribution without training rows: that of the fitted Gaussian itself."""
 
 
+@shown_as_table
 class Outliers(NamedTuple):
     r"""Distances of rows from the model, with p-values and the contribution of every cell.
 
@@ -171,15 +173,6 @@ class Outliers(NamedTuple):
         contributions, scores = self.contributions[i], self.cell_scores[i]
         largest = [j for j in np.argsort(-contributions, kind="stable")[:most] if contributions[j] > 0]
         return ", ".join(f"{features[j]} {scores[j]:+.1f}" for j in largest)
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def __repr__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 ROW_FIELDS = (

@@ -24,6 +24,7 @@ from probpca.result_tables import (
     numbers,
     rest,
     several,
+    shown_as_table,
     words,
 )
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from probpca.typing import Array, Index
 
 
+@shown_as_table
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Gaussian:
@@ -135,15 +137,6 @@ class Gaussian:
             what += f", {several(len(self.mean), 'row')}"
             left, hidden = rest(len(self.mean) - most, "more row"), 2 * (k - shown)
         return ResultTable((Section(f"{what}: mean and standard deviation (sd)", columns, left, hidden),))
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def __repr__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def standard_normal(k: int) -> Gaussian:

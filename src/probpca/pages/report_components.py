@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from probpca.displays.inputs import eigenvalue_shares
 from probpca.errors import DataError
 from probpca.learning.uncertainty.estimate import largest_first
 from probpca.pages.page import rounded
@@ -99,16 +100,6 @@ def shares_of(estimator: Any, cells: Array, settings: ComponentSettings) -> Shar
         why = "the table is large"
     how = f"The bars after the line show the average of the other components, because {why}."
     return Shares(np.append(kept, np.full(d - kept.size, rest / max(d - kept.size, 1))), how)
-
-
-def eigenvalue_shares(x: Array) -> Array:
-    """Eigenvalues of the covariance of complete rows as shares of their sum, largest first: (min(n - 1, d),)."""
-    n, d = x.shape
-    centred = x - x.mean(axis=0)
-    squares = centred @ centred.T if n < d else centred.T @ centred
-    values = np.maximum(np.linalg.eigvalsh(squares)[::-1][: min(max(n - 1, 1), d)], 0.0)
-    total = float(values.sum())
-    return values / total if total > 0 else values
 
 
 class Meaning(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from probpca.learning.components import RULES
-from probpca.result_tables import Column, ResultTable, Section, frame_of, several, words
+from probpca.result_tables import Column, ResultTable, Section, frame_of, several, shown_as_table, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,6 +179,7 @@ class Criterion:
         return self.score - self.score.max() if self.in_nats and self.score.size else self.score
 
 
+@shown_as_table
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
@@ -263,15 +264,6 @@ class Selection:
     def table(self) -> ResultTable:
         """Choices of all criteria and their curves, with a star at each choice."""
         return table_of(self)
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def __repr__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def _spread(values: Array, counts: Index, longest: int) -> Array:

@@ -9,7 +9,17 @@ import numpy as np
 from scipy.special import stdtrit
 
 from probpca.errors import DataError, ShapeError
-from probpca.result_tables import Column, ResultTable, Section, frame_of, number_format, numbers, rest, words
+from probpca.result_tables import (
+    Column,
+    ResultTable,
+    Section,
+    frame_of,
+    number_format,
+    numbers,
+    rest,
+    shown_as_table,
+    words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -149,6 +159,7 @@ class Stability(NamedTuple):
     upper: float  # 95 % quantile
 
 
+@shown_as_table
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ParameterUncertainty:
@@ -298,12 +309,3 @@ class ParameterUncertainty:
         does not contain zero.
         """
         return table_of(self, self.names(feature_names), self.chosen(component), level, most)
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def __repr__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
