@@ -47,40 +47,37 @@ class Ahead(NamedTuple):
     high: Array
 
 
+class Stamps(NamedTuple):
+    """Columns that hold the time stamps."""
+
+    name: str | None = None  # None if rows are only counted; empty for a column without a name
+    part: str | None = None  # the quarter or month that goes with a column of years
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns in the file."""
+        return [name for name in self if name is not None]
+
+    @property
+    def title(self) -> str:
+        """Name of the column of time stamps in the forecast."""
+        return "step" if self.name is None else self.part or self.name or "time"
+
+
 def run(args: Any) -> None:
     """Learn a dynamical system from the table and forecast the rows after the last one."""
     place = place_for_table(args, args.table)
     plot = None if args.plot is None else place_for_plot(args)
     looked = open_table(args.table, given_format(args))
-    name = _time(args, looked)
-    part = None if name is None or args.time is not None else part_of_year(looked, name)
-    if part in (*args.exclude, *args.numbers):
-        part = None
-    if name is not None and args.time is None:
-        both = f"columns {name} and {part} hold" if part else f"column {name or '(no name)'} holds"
-        note(f"{both} the time stamps; --time chooses another column.")
-    rows = looked.choose(name, [*args.exclude, *filter(None, [part])], args.numbers)
-    rows, values, labels = _read(rows, name, part)
+    stamps = _stamps(args, looked)
+    rows, values, labels = _read(looked.choose(stamps.name, [*args.exclude, *stamps.columns[1:]], args.numbers), stamps)
     for text in rows.about_labels():
         note(text)
-    shown = (part or name or "(no name)") if name is not None else "step"
-    times = (
-        times_after(labels, args.steps, f"column {shown} of {args.table}")
-        if name is not None
-        else Times(counted(args.steps), even=True)
-    )
-    if not times.even:
-        note(
-            f"the time steps in column {shown} are not equally long; the forecast treats them as equal and counts them."
-        )
-    if times.unknown:
-        note(f"column {shown} {times.unknown}: the order of the rows was not checked.")
+    times = _times(args, stamps, labels)
     options = {"max_iter": args.max_iter, "verbose": is_terminal(), "random_state": args.seed}
     system = LinearDynamicalSystem(args.components, **options).fit(values)
     ahead = system.forecast(args.steps)
-    found = Ahead(
-        "time" if name == "" else shown, times.following, rows.numbers, ahead.mean, *ahead.interval(args.level)
-    )
+    found = Ahead(stamps.title, times.following, rows.numbers, ahead.mean, *ahead.interval(args.level))
     for text in _growth(system, ahead.mean, values, rows.numbers):
         note(text)
     if plot is not None:
@@ -137,17 +134,36 @@ def _drawn(place: Path, n_series: int) -> str:
     return wrap(f"A plot of {some} was saved to {place}.")
 
 
-def _time(args: Any, looked: Table) -> str | None:
-    """The column of time stamps: the given one, or one that is detected."""
+def _stamps(args: Any, looked: Table) -> Stamps:
+    """The given column of time stamps, or the columns that are detected, with a note."""
     if args.time is not None:
         require_column(looked, args.time)
-        name: str = args.time
-        return name
-    return time_column(looked)
+        return Stamps(args.time)
+    name = time_column(looked)
+    if name is None:
+        return Stamps()
+    part = part_of_year(looked, name)
+    part = None if part in (*args.exclude, *args.numbers) else part
+    both = f"columns {name} and {part} hold" if part else f"column {name or '(no name)'} holds"
+    note(f"{both} the time stamps; --time chooses another column.")
+    return Stamps(name, part)
 
 
-def _read(rows: Table, name: str | None, part: str | None) -> tuple[Table, Array, list[Any]]:
-    """The table without empty columns, its numbers, and its time stamps; a ``part`` of the year goes with years."""
+def _times(args: Any, stamps: Stamps, labels: list[Any]) -> Times:
+    """Time stamps of the forecast, with notes on steps that are not equal or cannot be read."""
+    if stamps.name is None:
+        return Times(counted(args.steps), even=True)
+    column = f"column {stamps.columns[-1] or '(no name)'}"
+    times = times_after(labels, args.steps, f"{column} of {args.table}")
+    if not times.even:
+        note(f"the time steps in {column} are not equally long; the forecast treats them as equal and counts them.")
+    if times.unknown:
+        note(f"{column} {times.unknown}: the order of the rows was not checked.")
+    return times
+
+
+def _read(rows: Table, stamps: Stamps) -> tuple[Table, Array, list[Any]]:
+    """The table without empty columns, its numbers, and its time stamps."""
     if not rows.numbers:
         msg = f"{rows.place} has no numeric column to forecast."
         raise DataError(msg)
@@ -155,12 +171,11 @@ def _read(rows: Table, name: str | None, part: str | None) -> tuple[Table, Array
     if found.n_rows < 3:
         msg = f"{rows.place} has {found.n_rows} rows; a forecast needs 3 or more rows."
         raise DataError(msg)
-    stamps = [column for column in (name, part) if column is not None]
-    blocks = rows.source(None, others=stamps).hold()
+    blocks = rows.source(None, others=stamps.columns).hold()
     labels, *parts = [
-        [label for block in blocks for label in block.others.column(column).to_pylist()] for column in stamps
+        [label for block in blocks for label in block.others.column(column).to_pylist()] for column in stamps.columns
     ] or [[]]
-    labels = labels if part is None else joined(labels, parts[0], part)
+    labels = labels if stamps.part is None else joined(labels, parts[0], stamps.part)
     return rows, np.concatenate([block.values for block in blocks]).astype(np.float64), labels
 
 
