@@ -1,6 +1,7 @@
 """How the tests run, wherever they run."""
 
 import os
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -23,6 +24,14 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 def rng():
     """The same stream for every test: what fails today fails tomorrow."""
     return np.random.default_rng(20240229)
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    """Close the figures that a test or an example has drawn."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def visible_files():
