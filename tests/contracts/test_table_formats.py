@@ -251,6 +251,20 @@ def test_files_of_scikit_learn_are_read_as_it_reads_them(name):
     assert_array_equal(found.map(np_values), wanted)
 
 
+@pytest.mark.parametrize(
+    ("text", "warns"),
+    [
+        ("1,2,3\n4,5,7\n7,8,9\n", True),
+        ("1,2,3\n4.5,5,7\n7,8,9\n", False),
+        ("0,1,2\n4,5,7\n7,8,9\n", False),  # positions, as pandas writes them
+        ("a,2,3\n4,5,7\n7,8,9\n", False),
+    ],
+)
+def test_names_that_may_be_a_row_of_data_are_mentioned(text, warns):
+    notes = look_at_bytes("t.csv", text.encode()).notes
+    assert any("holds only numbers" in note and "--no-header" in note for note in notes) == warns
+
+
 def test_a_file_without_names_is_read_if_that_is_said(tmp_path, x):
     np.savetxt(tmp_path / "t.csv", x, delimiter=" ", fmt="%.17g")
     source = open_source(tmp_path / "t.csv", table_format=TableFormat(header=False))

@@ -76,7 +76,8 @@ def read_head(text: str, place: Path, table_format: TableFormat, *, whole: bool)
         return counted
     titles = _n_titles(rows) if table_format.skip_rows is None else 0
     names = tuple(cell.strip() for cell in rows[titles].cells)
-    return TextHead(dialect, names, rows[titles].end, _about_titles(place, rows[:titles]))
+    notes = _about_titles(place, rows[:titles]) + _about_numbers(place, rows[titles:])
+    return TextHead(dialect, names, rows[titles].end, notes)
 
 
 def _rows(lines: Sequence[str], dialect: Dialect, before: int) -> list[_Row]:
@@ -148,6 +149,20 @@ def _about_titles(place: Path, titles: Sequence[_Row]) -> tuple[str, ...]:
     count = titles[-1].end
     lines = "1 line" if count == 1 else f"{count} lines"
     return (f"skipped {lines} above the names of the columns of {place}: {shown}",)
+
+
+def _about_numbers(place: Path, rows: Sequence[_Row]) -> tuple[str, ...]:
+    """A note on names that may be the first row of data: whole numbers like those in the row below them.
+
+    Positions of columns, 0, 1, 2, ..., are what pandas writes for columns without names.
+    """
+    names, *below = ([cell.strip() for cell in row.cells] for row in rows[:2])
+    whole = all(cell.lstrip("+-").isdecimal() for line in (names, *below) for cell in line)
+    if not (below and whole) or names == [str(j) for j in range(len(names))]:
+        return ()
+    shown = _shortened(", ".join(names))
+    about = f"the first line of {place} holds only numbers ({shown}), which are read as column names; "
+    return (about + "--no-header, or TableFormat(header=False), reads them as data",)
 
 
 def _shortened(text: str) -> str:
