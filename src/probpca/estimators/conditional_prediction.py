@@ -134,7 +134,7 @@ class ConditionalPrediction:
     def table(self, most: int = FIRST_ROWS, *, level: float = 0.95) -> ResultTable:
         """Predicted values and intervals of the first ``most`` rows, as a table that prints as text or HTML."""
         n, u = self._found.mean.shape
-        heading = f"Prediction of {several(u, 'column')} for {several(n, 'row')}: mean and {100 * level:.4g} % interval"
+        heading = f"Prediction of {several(u, 'column')} for {several(n, 'row')}: mean and {100 * level:.4g}% interval"
         names, ends = names_for(self._rows, self._names), self._found.interval(level)
         return interval_table(heading, ("row", "row"), names, (self._found.mean, *ends), most)
 

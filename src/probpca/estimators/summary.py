@@ -8,7 +8,7 @@ import numpy as np
 
 from probpca.errors import ShapeError
 from probpca.learning.describe import about_units
-from probpca.result_tables import WIDTH
+from probpca.result_tables import WIDTH, number_format
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +96,8 @@ def _components(estimator: Any, names: list[str], width: int) -> list[str]:
     heading = "component  variance   explained  cumulative  "
     lines, shown = [f"{heading}largest loadings"], _shown(len(ratio))
     for j, name in enumerate(components[:shown]):
-        largest, *below = _largest(names, estimator.components_[j], "+.2f", width - len(heading))
+        loadings = estimator.loadings_[:, j]
+        largest, *below = _largest(names, loadings, f"+{number_format(loadings, 2)}", width - len(heading))
         together = ratio[: j + 1].sum()
         lines.append(f"{name:<9}  {variance[j]:<9.4g}  {ratio[j]:>9.1%}  {together:>10.1%}  {largest}")
         lines += [" " * len(heading) + text for text in below]
