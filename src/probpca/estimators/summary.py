@@ -8,7 +8,7 @@ import numpy as np
 
 from probpca.errors import ShapeError
 from probpca.learning.describe import about_units
-from probpca.result_tables import WIDTH, number_format
+from probpca.result_tables import WIDTH, number_format, several
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ def table_summary(estimator: Any, objective: tuple[str, float], feature_names: A
     rows = f"{estimator.n_samples_:,.12g} rows x {estimator.n_features_in_:,} features"
     rows += "" if estimator.scale_ is None else " scaled to unit variance"
     lines = [
-        f"{type(estimator).__name__}: {rows}, {_counted(estimator.n_components_, 'component')} ({estimator.rule_})",
+        f"{type(estimator).__name__}: {rows}, {several(estimator.n_components_, 'component')} ({estimator.rule_})",
         "",
         *_components(estimator, names, width),
         "",
@@ -48,9 +48,9 @@ def dynamics_summary(
     Lines of tables have at most ``width`` letters; sentences are not broken.
     """
     names, states = _names(estimator, feature_names), estimator.get_feature_names_out()
-    steps = f"{_counted(estimator.n_steps_, 'step')} x {_counted(estimator.n_features_in_, 'feature')}"
+    steps = f"{several(estimator.n_steps_, 'step')} x {several(estimator.n_features_in_, 'feature')}"
     lines = [
-        f"{type(estimator).__name__}: {steps}, {_counted(estimator.n_components_, 'state')} ({estimator.rule_})",
+        f"{type(estimator).__name__}: {steps}, {several(estimator.n_components_, 'state')} ({estimator.rule_})",
         "",
         "mode   modulus   time constant   period",
     ]
@@ -110,10 +110,6 @@ def _components(estimator: Any, names: list[str], width: int) -> list[str]:
 def _shown(count: int) -> int:
     """Number of components to list: all, or a few if there are more than fit."""
     return count if count <= MOST_LINES else MOST_LINES - 1
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _names(estimator: Any, given: Any) -> list[str]:
