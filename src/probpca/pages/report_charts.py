@@ -108,7 +108,7 @@ def _scree(alt: Any, shares: Array, q: int) -> Any:
         y=alt.Y(
             "share:Q",
             title="variance explained",
-            axis=alt.Axis(labelExpr="format(100 * datum.value, '~g') + ' %'", tickCount=4),
+            axis=alt.Axis(labelExpr="format(100 * datum.value, '~g') + '%'", tickCount=4),
         ),
         tooltip=[
             alt.Tooltip("k:O", title="component"),
