@@ -154,6 +154,18 @@ def test_cells_of_a_workbook_keep_their_kind(tmp_path):
     assert block.others.to_pydict() == {"text": ["007", "x, y"], "when": ["2020-01-31", "2020-02-29"]}
 
 
+@pytest.mark.parametrize("sign", ["|", ";", "\t"])
+@pytest.mark.parametrize("chosen", [TableFormat(), TableFormat(decimal=","), TableFormat(thousands=".")])
+def test_cells_of_a_workbook_may_hold_any_sign(tmp_path, sign, chosen):
+    book = openpyxl.Workbook()
+    for row in [[f"k{sign}p{sign}c", "n"], [f"1{sign}2{sign}3", 1.5], [f"1{sign}2{sign}4", 2]]:
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    file = look_at(tmp_path / "t.xlsx", chosen)
+    assert [column.name for column in file.columns()] == [f"k{sign}p{sign}c", "n"]
+    assert_array_equal(file.source(["n"], 1).map(first_column), [1.5, 2])
+
+
 @pytest.fixture
 def book(tmp_path, frame):
     with pd.ExcelWriter(tmp_path / "book.xlsx") as writer:

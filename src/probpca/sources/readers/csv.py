@@ -51,6 +51,7 @@ class Text:
     stamp: Stamp | None = None
     content: bytes | None = None
     encoding: str = "utf-8"
+    dialect: Dialect | None = None  # found by the first lines unless it is known
 
     @classmethod
     def in_file(cls, place: Path) -> Text:
@@ -88,7 +89,8 @@ class Text:
                     break
             whole = not stream.read(1)
         _require_text(head, self.place)
-        found = read_head(head.decode("utf-8-sig", "replace"), self.place, table_format, whole=whole)
+        first = head.decode("utf-8-sig", "replace")
+        found = read_head(first, self.place, table_format, whole=whole, dialect=self.dialect)
         if any("\ufffd" in name for name in found.names):
             msg = f"the column names of {self.place} are not UTF-8 text.\nHint: save the file as 'CSV UTF-8'."
             raise DataError(msg)

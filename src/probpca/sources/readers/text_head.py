@@ -57,12 +57,17 @@ class _Row(NamedTuple):
         return sum(bool(cell.strip()) for cell in self.cells)
 
 
-def read_head(text: str, place: Path, table_format: TableFormat, *, whole: bool) -> TextHead:
-    """Look at the first lines of a text; the last one may be cut off unless they are the whole text."""
+def read_head(
+    text: str, place: Path, table_format: TableFormat, *, whole: bool, dialect: Dialect | None = None
+) -> TextHead:
+    """Look at the first lines of a text; the last one may be cut off unless they are the whole text.
+
+    The dialect is that of the first lines unless it is given.
+    """
     text = text if whole else text.rpartition("\n")[0] or text
     lines = list(islice(io.StringIO(text, newline=""), 4 * HEAD_ROWS))
     given = table_format.skip_rows or 0
-    dialect = dialect_of("".join(lines[given:]), place, table_format.decimal)
+    dialect = dialect or dialect_of("".join(lines[given:]), place, table_format.decimal)
     rows = _rows(lines[given:], dialect, given)
     if not rows:
         msg = f"{place} has no line of column names" + (f" after the first {given:,} lines." if given else ".")
