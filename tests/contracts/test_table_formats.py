@@ -359,10 +359,23 @@ def test_repeated_names_of_genes_are_numbered():
     assert block.others.to_pydict() == {"name": ["s1", "s2"]}
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_sample_without_numbers_stays_a_sample(tmp_path, suffix):
+    path = tmp_path / f"t{suffix}"
+    frame = pd.DataFrame({"gene": ["A", "B"], "s1": [1, 2], "s2": [None, None], "s3": [3, 4]})
+    frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path)
+    file = look_at(path, TableFormat(transpose=True))
+    block = file.source(["A", "B"], 1, None, ["name"]).hold()[0]
+    assert block.others.to_pydict() == {"name": ["s1", "s2", "s3"]}
+    assert_array_equal(block.values, [[1, 2], [NAN, NAN], [3, 4]])
+
+
 def test_what_cannot_be_transposed_is_refused(monkeypatch):
     turned = TableFormat(transpose=True)
     with pytest.raises(DataError, match="has no column of text"):
         look_at_bytes("here", b"s1,s2\n1,2\n3,4\n", turned)
+    with pytest.raises(DataError, match="has no column of numbers to transpose"):
+        look_at_bytes("here", b"gene,s1\nA,\nB,\n", turned)
     with pytest.raises(DataError, match=r"its first line holds numbers: A, 0.5, 1.5"):
         look_at_bytes("here", b"A,0.5,1.5\nB,1,2\n", turned)
     monkeypatch.setattr(memory, "MOST_CELLS", 3)

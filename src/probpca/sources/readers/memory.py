@@ -64,16 +64,19 @@ def transposed(file: TableFile) -> HeldTable:
     """Transpose a table whose rows are features, such as genes, and whose columns of numbers are samples.
 
     The first column without numbers, else one that is called like an identifier, gives the names of the features.
-    The names of the columns of numbers become a column of labels.
+    The names of the columns of numbers become a column of labels. An empty column with a name is a sample too.
     """
     if isinstance(file, TextFile):
         file.require_names("put the names of the samples into the first line.")
     columns = file.columns()
     key = _column_of_names(columns, file.place)
-    samples = [column.name for column in columns if column.kind in ("numbers", "true or false") and column.name != key]
-    if not samples:
+    numeric = {column.name for column in columns if column.kind in ("numbers", "true or false")} - {key}
+    if not numeric:
         msg = f"{file.place} has no column of numbers to transpose."
         raise DataError(msg)
+    empty = {column.name for column in columns if column.kind == "empty" and column.name} - {key}
+    known = numeric | empty
+    samples = [column.name for column in columns if column.name in known]
     values, found = _gathered(file, samples, key)
     names, numbered = _distinct(found)
     left_out = [column.name for column in columns if column.name not in {key, *samples} and column.kind != "empty"]
