@@ -75,11 +75,12 @@ def transposed(file: TableFile) -> HeldTable:
         msg = f"{file.place} has no column of numbers to transpose."
         raise DataError(msg)
     empty = {column.name for column in columns if column.kind == "empty" and column.name} - {key}
-    known = numeric | empty
-    samples = [column.name for column in columns if column.name in known]
+    chosen = numeric | empty
+    samples = [column.name for column in columns if column.name in chosen]
     values, found = _gathered(file, samples, key)
     names, numbered = _distinct(found)
-    left_out = [column.name for column in columns if column.name not in {key, *samples} and column.kind != "empty"]
+    known = chosen | {key}
+    left_out = [column.name for column in columns if column.kind != "empty" and column.name not in known]
     notes = [*file.notes]
     if numbered:
         notes.append(f"repeated names in column {key!r} were numbered: {_some(numbered)}")
