@@ -10,6 +10,7 @@ import openpyxl
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from pyarrow import compute
 
 from probpca import PPCA, DataError, SourceError
 from probpca.sources import TableFormat, open_source
@@ -334,6 +335,24 @@ def test_another_unit_that_comes_late_is_found(monkeypatch):
     file = look_at_bytes("here.csv", text_with(cells), TableFormat(parse_units=True))
     with pytest.raises(DataError, match=r"here.csv cannot be read as numbers in kg: row 51, column 'u' holds '6 lb'"):
         file.source(["u"], 1).map(np_values)
+
+
+@pytest.mark.parametrize(("cell", "n_most"), [("1.5", 0), ("1.5 kg", 4)])
+def test_many_columns_need_few_searches(monkeypatch, cell, n_most):
+    known, calls = compute.extract_regex, []
+    monkeypatch.setattr(compute, "extract_regex", lambda *given: calls.append(1) or known(*given))
+    lines = [[f"s{j}" for j in range(300)], [cell] * 300, [cell] * 300]
+    file = look_at_bytes("here.csv", "\n".join(map(",".join, lines)).encode(), TableFormat(parse_units=True))
+    assert_array_equal(file.source(None, 1).map(np_values), np.full((2, 300), 1.5))
+    assert len(calls) <= n_most
+
+
+@pytest.mark.parametrize(("first", "last", "thousands"), [("7.5", "1,234.5", ","), ("7,5", "1.234", ".")])
+def test_signs_between_thousands_may_come_late(monkeypatch, first, last, thousands):
+    monkeypatch.setattr("probpca.sources.readers.csv.CSV_BYTES", 100)
+    content = text_with("|".join([first] * 50 + [last]))
+    found = look_at_bytes("here.csv", content, TableFormat(thousands=thousands)).source(["u"], 1).map(first_column)
+    assert_array_equal(found, [7.5] * 50 + [1234.5 if thousands == "," else 1234])
 
 
 @pytest.mark.parametrize(
