@@ -311,7 +311,19 @@ def test_units_are_left_out_of_numbers(cells):
 
 
 @pytest.mark.parametrize(
-    "cells", ["1st|2nd|3rd", "Q1|Q2", "12 Main St|3 Main St", "<5|<6", "12:30|13:30", "A5|A6", "5 2|6 2"]
+    "cells",
+    [
+        "1st|2nd|3rd",
+        "Q1|Q2",
+        "12 Main St|3 Main St",
+        "<5|<6",
+        "12:30|13:30",
+        "A5|A6",
+        "5 2|6 2",
+        "--5|-4",
+        "+-5|4",
+        "$5|-$-4",
+    ],
 )
 def test_what_is_no_quantity_stays_text(cells):
     kinds = [
@@ -334,6 +346,13 @@ def test_another_unit_that_comes_late_is_found(monkeypatch):
     cells = "|".join(["5 kg"] * 50 + ["6 lb"])
     file = look_at_bytes("here.csv", text_with(cells), TableFormat(parse_units=True))
     with pytest.raises(DataError, match=r"here.csv cannot be read as numbers in kg: row 51, column 'u' holds '6 lb'"):
+        file.source(["u"], 1).map(np_values)
+
+
+def test_a_number_with_two_signs_that_comes_late_is_found(monkeypatch):
+    monkeypatch.setattr("probpca.sources.readers.csv.CSV_BYTES", 100)
+    file = look_at_bytes("here.csv", text_with("|".join(["5"] * 50 + ["--6"])), TableFormat(parse_units=True))
+    with pytest.raises(DataError, match=r"here.csv cannot be read as numbers: row 51, column 'u' holds '--6'"):
         file.source(["u"], 1).map(np_values)
 
 

@@ -93,7 +93,7 @@ class Quantities:
     def _taken_apart(self, columns: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
         """Filled cells of each column, and their parts."""
         filled = [self._text(column).drop_null() for column in columns]
-        parts = compute.extract_regex(pa.concat_arrays(filled), self.pattern)
+        parts = self._parts(pa.concat_arrays(filled))
         starts = accumulate(map(len, filled), initial=0)
         return ((cells, parts.slice(start, len(cells))) for cells, start in zip(filled, starts, strict=False))
 
@@ -129,6 +129,12 @@ class Quantities:
             found |= {name: numbers.slice(j * size, size) for j, name in enumerate(names)}
         return found
 
+    def _parts(self, text: Any) -> Any:
+        """Parts of cells; null where a cell is no number, such as one with a sign on both sides of its currency."""
+        parts = compute.extract_regex(text, self.pattern)
+        signs = (compute.not_equal(compute.struct_field(parts, name), "") for name in ("sign", "second"))
+        return compute.if_else(compute.and_(*signs), pa.scalar(None, parts.type), parts)
+
     def _text(self, column: Any) -> Any:
         """Cells without blanks around them; null where a cell is missing."""
         text = compute.utf8_trim_whitespace(column)
@@ -146,7 +152,7 @@ class Quantities:
     def _read(self, names: Sequence[str], text: Any) -> Any:
         """Numbers of the cells of several columns of the same length, one column after the other."""
         size = len(text) // len(names)
-        parts = compute.extract_regex(text, self.pattern)
+        parts = self._parts(text)
         self._require(compute.or_(compute.is_valid(parts), compute.is_null(text)), text, names)
         numbers = self._numbers(parts)
         if self.with_units:
