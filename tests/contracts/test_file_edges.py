@@ -15,7 +15,7 @@ from pyarrow import parquet as pq
 
 from oracles import spiked_rows
 from probpca import PPCA, DataError, ShapeError, SourceError
-from probpca.sources import open_source
+from probpca.sources import TableFormat, open_source
 from probpca.sources.write import write_rows
 from probpca.statistics import Moments
 
@@ -104,6 +104,15 @@ def test_two_columns_of_one_name_are_refused(tmp_path, x, suffix):
         open_source(path)
     if suffix != ".feather":  # whose readers want every name to be of one column
         assert open_source(path, columns=["b"]).n_features == 1
+
+
+@pytest.mark.parametrize("chosen", [TableFormat(parse_units=True), TableFormat(thousands="'")])
+def test_two_columns_of_one_name_that_hold_text_are_refused(tmp_path, chosen):
+    path = tmp_path / "x.csv"
+    path.write_text("a,a,b,c\n5'000,6'000,2,x\n4'000,w,4,y\n")
+    with pytest.raises(DataError, match=r"x\.csv has 2 columns 'a'(.|\n)*Hint: rename"):
+        open_source(path, table_format=chosen)
+    assert open_source(path, columns=["b"], table_format=chosen).n_features == 1
 
 
 def test_two_columns_of_one_name_in_a_dataframe_are_refused(x):

@@ -148,15 +148,14 @@ class TextFile:
         """Copy in which columns of text are numeric if their cells are numbers with units or thousands separators."""
         chosen, decimal = self.table_format, self.dialect.decimal_point
         reader = Quantities(decimal, chosen.thousands, chosen.parse_units, self.nulls)
-        texts = [name for name in self.schema.names if pa.types.is_string(self.schema.field(name).type)]
-        cells = dict(zip(self.keys, first.columns, strict=True))
-        judged = dict(zip(texts, reader.judge([cells[name] for name in texts]), strict=True))
-        schema = [
-            pa.field(known.name, pa.float64() if known.name in judged and judged[known.name].is_number else known.type)
-            for known in self.schema
-        ]
-        units = {name: found.unit for name, found in judged.items() if found.is_number}
-        several = {name: found for name, found in judged.items() if found.other}
+        cells = [column for name, column in zip(self.keys, first.columns, strict=True) if not name.startswith("\0")]
+        texts = [j for j, known in enumerate(self.schema) if pa.types.is_string(known.type)]
+        judged = dict(zip(texts, reader.judge([cells[j] for j in texts]), strict=True))
+        numeric = {j for j, found in judged.items() if found.is_number}
+        schema = [pa.field(known.name, pa.float64()) if j in numeric else known for j, known in enumerate(self.schema)]
+        names = self.schema.names
+        units = {names[j]: judged[j].unit for j in numeric}
+        several = {names[j]: found for j, found in judged.items() if found.other}
         return replace(self, schema=pa.schema(schema), quantities=replace(reader, units=units), several=several)
 
     @property
