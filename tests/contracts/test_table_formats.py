@@ -233,6 +233,13 @@ def test_what_is_a_title_line_and_what_is_not(text, names, titles):
     assert file.source([name for name in wanted if name][-1:], 1).map(np_values).shape[0] >= 1
 
 
+@pytest.mark.parametrize("count", [199, 200, 20_000])
+def test_any_number_of_lines_above_the_names_is_skipped(count):
+    content = b"a line of many\n" * count + b"a;b\n1,5;2\n3;4\n"
+    file = look_at_bytes("here.csv", content, TableFormat(skip_rows=count))
+    assert_array_equal(file.source(["a", "b"], 1).map(np_values), [[1.5, 2], [3, 4]])
+
+
 def test_names_that_differ_by_blanks_only_are_refused(tmp_path):
     (tmp_path / "t.csv").write_text(" a,a ,b\n1,2,3\n2,1,2\n")
     with pytest.raises(DataError, match="has 2 columns 'a'"):

@@ -65,10 +65,10 @@ def read_head(
     The dialect is that of the first lines unless it is given.
     """
     text = text if whole else text.rpartition("\n")[0] or text
-    lines = list(islice(io.StringIO(text, newline=""), 4 * HEAD_ROWS))
     given = table_format.skip_rows or 0
-    dialect = dialect or dialect_of("".join(lines[given:]), place, table_format.decimal)
-    rows = _rows(lines[given:], dialect, given)
+    lines = list(islice(io.StringIO(text, newline=""), given, given + 4 * HEAD_ROWS))
+    dialect = dialect or dialect_of("".join(lines), place, table_format.decimal)
+    rows = _rows(lines, dialect, given)
     if not rows:
         msg = f"{place} has no line of column names" + (f" after the first {given:,} lines." if given else ".")
         raise DataError(msg)
