@@ -240,6 +240,11 @@ def test_any_number_of_lines_above_the_names_is_skipped(count):
     assert_array_equal(file.source(["a", "b"], 1).map(np_values), [[1.5, 2], [3, 4]])
 
 
+def test_the_decimal_mark_is_seen_above_a_long_cell():
+    content = f"a;b\n1,5;z\n2,5;{'x' * 140_000}\n3,5;y\n".encode()
+    assert_array_equal(look_at_bytes("here.csv", content).source(["a"], 1).map(first_column), [1.5, 2.5, 3.5])
+
+
 def test_names_that_differ_by_blanks_only_are_refused(tmp_path):
     (tmp_path / "t.csv").write_text(" a,a ,b\n1,2,3\n2,1,2\n")
     with pytest.raises(DataError, match="has 2 columns 'a'"):
