@@ -3,7 +3,7 @@ Biplot: rows and columns in one picture
 =======================================
 
 Each point is a row and each arrow a column. Rows in the direction of an arrow have high values in this column. Bars at
-the tips are 95 % intervals of the loadings. They are shown as correlations of columns and components, because the
+the tips are 95% intervals of the loadings. They are shown as correlations of columns and components, because the
 columns have different units.
 
 The table: 178 wines of three Italian cultivars, from scikit-learn.

@@ -3,7 +3,7 @@ Imputed values with intervals
 =============================
 
 Each panel is a country with few recorded years. The model has learned from other countries how fertility fell, imputes
-the missing years, and shows 95 % intervals: narrow between recorded years, wide before the first one.
+the missing years, and shows 95% intervals: narrow between recorded years, wide before the first one.
 """
 
 from probpca import PPCA, ImputationDisplay

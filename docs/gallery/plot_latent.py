@@ -3,7 +3,7 @@ Score plot: component scores with uncertainty
 =============================================
 
 Births per woman in 219 countries, 1960 to 2011, as two component scores. All complete records are known equally well:
-the small ellipse at the lower left is the 95 % region of each. Hollow points lack years and have regions of their own;
+the small ellipse at the lower left is the 95% region of each. Hollow points lack years and have regions of their own;
 nine countries have no data at all, and their region is that of the prior.
 """
 

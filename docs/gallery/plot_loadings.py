@@ -2,7 +2,7 @@
 Loadings plot with confidence intervals
 =======================================
 
-Loadings are estimates: other rows would have given other values. Each dot is a loading and each line its 95 % interval,
+Loadings are estimates: other rows would have given other values. Each dot is a loading and each line its 95% interval,
 from 200 fits to rows drawn with replacement. Pale loadings cannot be distinguished from zero.
 
 The table: 178 wines of three Italian cultivars, from scikit-learn.

@@ -3,7 +3,7 @@ Scree plot: variance of the components
 ======================================
 
 A scree plot on a logarithmic axis. The dashed line is the noise variance, and a component on this line would be noise.
-Bars are 95 % intervals, and percentages are cumulative shares of the variance. Below are the curves of three rules for
+Bars are 95% intervals, and percentages are cumulative shares of the variance. Below are the curves of three rules for
 the number of components, each on its own scale; rings and vertical lines are their choices.
 
 The table: 13 chemical measurements of 178 wines, from scikit-learn, standardized.

@@ -241,6 +241,12 @@ class Names:
         """Columns with a value for each row, as a dataframe."""
         return frame_of(columns, backend or self.backend, self.rows)
 
+    def matrix(self, values: Any) -> Any:
+        """A matrix with a column for each name as a dataframe of the library of the rows; as it is for arrays."""
+        if self.backend is None:
+            return values
+        return self.frame({name: values[:, j] for j, name in enumerate(self.column_names(values.shape[1]))})
+
     def long_columns(self, row_title: str, **values: Any) -> dict[str, Any]:
         """Matrices with a line for each cell: its row, its feature and its entry of every matrix, row by row."""
         n, d = next(iter(values.values())).shape

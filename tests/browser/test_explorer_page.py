@@ -217,4 +217,4 @@ def test_points_have_the_colours_of_their_group(visit, wine):
     assert page.inner_text("#legend").split("\n") == ["class_0: 59", "class_1: 71", "class_2: 48"]
     page.select_option("#colour", "1")
     assert len(set(colours())) > 50
-    assert "1,680" in page.inner_text("#legend")
+    assert "1680" in page.inner_text("#legend")

@@ -19,7 +19,7 @@ class Ran(NamedTuple):
 
 @pytest.fixture(scope="session")
 def x():
-    """Rows with two components and missing cells, one row without any number."""
+    """Rows with two components and missing cells, one row without any value."""
     rng = np.random.default_rng(7)
     x = (
         rng.standard_normal((60, 2)) @ rng.standard_normal((2, 5))

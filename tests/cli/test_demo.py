@@ -39,7 +39,7 @@ def check_numbers(printed, table, ppca):
     assert f"{ppca.log_likelihood_:,.2f}" in printed
     assert f" {least} " in printed.split("$ probpca outliers")[1].splitlines()[2]
     assert f"{missing.sum():,} of {missing.size:,} ({missing.mean():.1%})" in printed
-    assert f"{missing.all(axis=1).sum()} rows without any number" in " ".join(printed.split())
+    assert f"{missing.all(axis=1).sum()} rows without any value" in " ".join(printed.split())
 
 
 def test_the_story_of_the_demo_is_true():
@@ -55,7 +55,7 @@ def test_the_story_of_the_demo_is_true():
     assert decline[-2:] == ["Algeria", "Mongolia"]
     assert (ppca.components_[0] > 0).all()
     assert ppca.components_[1, 0] > 0 > ppca.components_[1, -1]
-    assert f"{100 * ppca.explained_variance_ratio_.sum():.0f} %" in STEPS[0].remark
+    assert f"{100 * ppca.explained_variance_ratio_.sum():.0f}%" in STEPS[0].remark
     assert all(rows[name][-1] >= rows[name][0] for name in decline[:2])
     fall = {name: np.max(np.nan_to_num(row[:-15] - row[15:])) for name, row in rows.items()}
     assert max(fall, key=fall.get) == "Oman"

@@ -36,7 +36,7 @@ def test_the_summary_says_what_a_person_wants_to_know(run, x):
     missing = np.isnan(x)
     assert "60 rows, 5 numeric columns" in said
     assert f"{missing.sum()} of 300 ({missing.mean():.1%})" in said
-    assert "1 row without any number" in said
+    assert "1 row without any value" in said
     assert "name (text), when (dates), price (text)" in said
     expected = by_hand(x)
     assert f"{expected.noise_variance_:.6g}" in said
@@ -233,7 +233,7 @@ def test_the_command_that_select_suggests_reads_the_same_columns(run, x):
 def test_times_in_the_model_are_mentioned_unless_they_were_chosen(run, x):
     frame = pd.DataFrame(x, columns=list(FEATURES))
     frame.assign(year=np.arange(60) % 3 + 2007, Month=np.arange(60) % 12 + 1).to_csv("y.csv", index=False)
-    said = "year, Month may say when a row was recorded, not what was measured; --exclude year Month leaves them out."
+    said = "year, Month look like a date rather than a measurement; --exclude year Month leaves them out."
     assert f"note: {said}" in run("fit", "y.csv", "--components", 2).err.splitlines()
     assert (
         "--exclude Month leaves it out." in run("fit", "y.csv", "--components", 2, "--numbers", "year", "--force").err

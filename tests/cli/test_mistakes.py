@@ -175,7 +175,7 @@ def test_errors_of_the_library_speak_of_options(run):
     done = run("fit", "table.csv", "--components", 9)
     assert done.code == 1
     assert "error: --components must lie between 1 and" in done.err
-    assert "\nHint: --components 4 already fits" in done.err
+    assert "\nHint: --components 4 is the most that 5 columns allow" in done.err
     done = run("fit", "table.csv", "--id", "names")
     assert done.err == "probpca: error: table.csv has no column 'names'.\nHint: did you mean 'name'?\n"
 

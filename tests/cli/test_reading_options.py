@@ -147,7 +147,7 @@ def test_every_command_that_reads_a_table_knows_the_options(run, frame):
 
 
 def test_units_are_mentioned_and_several_are_refused_unless_left_out(run, frame):
-    frame["a"] = [f"{value} %" if np.isfinite(value) else "" for value in frame["a"]]
+    frame["a"] = [f"{value}%" if np.isfinite(value) else "" for value in frame["a"]]
     frame["b"] = [f"{value} kg" if np.isfinite(value) else "" for value in frame["b"]]
     frame.to_csv("t.csv", index=False)
     done = run("fit", "t.csv", "--components", 2)

@@ -71,7 +71,7 @@ def test_without_a_file_impute_shows_cells_and_how_many_there_are(run, ppca, x):
     rows = int(missing.any(axis=1).sum())
     said = f"{missing.sum()} missing cells imputed in {rows} rows ({missing.mean():.1%} of the table); 1 row"
     assert done.out.startswith(said)
-    assert "1 row without any number got the column means." in " ".join(done.out.split())
+    assert "1 row without any value got the column means." in " ".join(done.out.split())
     i, j = np.argwhere(missing)[0]
     first = done.out.split("\n\n")[1].splitlines()[1].split()
     assert first[:3] == ["row,", str(i), FEATURES[j]]
@@ -147,7 +147,7 @@ def test_the_worst_outliers_come_first(run, ppca, x):
     lines = run("outliers", "model.npz", "table.csv", "--top", 4).out.splitlines()
     assert [int(line.split()[0]) for line in lines[1:5]] == expected.tolist()
     assert [line.split()[3] for line in lines[1:5]] == [probability(p) for p in judged.log10_p_value[expected - 1]]
-    assert lines[6] == f"{rare} of 60 rows have a p-value below 0.001; by chance alone about 0.06 would."
+    assert lines[6] == f"{rare} of 60 rows have a p-value below 0.001; about 0.06 would be expected by chance."
 
 
 TRAINING = "The model was fitted to these rows: each p-value is computed as if its row had been left out."

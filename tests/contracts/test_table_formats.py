@@ -303,7 +303,7 @@ def test_a_file_without_names_is_read_if_that_is_said(tmp_path, x):
 UNITS = {
     "28.8 yr|3yr| 5 yr ": [28.8, 3, 5],
     "$779.45|-$5|$-3|$1,234.5": [779.45, -5, -3, 1234.5],
-    "12%|0|3.5 %": [12, 0, 3.5],  # nothing is nothing in any unit
+    "12%|0|3.5%": [12, 0, 3.5],  # nothing is nothing in any unit
     "EUR 5|EUR 1e3": [5, 1000],
     "5 °C|\u22126.5 °C": [5, -6.5],
     "7 kg/m3|NA": [7, NAN],

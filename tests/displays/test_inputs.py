@@ -40,6 +40,9 @@ def test_categories_are_in_order_and_every_row_has_the_one_it_came_with():
 def test_an_ordered_categorical_keeps_its_order():
     ordered = pd.Categorical(["low", "high"], categories=["low", "high"])
     assert categories_of(ordered).names == categories_of(pd.Series(ordered)).names == ("low", "high")
+    assert groups_of(pd.DataFrame({"size": ordered}), 2)[0].by.names == ("low", "high")
+    enum = pl.DataFrame({"size": pl.Series(["low", "high"], dtype=pl.Enum(["low", "high"]))})
+    assert groups_of(enum, 2)[0].by.names == ("low", "high")
 
 
 def test_the_rarest_of_many_categories_become_one():

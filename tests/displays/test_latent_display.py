@@ -46,7 +46,7 @@ def test_points_and_covariances_are_the_posterior(ppca, holed):
 def test_axes_of_standardised_columns_say_their_share_of_the_scaled_variance(holed, kind):
     fitted = kind(n_components=2, standardize=True, random_state=0).fit(holed * np.geomspace(0.01, 100, 6))
     display = LatentDisplay.from_estimator(fitted, holed)
-    assert f"({100 * fitted.explained_variance_ratio_[0]:.1f} % of variance)" in display.ax_.get_xlabel()
+    assert f"({100 * fitted.explained_variance_ratio_[0]:.1f}% of variance)" in display.ax_.get_xlabel()
 
 
 @pytest.mark.parametrize("level", [0.5, 0.95])

@@ -78,7 +78,7 @@ def test_the_level_decides_on_the_bars(sure):
     wide = LoadingsDisplay.from_uncertainty(sure, component=0, level=0.99)
     narrow = LoadingsDisplay.from_uncertainty(sure, component=0, level=0.5)
     assert (wide.panels[0].high - wide.panels[0].low > narrow.panels[0].high - narrow.panels[0].low).all()
-    assert "99 % interval" in wide.ax_.get_xlabel()
+    assert "99% interval" in wide.ax_.get_xlabel()
 
 
 def test_features_have_the_names_that_are_given(sure):

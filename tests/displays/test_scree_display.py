@@ -49,7 +49,7 @@ def test_variances_and_noise_are_those_of_the_fit(ppca):
 def test_shares_are_written_together(ppca):
     display = ScreeDisplay.from_estimator(ppca)
     together = 100 * ppca.explained_variance_ratio_.cumsum()
-    assert {f"{together[0]:.1f} %", "% of variance (cumulative)"} <= {*words(display.ax_)}
+    assert {f"{together[0]:.1f}%", "% of variance (cumulative)"} <= {*words(display.ax_)}
 
 
 def test_intervals_are_those_of_the_uncertainty(ppca):
@@ -91,7 +91,7 @@ def test_standardised_columns_have_one_noise_and_shares_of_their_own_variance(x)
     assert_allclose(told.noise_.get_ydata(), plain.noise_.get_ydata())
     assert_allclose(told.line_.get_ydata(), plain.line_.get_ydata())
     values = np.linalg.eigvalsh(np.corrcoef(x.T))[::-1] / 7
-    assert f"{100 * values[0]:.1f} %" in words(told.ax_)
+    assert f"{100 * values[0]:.1f}%" in words(told.ax_)
 
 
 def test_where_features_have_noise_of_their_own_so_have_components(x):

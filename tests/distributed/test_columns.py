@@ -30,7 +30,7 @@ def test_columns_of_other_names_are_refused():
 
 def test_cells_that_delayed_blocks_do_not_store_cannot_be_missing():
     blocks = [dask.delayed(sparse.csr_array(ROWS[:200])), dask.delayed(sparse.csr_array(ROWS[200:]))]
-    with pytest.raises(SourceError, match=r"zeros where Dask holds the blocks(.|\n)*Hint"):
+    with pytest.raises(SourceError, match=r"zeros in blocks that Dask holds(.|\n)*Hint"):
         PPCA(2, missing="unstored").fit(blocks)
 
 

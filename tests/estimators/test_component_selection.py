@@ -93,7 +93,7 @@ def test_print_shows_every_curve_with_its_choice_marked(found):
 def test_long_curves_are_printed_around_the_choices(rng):
     scores = str(select_n_components(spiked_rows(rng, 200, 40, 20, noise=0.02, largest=2), ["bic", "evidence"]))
     shown = [line.split()[0] for line in scores.partition("\n\n")[2].splitlines()]
-    assert shown == ["Scores,", "components", "nats", *"12345", "...", "19", "20", "21"]
+    assert shown == ["Scores:", "components", "nats", *"12345", "...", "19", "20", "21"]
 
 
 def test_all_criteria_that_apply_are_asked(holed):

@@ -280,5 +280,5 @@ def test_many_extreme_rows_are_noted(rng):
     x = spiked_rows(rng, 200, 8, 2, noise=0.3)
     x[:24] += 5 * rng.standard_normal((24, 8))
     found = PPCA(2).fit(x).outliers(x, training=True)
-    assert f"{100 * np.mean(found.model_p_value < 0.001):.1f} % of the training rows" in found.note
+    assert f"{100 * np.mean(found.model_p_value < 0.001):.1f}% of the training rows" in found.note
     assert "masking" in found.note

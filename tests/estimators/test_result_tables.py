@@ -162,6 +162,14 @@ def test_columns_known_from_polars_predict_the_others_in_polars(x):
     assert_allclose(low.to_numpy(), fit.condition([0, 3], x[:, [0, 3]]).interval()[0])
 
 
+def test_a_prediction_does_not_follow_later_changes_of_the_known_columns(ppca, frame):
+    known = frame[["height", "mass"]].copy()
+    found = ppca.condition(known)
+    before = found.mean
+    known.index = known.index[::-1]
+    pd.testing.assert_frame_equal(found.mean, before)
+
+
 def test_conditions_that_cannot_be_read_are_errors(ppca, frame, x):
     with pytest.raises(ShapeError, match=r"got one argument of type list.\nHint: condition\(features, values\)"):
         ppca.condition([0, 1])

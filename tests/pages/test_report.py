@@ -109,7 +109,10 @@ def test_the_first_screen_says_in_words_what_was_fitted(fitted, x, tmp_path):
     found = fitted.outliers(x, training=True)
     first, details = words.split("Model details")
     assert "Of mice" in first
-    assert f"The table has {N} rows and {D} columns. {np.isnan(x).sum()} of its {N * D} cells are missing" in first
+    assert (
+        f"The model uses {N} rows and {D} numeric columns. {np.isnan(x).sum()} of their {N * D} cells are missing"
+        in first
+    )
     explained = share(float(fitted.explained_variance_ratio_.sum()))
     assert f"{Q} components summarise the {D} columns: together they explain {explained} of the variance" in first
     unusual = np.flatnonzero(found.p_value < RARE)
@@ -197,7 +200,7 @@ def test_there_is_always_something_to_look_at_next(tmp_path):
     found = []
     for x in (plain, flat, steep):
         words = " ".join(read(report(PPCA(1).fit(x), x, tmp_path / "page.html")).words)
-        found.append([said in words for said in ("Nothing needs attention", "1 column has the same value", "-fold (")])
+        found.append([said in words for said in ("No problems were found", "1 column has the same value", "-fold (")])
     assert found[0] == [True, False, False]
     assert found[1] == [False, True, False]
     assert found[2][0] is False
@@ -429,11 +432,11 @@ def test_packed_numbers_keep_nearly_five_digits():
 def test_words_for_numbers():
     assert [counted(1, "row"), counted(1200, "row")] == ["1 row", "1,200 rows"]
     assert [share(0.0), share(1e-6), share(0.25), share(0.99999), share(1.0)] == [
-        "0.0 %",
-        "less than 0.1 %",
-        "25.0 %",
-        "more than 99.9 %",
-        "100.0 %",
+        "0.0%",
+        "less than 0.1%",
+        "25.0%",
+        "more than 99.9%",
+        "100.0%",
     ]
     assert p_text(np.log10(0.031)) == "0.031"
     assert p_text(-100.5) == "3.2 \u00d7 10⁻¹⁰¹"
@@ -460,4 +463,4 @@ def test_a_fit_without_noise_is_not_told_to_go_on(x, tmp_path):
     assert "use fewer components, or more rows" in words
     assert "Not converged" not in words
     assert "has not converged" not in words
-    assert "Nothing needs attention" not in words
+    assert "No problems were found" not in words

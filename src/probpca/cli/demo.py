@@ -32,7 +32,7 @@ STEPS = (
         "One row per country, one column per year, a tenth of the cells missing. The model keeps the few patterns "
         "that the years have in common, and treats the rest as noise.",
         f"fit {TABLE}",
-        "Two numbers per country replace 52 years and keep 97 % of the variance.",
+        "Two numbers per country replace 52 years and keep 97% of the variance.",
     ),
     Step(
         "What the components are",
@@ -45,7 +45,7 @@ STEPS = (
         "Impute the missing cells",
         "The observed years of a country, and the patterns of all countries, predict its missing years.",
         f"impute model.npz {TABLE} --intervals --out completed.csv",
-        "With --intervals, each imputed cell comes with the range that holds the true value with 95 % probability.",
+        "With --intervals, each imputed cell comes with the range that holds the true value with 95% probability.",
     ),
     Step(
         "Find outliers",

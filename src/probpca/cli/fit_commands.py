@@ -7,6 +7,8 @@ import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from probpca.cli.identifiers import is_time
 from probpca.cli.run import (
     format_options,
@@ -25,6 +27,7 @@ from probpca.learning import Status
 from probpca.learning.describe import about_units
 from probpca.result_tables import clip, several
 from probpca.sources.files import Stamp
+from probpca.statistics import ColumnSummary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,8 +123,8 @@ def _remarks(table: Table, found: Survey, chosen: Sequence[str]) -> list[str]:
     times = [name for name in table.numbers if is_time(name) and name not in chosen]
     if times:
         leave = shlex.join(["--exclude", *times])
-        what = "may say when a row was recorded, not what was measured"
-        remarks.append(f"{listed(times)} {what}; {leave} leaves {'them' if len(times) > 1 else 'it'} out.")
+        looks, it = ("look", "them") if len(times) > 1 else ("looks", "it")
+        remarks.append(f"{listed(times)} {looks} like a date rather than a measurement; {leave} leaves {it} out.")
     for code, columns in found.coded(table.numbers).items():
         value = "value" if len(columns) == 1 else "values"
         remarks.append(f"{code} is the smallest {value} of {listed(columns)}; --missing {code} takes it as missing.")
@@ -164,7 +167,7 @@ def _missing(table: Table, found: Survey) -> str:
     cells = found.n_rows * found.observed.size
     text = f"{lacking.sum():,} of {cells:,} ({found.missing_share:.1%})"
     text += f", most in column {clip(table.numbers[worst])} ({lacking[worst] / found.n_rows:.1%})"
-    return text + (f"; {several(found.n_empty, 'row')} without any number" if found.n_empty else "")
+    return text + (f"; {several(found.n_empty, 'row')} without any value" if found.n_empty else "")
 
 
 def on_screen(summary: str, estimator: Any) -> str:
@@ -219,7 +222,8 @@ def _select(args: Any) -> None:
     limit = [name for name, choice in selection.choices.items() if choice == args.max_components]
     if limit:
         note(f"{', '.join(limit)} chose the largest number considered; try a larger --max-components.")
-    for text in _remarks(table, found, args.numbers):
+    std = None if args.standardize else np.sqrt(rows.fold(ColumnSummary.of).variance)
+    for text in [*_remarks(table, found, args.numbers), *about_units(std, table.numbers, "--standardize")]:
         note(text)
     if args.json:
         print_json({"command": "select", **_facts(table, found), **_selection_facts(selection), "plot": plot})

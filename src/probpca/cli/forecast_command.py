@@ -88,7 +88,7 @@ def run(args: Any) -> None:
     if finish(args, place, _batches(found), lambda: facts) is None:
         return
     print(on_screen(system.summary(rows.numbers, width=screen_width()), system))
-    print(f"\nThe next {several(args.steps, 'step')}, with {100 * args.level:g} % intervals")
+    print(f"\nThe next {several(args.steps, 'step')}, with {100 * args.level:g}% intervals")
     print(_text(found))
     files = [written(place, args.steps)] if place else []
     files += [_drawn(plot, len(rows.numbers))] if plot else []

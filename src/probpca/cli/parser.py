@@ -146,10 +146,17 @@ class Program(argparse.ArgumentParser):
         """All options in their long and short forms."""
         return list(self._option_string_actions)
 
+    @property
+    def needs_model(self) -> bool:
+        """Whether the command reads a model."""
+        return any(action.dest == "model" for action in self._get_positional_actions())
+
     def error(self, message: str) -> NoReturn:
         """Print the mistake in one line, and how to use the program in another; exit with code 2."""
         text = re.sub(r"^argument ([^:]+): ", r"\1 ", message)
         text = re.sub(r"^the following arguments are required: (--.*)", r"\1 must be given", text)
+        if text == "the following arguments are required: TABLE" and self.needs_model:
+            text = "MODEL and TABLE must both be given, before the options; probpca fit TABLE makes the model"
         text = re.sub(r"^the following arguments are required: (.*)", r"\1 must be given, before the options", text)
         text = re.sub(r"invalid choice: '(.*?)' \(choose from (.*)\)", r"must be one of \2; got \1", text)
         text = text.replace("expected one argument", "needs a value").replace(
@@ -256,7 +263,9 @@ def _fit(command: Program) -> None:
     model = command.group("model")
     model.add_argument("--components", type=_as_components, metavar="N|SHARE|RULE", help=about)
     _standardize(command)
-    model.add_argument("--bayesian", action="store_true", help="use Bayesian PCA, for many columns or missing cells")
+    model.add_argument(
+        "--bayesian", action="store_true", help="use Bayesian PCA: better with few rows or many missing cells"
+    )
     _max_iter(command)
     _seed(command)
     _out(command, "file for the model (default: model.npz)", "model.npz")

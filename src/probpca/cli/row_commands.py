@@ -69,7 +69,7 @@ class Completion:
     limits: tuple[Array, Array]  # smallest and largest value that may be filled in, of each column: (d,) each
     n_cells: int = 0
     n_rows: int = 0  # rows with a missing cell
-    n_empty: int = 0  # rows without any number
+    n_empty: int = 0  # rows without any value
     n_seen: int = 0  # all rows
     cells: list[Cell] = field(default_factory=list)  # the first ones
     spread: list[Cell] = field(default_factory=list)  # the first ones, two of a row at most
@@ -161,7 +161,7 @@ class Completion:
         """Table of all cells, or of the first ones if they are many, two of a row at most."""
         shown = self.cells if self.n_cells <= FIRST_CELLS else self.spread
         rows, columns, values, low, high = zip(*shown, strict=True)
-        titles = ("imputed", f"{100 * self.level:g} % from", "to")
+        titles = ("imputed", f"{100 * self.level:g}% from", "to")
         found = [numbers(title, ends, (low, high)) for title, ends in zip(titles, (values, low, high), strict=True)]
         width = left_of(found) // 2 - GAP
         text = table([words("row", rows, width), words("column", columns, width), *found])
@@ -175,7 +175,7 @@ class Completion:
             return "No cell is missing: there is nothing to impute."
         share = self.n_cells / (self.n_seen * len(self.opened.features))
         cells = f"{several(self.n_cells, 'missing cell')} imputed in {several(self.n_rows, 'row')}"
-        empty = f"; {several(self.n_empty, 'row')} without any number got the column means" if self.n_empty else ""
+        empty = f"; {several(self.n_empty, 'row')} without any value got the column means" if self.n_empty else ""
         return f"{cells} ({share:.1%} of the table){empty}."
 
 
@@ -377,7 +377,7 @@ class Judgement:
         """How many rows are rare, how they were judged, and what to be careful about."""
         have = "has" if self.n_rare == 1 else "have"
         rare = f"{self.n_rare:,} of {several(self.n_rows, 'row')} {have} a p-value below {RARE}"
-        said = [f"{rare}; by chance alone about {RARE * self.n_rows:.2g} would.", self.opened.judged]
+        said = [f"{rare}; about {RARE * self.n_rows:.2g} would be expected by chance.", self.opened.judged]
         return "\n".join(map(wrap, [*said, *([f"note: {self.note}"] if self.note else [])]))
 
     def text(self, most: int) -> str:

@@ -213,8 +213,8 @@ def clipped(name: str, most: int = THEME.name_length) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in percent with one decimal; just less than everything is not rounded to 100 %."""
-    return "> 99.9 %" if 0.9995 <= share < 1 - 1e-12 else f"{100 * share:.1f} %"
+    """A share in percent with one decimal; just less than everything is not rounded to 100%."""
+    return "> 99.9%" if 0.9995 <= share < 1 - 1e-12 else f"{100 * share:.1f}%"
 
 
 def beside(ax: Any, words: str, point: Any, offset: Any, **style: Any) -> Any:

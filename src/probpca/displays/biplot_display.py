@@ -183,7 +183,7 @@ class BiplotDisplay:
 
     @property
     def sure(self) -> Any:
-        """Whether an interval of the loadings of each feature excludes zero: ndarray of bool (n_features,).
+        """Whether the interval of at least one loading of each feature excludes zero: ndarray of bool (n_features,).
 
         True for all features if there are no intervals.
         """

@@ -217,7 +217,7 @@ class ForecastDisplay:
             Line2D([], [], color=THEME.ink, marker="o", linestyle="none", markersize=3, label="observed"),
             Line2D([], [], color=THEME.faint, linewidth=1.4, label="smoothed"),
             Line2D([], [], color=THEME.accent, linewidth=1.6, label="forecast"),
-            Patch(color=THEME.accent, alpha=0.3, linewidth=0, label=f"{levels} % intervals"),
+            Patch(color=THEME.accent, alpha=0.3, linewidth=0, label=f"{levels}% intervals"),
         ]
         draw_key(self.figure_, self.ax_, key, inside=inside, loc="outside upper right")
 

@@ -265,7 +265,7 @@ class ImputationDisplay:
             Line2D([], [], color=THEME.accent, marker="o", markerfacecolor="white", markersize=4, linewidth=2.2),
             Line2D([], [], color=THEME.faint, linewidth=1.4, markersize=9, label="fitted by the model", **line),
         ]
-        key[1].set_label(f"imputed, with {100 * self.level:.4g} % interval")
+        key[1].set_label(f"imputed, with {100 * self.level:.4g}% interval")
         draw_key(self.figure_, self.ax_, key, inside=inside, loc="outside upper left")
 
 

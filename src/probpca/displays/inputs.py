@@ -290,7 +290,7 @@ def not_fitted(what: str, estimator: Any) -> DataError:
 
 
 def component_title(estimator: Any, j: int) -> str:
-    """Name of a component and its share of the variance, as the title of an axis: ``PC1 (44.2 % of variance)``."""
+    """Name of a component and its share of the variance, as the title of an axis: ``PC1 (44.2% of variance)``."""
     name = str(estimator.get_feature_names_out()[j])
     return f"{name} ({percent(estimator.explained_variance_ratio_[j])} of variance)"
 

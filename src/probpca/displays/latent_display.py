@@ -84,7 +84,7 @@ class LatentDisplay:
     >>> display.mean.shape, [points.get_label() for points in display.points_]
     ((150, 2), ['setosa', 'versicolor', 'virginica'])
     >>> display.ax_.get_xlabel()
-    'PC1 (92.5 % of variance)'
+    'PC1 (92.5% of variance)'
     """
 
     def __init__(
@@ -294,7 +294,7 @@ class LatentDisplay:
         self.key_ = ellipse(centre, region)
         self.key_.set(facecolor="none", edgecolor=THEME.ink, linewidth=1.2)
         self.ax_.add_patch(self.key_)
-        words = f"{100 * level:.4g} % region of each complete row"
+        words = f"{100 * level:.4g}% region of each complete row"
         side = "left" if centre[0] < limits[0].mean() else "right"
         edge = (centre[0] - reach[0] if side == "left" else centre[0] + reach[0], centre[1] - reach[1])
         beside(self.ax_, words, edge, (0, -3), ha=side, va="top")
@@ -318,7 +318,7 @@ class LatentDisplay:
         points = np.column_stack([rank, self.mean[:, 0]])
         self.points_ = colour_rows(self.ax_, points, self.group)
         self._ring(points)
-        words = f"{self.axis_labels[0]}, {100 * level:.4g} % interval"
+        words = f"{self.axis_labels[0]}, {100 * level:.4g}% interval"
         frame(self.ax_, "Component scores", x="rank of the row", y=words)
         whole_numbers(self.ax_.xaxis)
         return points

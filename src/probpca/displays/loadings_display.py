@@ -136,7 +136,7 @@ class LoadingsDisplay:
         shown = [largest_first(uncertainty.loadings.value[:, j], most) for j in chosen]
         shown = [np.sort(features) for features in shown] if in_order else shown
         drawn = tuple(loadings_of(uncertainty, names, j, one, level) for j, one in zip(chosen, shown, strict=True))
-        return cls(drawn, f"loading with {100 * level:.4g} % interval").plot(ax)
+        return cls(drawn, f"loading with {100 * level:.4g}% interval").plot(ax)
 
     def plot(self, ax: Any = None) -> LoadingsDisplay:
         """Draw one panel for each component.

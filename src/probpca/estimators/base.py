@@ -361,15 +361,15 @@ def rounded(found: Any, kind: Any) -> Any:
     return found.astype(kind, copy=False)
 
 
-def like(X: Any, values: Array, columns: Any = None) -> Any:
-    """Return the values as a dataframe with the index of ``X`` and its names, or ``columns``, if X is a dataframe."""
+def like(X: Any, values: Array) -> Any:
+    """Return the values as a dataframe with the index and the names of ``X`` if X is a dataframe."""
     if isinstance(X, np.ndarray):
         return values
     if nw.dependencies.is_pandas_dataframe(X):
-        return type(X)(values, index=X.index, columns=X.columns if columns is None else columns)
+        return type(X)(values, index=X.index, columns=X.columns)
     if nw.dependencies.is_into_dataframe(X):
         frame = nw.from_native(X, eager_only=True)
-        return table_of(values, frame.columns if columns is None else columns, frame.implementation)
+        return table_of(values, frame.columns, frame.implementation)
     return values
 
 

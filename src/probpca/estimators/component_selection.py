@@ -32,7 +32,7 @@ def select_n_components(
     criteria : str, list of str or None, default=None
         Criteria to compute:
 
-        - "parallel": parallel analysis counts the eigenvalues of the correlation matrix above the 95 % quantile of
+        - "parallel": parallel analysis counts the eigenvalues of the correlation matrix above the 95% quantile of
           those of independent columns;
         - "bic": Bayesian information criterion, :math:`\mathcal L - \tfrac12 p \log n`, with log-likelihood
           :math:`\mathcal L`, p parameters and n rows;

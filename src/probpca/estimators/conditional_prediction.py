@@ -8,7 +8,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from probpca.errors import ShapeError
-from probpca.estimators.base import like, names_for
+from probpca.estimators.base import names_for
 from probpca.result_tables import (
     FIRST_ROWS,
     ResultTable,
@@ -62,8 +62,7 @@ class ConditionalPrediction:
 
     def __init__(self, found: Predictive, X: Any, names: list[str]) -> None:
         """Store the prediction, the known columns ``X`` and the names of all columns."""
-        self._found, self._rows = found, X
-        self._names = [names[j] for j in found.features]
+        self._found, self._names = found, names_for(X, [names[j] for j in found.features])
 
     @property
     def features(self) -> Index:
@@ -73,7 +72,7 @@ class ConditionalPrediction:
     @property
     def mean(self) -> Any:
         """Predicted values of each row: an array or dataframe (n, u)."""
-        return like(self._rows, self._found.mean, self._names)
+        return self._names.matrix(self._found.mean)
 
     @property
     def std(self) -> Array:
@@ -99,7 +98,7 @@ class ConditionalPrediction:
             Lower and upper ends.
         """
         low, high = self._found.interval(level)
-        return like(self._rows, low, self._names), like(self._rows, high, self._names)
+        return self._names.matrix(low), self._names.matrix(high)
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
         """Return the predictions as columns with one entry for each predicted cell.
@@ -117,7 +116,7 @@ class ConditionalPrediction:
         mean = self._found.mean
         low, high = self._found.interval(level)
         std = np.broadcast_to(self.std, mean.shape)
-        return names_for(self._rows, self._names).long_columns("row", mean=mean, std=std, low=low, high=high)
+        return self._names.long_columns("row", mean=mean, std=std, low=low, high=high)
 
     def to_frame(self, level: float = 0.95, *, backend: str | None = None) -> Any:
         """Return a dataframe with one line for each predicted cell: row, feature, mean, std, low and high.
@@ -129,14 +128,14 @@ class ConditionalPrediction:
         backend : "pandas", "polars", "pyarrow" or None, default=None
             Library of the dataframe. None: that of the known columns, or pandas if they are an array.
         """
-        return frame_of(self.to_dict(level), backend or names_for(self._rows, None).backend)
+        return frame_of(self.to_dict(level), backend or self._names.backend)
 
     def table(self, most: int = FIRST_ROWS, *, level: float = 0.95) -> ResultTable:
         """Predicted values and intervals of the first ``most`` rows, as a table that prints as text or HTML."""
         n, u = self._found.mean.shape
-        heading = f"Prediction of {several(u, 'column')} for {several(n, 'row')}: mean and {100 * level:.4g} % interval"
-        names, ends = names_for(self._rows, self._names), self._found.interval(level)
-        return interval_table(heading, ("row", "row"), names, (self._found.mean, *ends), most)
+        heading = f"Prediction of {several(u, 'column')} for {several(n, 'row')}: mean and {100 * level:.4g}% interval"
+        ends = self._found.interval(level)
+        return interval_table(heading, ("row", "row"), self._names, (self._found.mean, *ends), most)
 
 
 def known_columns(features: Any, values: Any, names: list[str] | None) -> tuple[Any, Any]:

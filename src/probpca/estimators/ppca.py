@@ -519,10 +519,10 @@ class PPCA(TableEstimator):
         PPCA: 150 rows x 4 features, 2 components (as given)
         <BLANKLINE>
         component  variance   explained  cumulative  largest loadings
-        PC1        4.2            92.5%       92.5%  petal length (cm) +0.86
-                                                     sepal length (cm) +0.36
-        PC2        0.2411          5.3%       97.8%  sepal width (cm) +0.73
-                                                     sepal length (cm) +0.66
+        PC1        4.2            92.5%       92.5%  petal length (cm) +1.7
+                                                     sepal length (cm) +0.7
+        PC2        0.2411          5.3%       97.8%  sepal width (cm) +0.32
+                                                     sepal length (cm) +0.29
         <BLANKLINE>
         noise variance    0.0506821
         log-likelihood    -404.96  (-2.6998 per row)

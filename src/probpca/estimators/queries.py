@@ -584,7 +584,7 @@ class TableEstimator(Estimator):
         >>> iris = load_iris(as_frame=True).data
         >>> ppca = PPCA(n_components=2).fit(iris)
         >>> ppca.condition(iris.loc[[5, 100], ["petal length (cm)", "petal width (cm)"]])
-        Prediction of 2 columns for 2 rows: mean and 95 % interval
+        Prediction of 2 columns for 2 rows: mean and 95% interval
         row       sepal length (cm)        sepal width (cm)
         5    5.012 (4.230 to 5.794)  3.271 (2.517 to 4.024)
         100  6.809 (6.026 to 7.591)  2.806 (2.053 to 3.559)

@@ -8,7 +8,7 @@ import numpy as np
 
 from probpca.errors import ShapeError
 from probpca.learning.describe import about_units
-from probpca.result_tables import WIDTH
+from probpca.result_tables import WIDTH, number_format, several
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ def table_summary(estimator: Any, objective: tuple[str, float], feature_names: A
     rows = f"{estimator.n_samples_:,.12g} rows x {estimator.n_features_in_:,} features"
     rows += "" if estimator.scale_ is None else " scaled to unit variance"
     lines = [
-        f"{type(estimator).__name__}: {rows}, {_counted(estimator.n_components_, 'component')} ({estimator.rule_})",
+        f"{type(estimator).__name__}: {rows}, {several(estimator.n_components_, 'component')} ({estimator.rule_})",
         "",
         *_components(estimator, names, width),
         "",
@@ -48,9 +48,9 @@ def dynamics_summary(
     Lines of tables have at most ``width`` letters; sentences are not broken.
     """
     names, states = _names(estimator, feature_names), estimator.get_feature_names_out()
-    steps = f"{_counted(estimator.n_steps_, 'step')} x {_counted(estimator.n_features_in_, 'feature')}"
+    steps = f"{several(estimator.n_steps_, 'step')} x {several(estimator.n_features_in_, 'feature')}"
     lines = [
-        f"{type(estimator).__name__}: {steps}, {_counted(estimator.n_components_, 'state')} ({estimator.rule_})",
+        f"{type(estimator).__name__}: {steps}, {several(estimator.n_components_, 'state')} ({estimator.rule_})",
         "",
         "mode   modulus   time constant   period",
     ]
@@ -96,7 +96,8 @@ def _components(estimator: Any, names: list[str], width: int) -> list[str]:
     heading = "component  variance   explained  cumulative  "
     lines, shown = [f"{heading}largest loadings"], _shown(len(ratio))
     for j, name in enumerate(components[:shown]):
-        largest, *below = _largest(names, estimator.components_[j], "+.2f", width - len(heading))
+        loadings = estimator.loadings_[:, j]
+        largest, *below = _largest(names, loadings, f"+{number_format(loadings, 2)}", width - len(heading))
         together = ratio[: j + 1].sum()
         lines.append(f"{name:<9}  {variance[j]:<9.4g}  {ratio[j]:>9.1%}  {together:>10.1%}  {largest}")
         lines += [" " * len(heading) + text for text in below]
@@ -109,10 +110,6 @@ def _components(estimator: Any, names: list[str], width: int) -> list[str]:
 def _shown(count: int) -> int:
     """Number of components to list: all, or a few if there are more than fit."""
     return count if count <= MOST_LINES else MOST_LINES - 1
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _names(estimator: Any, given: Any) -> list[str]:

@@ -223,7 +223,7 @@ class SeriesForecast:
     >>> months = pd.period_range("2015-01", periods=120, freq="M")
     >>> Y = pd.DataFrame({"north": level, "south": 10 - level}, index=months)
     >>> LinearDynamicalSystem(n_components=1, random_state=0).fit(Y).forecast(3)
-    Forecast of 3 steps x 2 features: mean and 95 % interval
+    Forecast of 3 steps x 2 features: mean and 95% interval
     time                    north                    south
     2025-01  9.66 (7.79 to 11.53)  0.341 (-1.532 to 2.214)
     2025-02  9.57 (6.94 to 12.20)  0.427 (-2.204 to 3.057)
@@ -299,6 +299,6 @@ class SeriesForecast:
     def table(self, most: int = FIRST_ROWS, *, level: float = 0.95) -> ResultTable:
         """Means and intervals of the first ``most`` steps, as a table that prints as text or HTML."""
         h, d = self._found.mean.shape
-        heading = f"Forecast of {several(h, 'step')} x {several(d, 'feature')}: mean and {100 * level:.4g} % interval"
+        heading = f"Forecast of {several(h, 'step')} x {several(d, 'feature')}: mean and {100 * level:.4g}% interval"
         ends = self._found.interval(level)
         return interval_table(heading, ("time", "step"), self._names, (self._found.mean, *ends), most)

@@ -145,7 +145,7 @@ class Calibration:
             return f"p_value is the same as model_p_value: {self.obstacle}."
         if self.degrees >= HEAVY.degrees and self.extreme <= HEAVY.extreme:
             return ""
-        many = f"{100 * self.extreme:.1f} % of the training rows have model_p_value < {RARE}. "
+        many = f"{100 * self.extreme:.1f}% of the training rows have model_p_value < {RARE}. "
         return (
             f"{many if self.extreme else ''}The training rows have heavier tails than the model, and p_value allows "
             "for that. If some of them are outliers, they may hide each other (masking): check model_p_value too."
@@ -179,7 +179,7 @@ class Matching:
 def matched(found: Distances, n: float, weight: Array | None = None, matching: Matching = Matching()) -> Calibration:
     r"""Match the reference distribution of squared distances to the leave-one-out distances of training rows.
 
-    The scale a and the degrees of freedom nu are chosen so that the median and the 90 % quantile agree with those of
+    The scale a and the degrees of freedom nu are chosen so that the median and the 90% quantile agree with those of
     :math:`a k F(k, \nu)`: for each nu the medians determine a, and nu is found by bisection. If the tails are no
     heavier than those of a Gaussian, nu is infinite.
 

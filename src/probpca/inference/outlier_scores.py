@@ -96,12 +96,12 @@ class Outliers(NamedTuple):
     >>> table = load_fertility().complete().to_frame()
     >>> PPCA(n_components=3).fit(table).outliers(table, training=True).table(most=3)
     Outliers: 192 rows x 52 features, 0 rows with p < 0.001 (0.19 expected by chance)
-    row               p-value  distance  largest contributions (sd from expected)
+    row               p-value  distance  most unusual cells (sd from expected)
     Kuwait              0.013     471.2  1991 -6.7, 1992 -6.4, 1990 -6.4
-    Macao SAR, China    0.022     347.3  1974 -4.3, 1973 -4.3, 1972 -4.3
-    Yemen, Rep.         0.029     264.2  1992 +2.9, 1991 +2.8, 1993 +2.9
+    Macao SAR, China    0.022     347.3  1960 +6.8, 1961 +6.0, 1962 +4.9
+    Yemen, Rep.         0.029     264.2  2011 -4.3, 2010 -3.9, 1974 -3.7
     ... and 189 more rows
-    Note: 16.7 % of the training rows have model_p_value < 0.001. The training rows have
+    Note: 16.7% of the training rows have model_p_value < 0.001. The training rows have
     heavier tails than the model, and p_value allows for that. If some of them are outliers,
     they may hide each other (masking): check model_p_value too.
     """
@@ -155,7 +155,7 @@ class Outliers(NamedTuple):
             Column("p-value", [probability(self.log10_p_value[i]) for i in order]),
             numbers("distance", self.distance[order]),
             words(
-                "largest contributions (sd from expected)",
+                "most unusual cells (sd from expected)",
                 (self._causes(i, features, cells) for i in order),
                 longest=None,
             ),
@@ -169,10 +169,10 @@ class Outliers(NamedTuple):
         return ResultTable((Section(heading, columns, (*rest(n - order.size, "more row"), *note)),))
 
     def _causes(self, i: int, features: list[str], most: int) -> str:
-        """Cells of row i with the largest contributions, and their differences from their conditional means."""
-        contributions, scores = self.contributions[i], self.cell_scores[i]
-        largest = [j for j in np.argsort(-contributions, kind="stable")[:most] if contributions[j] > 0]
-        return ", ".join(f"{features[j]} {scores[j]:+.1f}" for j in largest)
+        """Cells of row i that differ most from their conditional means, in standard deviations."""
+        scores = self.cell_scores[i]
+        largest = np.argsort(-np.nan_to_num(np.abs(scores), nan=-1.0), kind="stable")[:most]
+        return ", ".join(f"{features[j]} {scores[j]:+.1f}" for j in largest if not np.isnan(scores[j]))
 
 
 ROW_FIELDS = (

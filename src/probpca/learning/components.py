@@ -138,7 +138,7 @@ def check_count(q: int, d: int) -> None:
     if q < 1 or q >= d:
         msg = (
             f"n_components must lie between 1 and n_features - 1 = {d - 1}; got {q}.\n"
-            f"Hint: n_components={d - 1} already fits any covariance; with more there is no noise to estimate."
+            f"Hint: n_components={d - 1} is the most that {d} columns allow, because the noise needs a dimension."
         )
         raise ShapeError(msg)
 

@@ -14,7 +14,7 @@ let reach = reachOfValues(data, model, state.own);
 let scales = planeScales(model, state.a, state.b);
 
 function sayComponent(k) {
-  return `${data.componentNames[k]} (${say(100 * data.ratio[k], 3)} %)`;
+  return `${data.componentNames[k]} (${say(100 * data.ratio[k], 3)}%)`;
 }
 
 /** Drawings are as wide as the room they have, so that their letters keep their size. */
@@ -96,7 +96,7 @@ function listNumbers() {
   const unit = inUnits(data, true);
   const x = decode(model.loadings, state.z);
   const row = model.valuesOf(state.row);
-  const head = ["column", "reconstruction", "95 % from", "to", "chosen row", ...state.draws.map((_, k) => `neighbour ${k + 1}`)];
+  const head = ["column", "reconstruction", "95% from", "to", "chosen row", ...state.draws.map((_, k) => `neighbour ${k + 1}`)];
   document.getElementById("number-head").replaceChildren(...head.map((text) => element("th", text, { scope: "col" })));
   const lines = data.features.map((name, j) => {
     const half = data.width * data.noise[j];
@@ -215,7 +215,7 @@ function dress() {
   const halves = data.noise.map((noise, j) => data.width * noise * data.scale[j]);
   const [least, most] = [Math.min, Math.max].map((end) => say(halves.reduce((one, other) => end(one, other)), 2));
   const noise = least === most ? `\u00b1 ${least} in each column` : `\u00b1 ${least} to \u00b1 ${most}, depending on the column`;
-  write("band-note", `What the model predicts for a row with the component scores of the point. 95 % of such rows lie within ${noise}.`);
+  write("band-note", `What the model predicts for a row with the component scores of the point. 95% of such rows lie within ${noise}.`);
 }
 
 dress();

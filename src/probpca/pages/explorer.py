@@ -111,7 +111,7 @@ def explorer(  # noqa: PLR0913
         "latent": packed(belief.mean),
         **_roots(belief.covariance, np.isnan(table.cells[shown])),
         "first": int(belief.mean[:, 0].argmax()),
-        "width": float(ndtri(0.975)),  # of 95 % intervals
+        "width": float(ndtri(0.975)),  # of 95% intervals
         "imageShape": shape,
     }
     parts = {"title": heading, "lead": _lead(table, shown, columns), "counting": table.counting}

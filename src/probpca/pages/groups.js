@@ -33,7 +33,7 @@ function lookOf(k, proper) {
 }
 
 function openScale(name, numbers) {
-  const [low, high] = [Math.min, Math.max].map((end) => numbers.filter(Number.isFinite).reduce((one, other) => end(one, other)));
+  const [low, high] = [Math.min, Math.max].map((end) => numbers.filter(Number.isFinite).reduce((one, other) => end(one, other), end === Math.min ? Infinity : -Infinity));
   const colourOf = (value) => mixed(high > low ? (value - low) / (high - low) : 0.5);
   const lookOf = (i) => (Number.isFinite(numbers[i]) ? { colour: colourOf(numbers[i]), shape: CIRCLE } : { colour: "var(--other)", shape: CROSS });
   return { name, low, high, hasMissing: numbers.some((value) => !Number.isFinite(value)), lookOf, sayOf: (i) => say(numbers[i]) || "missing" };

@@ -86,7 +86,7 @@ function title(spec, channel, words) {
 }
 
 function sayComponent(k) {
-  return `${data.componentNames[k]} (${say(100 * data.ratio[k], 3)} %)`;
+  return `${data.componentNames[k]} (${say(100 * data.ratio[k], 3)}%)`;
 }
 
 function drawBiplot() {
@@ -221,9 +221,9 @@ function verdict(cells, sayColumn) {
   if (missing === known.d) return "This row has no observed cell: all its values are imputed, and they are the same as for any such row.";
   const p = sayProbability(known.p[i], known.log10p[i]);
   const imputed = missing ? ` ${missing.toLocaleString("en-US")} of its ${counted(known.d, "cell")} ${missing === 1 ? "is" : "are"} missing and ${missing === 1 ? "was" : "were"} imputed.` : "";
-  if (known.p[i] >= data.odd) return `Not unusual: a row is at least this far from the model with probability ${p}.${imputed}`;
+  if (known.p[i] >= data.odd) return `Not unusual: the probability that a row is this far from the model, or further, is ${p}.${imputed}`;
   const worst = causesOf(cells).slice(0, 3).map((cause) => `${sayColumn(cause.name)} (${cause.z})`).join(", ");
-  return `Unusual: by chance alone, a row is at least this far from the model with probability ${p}. ${whereFar(i)} Largest contributions: ${worst}.${imputed}`;
+  return `Unusual: by chance alone, the probability that a row is this far from the model, or further, is ${p}. ${whereFar(i)} Largest contributions: ${worst}.${imputed}`;
 }
 
 function whereFar(i) {
@@ -247,10 +247,11 @@ function sayNumbers() {
   const i = state.row;
   const seen = known.d - known.missingCounts[i];
   const lines = [
-    ["distance D\u00b2", say(known.distance[i]), `${sayP(known.p[i], known.log10p[i])}, ${counted(seen, "observed cell")}`],
-    ["if the model is exact", "", sayP(known.modelP[i], known.log10modelP[i])],
-    ["along the components, T\u00b2", say(known.inside[i]), sayP(known.insideP[i])],
-    ["away from the components, residual", say(known.outside[i]), sayP(known.outsideP[i])],
+    ["observed cells", seen.toLocaleString("en-US"), ""],
+    ["distance D\u00b2", say(known.distance[i]), sayP(known.p[i], known.log10p[i])],
+    ["\u2026 if the model were exact", "", sayP(known.modelP[i], known.log10modelP[i])],
+    ["along components (T\u00b2)", say(known.inside[i]), sayP(known.insideP[i])],
+    ["away from components", say(known.outside[i]), sayP(known.outsideP[i])],
   ];
   const made = lines.flatMap(([name, value, p]) => [element("dt", name), element("dd", value), element("dd", p)]);
   document.getElementById("numbers").replaceChildren(...made);
@@ -305,6 +306,7 @@ function fillControls() {
   if (known.q === 1) document.getElementById("loadings-2").closest(".card").hidden = true;
   fillSelect("colour", [...groups.map(({ name }) => clip(name, CLIPPED)), "unusual rows"], Math.max(state.group, 0));
   for (const id of ["up-control", "arrows-control", "arrows-note"]) document.getElementById(id).hidden = known.q === 1;
+  document.getElementById("order-note").hidden = known.q > 1;
   if (data.charts.cells.layer[0].encoding.y2) write("fit-key", "\u2014");
   document.getElementById("units").value = state.own ? "own" : "sd";
   fillChooser(known.names);

@@ -74,7 +74,7 @@ def report(  # noqa: PLR0913
 
     The page says in plain words what the components are and which rows are unusual. It draws the loadings with their
     intervals, a biplot, the share of the variance of all components, and for each row its component scores, observed
-    and imputed cells with 95 % intervals, its distance from the model and the contribution of each column. It is a
+    and imputed cells with 95% intervals, its distance from the model and the contribution of each column. It is a
     single file that needs no network.
 
     Parameters
@@ -152,6 +152,7 @@ def _text(facts: Facts) -> dict[str, str]:
     sentences = [about_cells(table), about_components(estimator, table)]
     return {
         "warning": f'<p class="warning" role="alert">{escape(alarm)}</p>' if alarm else "",
+        "scores_title": "Rows and columns together" if len(table.components) > 1 else "Component scores of the rows",
         "tiles": "".join(_pair("div", *one) for one in main_figures(estimator, table, rows)),
         "overview": "\n".join(f"<p>{escape(said)}</p>" for said in sentences),
         "components": "\n".join(first),

@@ -96,7 +96,7 @@ def _scree(alt: Any, shares: Array, q: int) -> Any:
             "share": float(shares[k]),
             "together": float(together[k]),
             "kind": "yes" if k < q else "no",
-            "said": f"{100 * shares[k]:.0f} %" if k < q else "",
+            "said": f"{100 * shares[k]:.0f}%" if k < q else "",
         }
         for k in range(bars_of(shares.size, q))
     ]
@@ -145,7 +145,7 @@ def bars_of(count: int, q: int) -> int:
 
 
 def _scree_text(rows: list[dict[str, Any]], q: int) -> str:
-    said = "; ".join(f"component {row['k']}: {100 * row['share']:.1f} %" for row in rows[:8])
+    said = "; ".join(f"component {row['k']}: {100 * row['share']:.1f}%" for row in rows[:8])
     return f"Share of the variance that each component explains: {said}. The model keeps {q}."
 
 
@@ -158,7 +158,7 @@ def _loadings(alt: Any, count: int) -> Any:
         tooltip=[
             alt.Tooltip("name:N", title="column"),
             alt.Tooltip("said:N", title="loading"),
-            alt.Tooltip("interval:N", title="95 % interval"),
+            alt.Tooltip("interval:N", title="95% interval"),
         ],
     )
     bars = base.mark_bar(size=11, aria=False).encode(
@@ -244,10 +244,10 @@ def _scores(alt: Any, count: int) -> Any:
         tooltip=[
             alt.Tooltip("name:N", title="component"),
             alt.Tooltip("said:N", title="score"),
-            alt.Tooltip("range:N", title="95 % interval"),
+            alt.Tooltip("range:N", title="95% interval"),
         ],
     )
-    words = "Component scores of the chosen row with 95 % intervals; the bars behind them hold nine out of ten rows."
+    words = "Component scores of the chosen row with 95% intervals; the bars behind them hold nine out of ten rows."
     return alt.layer(most, interval, point).properties(height=30 * count, description=words)
 
 
@@ -290,7 +290,7 @@ def _cells(alt: Any, along: dict[str, Any], value: str, mark: Any, size: float =
             alt.Tooltip("z:N", title="z-score"),
         ],
     )
-    words = "Cells of the chosen row, observed or imputed with a 95 % interval, and its reconstruction."
+    words = "Cells of the chosen row, observed or imputed with a 95% interval, and its reconstruction."
     return alt.layer(rule, fitted, points).properties(description=words)
 
 

@@ -77,7 +77,7 @@ def loadings_of(estimator: Any, X: Any, table: Table, settings: ComponentSetting
 
 def _how(sure: ParameterUncertainty, settings: ComponentSettings) -> str:
     method = f"{sure.n_draws} fits to resampled rows" if sure.n_draws else "large-sample formulas"
-    return f"Lines are {100 * settings.level:g} % intervals ({method}); pale bars have an interval that includes zero."
+    return f"Lines are {100 * settings.level:g}% intervals ({method}); pale bars have an interval that includes zero."
 
 
 def shares_of(estimator: Any, cells: Array, settings: ComponentSettings) -> Shares:

@@ -116,7 +116,7 @@ function loadingsOf(data, k, inOrder) {
   return made.map((one, place) => ({ ...one, k: place }));
 }
 
-/** The points at which the posterior of two coordinates has fallen to 5 %. */
+/** The points at which the posterior of two coordinates has fallen to 5%. */
 function ellipseOf(data, known, i, a, b) {
   const z = known.latentOf(i);
   const P = known.covarianceOf(i);

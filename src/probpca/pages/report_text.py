@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 def share(part: float) -> str:
-    """A share in percent; only a share of 0 or 1 is written as 0 % or 100 %."""
+    """A share in percent; only a share of 0 or 1 is written as 0% or 100%."""
     if 0 < part < 5e-4:
-        return "less than 0.1 %"
+        return "less than 0.1%"
     if 0.9995 <= part < 1:
-        return "more than 99.9 %"
-    return f"{100 * part:.1f} %"
+        return "more than 99.9%"
+    return f"{100 * part:.1f}%"
 
 
 def p_text(log10_p: float) -> str:
@@ -84,11 +84,14 @@ def about_cells(table: Table) -> str:
     """How large the table is, and how much of it is missing."""
     n, d = table.cells.shape
     missing = int(np.isnan(table.cells).sum())
-    size = f"The table has {counted(n, 'row')} and {counted(d, 'column')}."
+    size = f"The model uses {counted(n, 'row')} and {counted(d, 'numeric column')}."
     if not missing:
         return f"{size} No cell is missing."
-    cells = f"{missing:,} of its {n * d:,} cells are missing ({share(missing / (n * d))})"
-    return f"{size} {cells}; they were imputed from the observed cells of the same row."
+    cells = f"{missing:,} of their {n * d:,} cells are missing ({share(missing / (n * d))})."
+    n_empty = int(np.isnan(table.cells).all(axis=1).sum())
+    how = "Each was imputed from the other cells of its row." if missing > n_empty * d else ""
+    empty = f"{counted(n_empty, 'row')} without any value got the column means." if n_empty else ""
+    return " ".join(filter(None, [size, cells, how, empty]))
 
 
 def about_components(estimator: Any, table: Table) -> str:
@@ -98,9 +101,10 @@ def about_components(estimator: Any, table: Table) -> str:
     d = len(table.features)
     columns = f"the {counted(d, 'column')}" + ("" if estimator.scale_ is None else " (scaled to unit variance)")
     if ratio.size == 1:
-        return f"One component summarises {columns}: it explains {total} of the variance. The rest is noise."
-    together = f"together they explain {total} of the variance"
-    return f"{ratio.size} components summarise {columns}: {together}. The rest is noise."
+        said = f"One component summarises {columns}: it explains {total} of the variance."
+    else:
+        said = f"{ratio.size} components summarise {columns}: together they explain {total} of the variance."
+    return f"{said} The model treats the rest as noise."
 
 
 def about_hidden_components(shares: Shares, n_kept: int) -> str:
@@ -155,7 +159,7 @@ def about_shown(table: Table, rows: RowFacts) -> str:
 def advice(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
     """Sentences about what to look at next."""
     found = list(_findings(estimator, table, rows))
-    yield from found or ["Nothing needs attention. Choose any row to see its component scores and values."]
+    yield from found or ["No problems were found. Choose any row to see its component scores and values."]
 
 
 def _findings(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
@@ -172,6 +176,7 @@ def _findings(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
         yield "Choose a row from the table of unusual rows to see which columns make it unusual."
     if rows.found.note:
         yield "Read the note on p-values above the table of unusual rows, and compare both p-values there."
+    yield from estimator.notes_
     yield from about_units(estimator.column_std_, table.features, "fitting with standardize=True (--standardize)")
     yield from _poor_columns(estimator, table)
     if np.isnan(table.cells).any():

@@ -171,7 +171,7 @@ def test_rows_of_large_weight_may_all_lie_at_the_mean():
 def test_the_note_warns_of_outliers_that_hide_each_other():
     assert Calibration(1.0, 6.0, 0.04).note == ""
     for heavy in (Calibration(1.0, 4.9, 0.01), Calibration(1.0, 9.0, 0.06), Calibration(2.0, np.inf, 0.2)):
-        assert f"{100 * heavy.extreme:.1f} % of the training rows" in heavy.note
+        assert f"{100 * heavy.extreme:.1f}% of the training rows" in heavy.note
         assert "masking" in heavy.note
         assert "model_p_value" in heavy.note
 
@@ -205,7 +205,7 @@ def distances_of(model, x):
 
 @pytest.mark.parametrize("holes", [0.0, 0.1])
 def test_left_out_distances_are_near_those_of_refits_without_the_row(rng, holes):
-    """First order: what a row loses by its own leverage, 20 % and more at 60 x 8, is made up to a few percent."""
+    """First order: what a row loses by its own leverage, 20% and more at 60 x 8, is made up to a few percent."""
     x = spiked_rows(rng, 60, 8, 2, noise=0.5)
     x[rng.random(x.shape) < holes] = np.nan
     as_is = distances_of(PPCA(2, random_state=0, tol=1e-6).fit(x).model_, x)
@@ -246,7 +246,7 @@ def pooled(n, d, q, holes, seeds):
     [(200, 10, 2, 0.0, 15, 0.02), (60, 20, 3, 0.0, 30, 0.02), (64, 500, 4, 0.0, 15, 0.04), (100, 10, 2, 0.2, 20, 0.03)],
 )
 def test_p_values_are_uniform_in_and_out_of_the_table(n, d, q, holes, seeds, most):
-    """``most`` is what the method may be off; chance adds the 95 % point of Kolmogorov's distribution."""
+    """``most`` is what the method may be off; chance adds the 95% point of Kolmogorov's distribution."""
     inside, outside, plain = pooled(n, d, q, holes, seeds)
     chance = 1.36 / np.sqrt(n * seeds)
     for p in (inside, outside):

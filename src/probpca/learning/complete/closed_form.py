@@ -90,7 +90,7 @@ def choose_by_parallel(spectrum: Spectrum, parallel: Parallel, most: int) -> Cho
     if most > q or most == spectrum.n_features - 1:
         other = choose_by_spectrum(spectrum, Rule("bic"), most).n_components
         why = (
-            "also counts noise that differs between columns as components"
+            "assumes the same noise in every column, and chooses too many where that is not so"
             if other > q
             else "leaves out weak components"
         )

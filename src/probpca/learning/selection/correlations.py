@@ -46,7 +46,7 @@ def count_by_parallel(
         notes = ("The correlations do not exceed chance; one component, the minimum, is fitted.", *notes)
     elif d > 2 and first > settings.general_factor * d:
         dominant = (
-            "The first component dominates and may hide weaker ones from parallel analysis: compare other criteria."
+            "The first component is so large that parallel analysis may miss weaker ones: compare other criteria."
         )
         notes = (dominant, *notes)
     return Parallel(n_above(curve), curve, notes)

@@ -31,7 +31,7 @@ def parallel_analysis(
 ) -> tuple[Curve, Array]:
     """Ratio of each eigenvalue of the correlations to its value by chance, and the eigenvalues (k,).
 
-    The value by chance is the 95 % quantile of the k-th largest eigenvalue in tables of independent normal columns of
+    The value by chance is the 95% quantile of the k-th largest eigenvalue in tables of independent normal columns of
     the same size (Horn 1965). It depends on that size alone, so that the result is the same in every call. Components
     are kept up to the first ratio that is not above 1, and at most ``most``.
     """
@@ -76,7 +76,7 @@ def _wishart_eigenvalues(n: float, d: int, k: int, settings: ParallelSettings, r
 
     A Wishart matrix has the eigenvalues of a tridiagonal matrix of chi variates (Dumitriu & Edelman 2002), and its
     leading eigenvalues are those of a leading corner of about :math:`m^{1/3} k^{2/3}` rows, to nine digits. They are
-    slightly larger than those of correlations: by 0.3 to 1.5 % for 200 columns and more rows, by a few per cent for
+    slightly larger than those of correlations: by 0.3 to 1.5% for 200 columns and more rows, by a few per cent for
     few rows.
     """
     m, most = min(n - 1, d), max(n - 1, d)

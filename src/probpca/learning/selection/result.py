@@ -20,8 +20,8 @@ SHOWN = 8
 """Numbers of components that are shown: those that criteria choose, their neighbours, and the first ones."""
 PURPOSES = {
     "parallel": "interpretation: components that stand out from chance",
-    "bic": "interpretation, if all columns have the same noise",
-    "evidence": "interpretation, if all columns have the same noise",
+    "bic": "the best fit, if all columns have the same noise",
+    "evidence": "the best fit, if all columns have the same noise",
     "cv": "prediction and imputation, judged by held-out cells",
     "ard": "prediction: components that a Bayesian fit keeps",
     "gavish_donoho": "denoising, if all columns have the same noise",
@@ -67,11 +67,11 @@ def table_of(selection: Selection) -> ResultTable:
     choices = (
         words("criterion", [c.name for c in selection.criteria]),
         Column("choice", ["-" if c.choice is None else f"{c.choice}" for c in selection.criteria]),
-        words("made for", map(_remark, selection.criteria), longest=LONGEST_REMARK),
+        words("best for", map(_remark, selection.criteria), longest=LONGEST_REMARK),
     )
     drawn, lines = [c for c in selection.criteria if c.score.size], _lines(selection)
     counts = Column("components", [f"{q}" if q else "..." for q in lines])
-    curves = Section("Scores, the larger the better (* choice)", (counts, *(_column(c, lines) for c in drawn)))
+    curves = Section("Scores: higher is better, * marks the choice", (counts, *(_column(c, lines) for c in drawn)))
     notes = (f"{c.name}: {c.note}" for c in selection.criteria if c.note and c.choice is not None)
     first = Section(f"Number of components: {rows}", choices, (*notes, selection.agreement))
     return ResultTable((first, curves) if drawn else (first,))
@@ -206,15 +206,15 @@ class Selection:
     >>> from probpca import select_n_components
     >>> select_n_components(load_iris().data, ["bic", "parallel"])
     Number of components: 150 rows x 4 features
-    criterion  choice  made for
-    bic             3  interpretation, if all columns have the same noise
+    criterion  choice  best for
+    bic             3  the best fit, if all columns have the same noise
     parallel        1  interpretation: components that stand out from chance
-    parallel: The first component dominates and may hide weaker ones from parallel analysis:
+    parallel: The first component is so large that parallel analysis may miss weaker ones:
     compare other criteria.
     The criteria choose between 1 and 3. To interpret components, use 1 (parallel). bic also
     counts noise that differs between columns as components.
     <BLANKLINE>
-    Scores, the larger the better (* choice)
+    Scores: higher is better, * marks the choice
     components    bic   parallel
                  nats   x chance
              1  -78.2       2.26*

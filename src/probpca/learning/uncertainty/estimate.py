@@ -54,7 +54,7 @@ def _variances(sure: ParameterUncertainty, components: list[int], level: float) 
         )
     )
     columns = words("", [*(sure.component_name(j) for j in components), "noise"]), numbers("variance", value)
-    heading = f"Uncertainty of the fit: {100 * level:.4g} % intervals by {how}{aligned}"
+    heading = f"Uncertainty of the fit: {100 * level:.4g}% intervals by {how}{aligned}"
     return Section(heading, (*columns, *_errors(error, low, high)), (*_stability(sure),))
 
 
@@ -63,7 +63,7 @@ def _stability(sure: ParameterUncertainty) -> Iterator[str]:
     if stable is not None:
         yield (
             f"Angle between the fitted subspace and those of the bootstrap fits: median {stable.median:.1f} degrees, "
-            f"95 % are below {stable.upper:.1f}."
+            f"95% are below {stable.upper:.1f}."
         )
     if sure.n_unconverged:
         yield f"{sure.n_unconverged} of {sure.n_draws} bootstrap fits stopped before they had converged."
@@ -156,7 +156,7 @@ class Stability(NamedTuple):
     """Distribution of the largest angle between the fitted subspace and those of resampled rows, in degrees."""
 
     median: float
-    upper: float  # 95 % quantile
+    upper: float  # 95% quantile
 
 
 @shown_as_table
@@ -211,7 +211,7 @@ class ParameterUncertainty:
     >>> sure.explained_variance.value.round(2), sure.explained_variance.standard_error.round(2)
     (array([4.2 , 0.24]), array([0.48, 0.03]))
     >>> sure.table(load_iris().feature_names, component=0, most=2)
-    Uncertainty of the fit: 95 % intervals by large-sample formulas
+    Uncertainty of the fit: 95% intervals by large-sample formulas
            variance  std. error        interval
     PC1       4.200        0.48  3.370 to 5.303
     noise     0.051      0.0041  0.044 to 0.061
@@ -250,7 +250,7 @@ class ParameterUncertainty:
 
     @property
     def stability(self) -> Stability | None:
-        """Median and 95 % quantile of the largest angle between subspaces over the draws; None without draws."""
+        """Median and 95% quantile of the largest angle between subspaces over the draws; None without draws."""
         if self.subspace_angles is None:
             return None
         return Stability(*np.quantile(self.subspace_angles[:, 0], [0.5, 0.95]).tolist())

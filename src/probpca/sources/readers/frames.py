@@ -35,10 +35,12 @@ def frame_values(rows: Any) -> tuple[Floats, tuple[Any, ...]]:
     return out.T, tuple(kinds)
 
 
-def frame_columns(rows: Any) -> dict[Any, list[Any]]:
-    """Columns of a dataframe by name, of any type, as lists."""
+def frame_columns(rows: Any) -> dict[Any, Any]:
+    """Columns of a dataframe by name, of any type, as lists; pandas and polars columns keep their categories."""
     frame = nw.from_native(rows, eager_only=True)
-    return {name: frame.get_column(name).to_list() for name in frame.columns}
+    columns = {name: frame.get_column(name) for name in frame.columns}
+    keeps = frame.implementation.is_pandas() or frame.implementation.is_polars()
+    return {name: column.to_native() if keeps else column.to_list() for name, column in columns.items()}
 
 
 def _column_values(column: nw.Series[Any], target: Any) -> Any:

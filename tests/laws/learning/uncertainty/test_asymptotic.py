@@ -186,4 +186,4 @@ def test_the_table_marks_what_is_not_zero_and_shows_what_is_largest():
     assert (complete.columns[0].cells[3], complete.columns[-1].cells[3], complete.remarks) == ("a", "", ())
     assert "Note:" not in str(sure)
     assert "Note: careful" in str(replace(sure, note="careful"))
-    assert str(sure).splitlines()[0] == "Uncertainty of the fit: 95 % intervals by large-sample formulas"
+    assert str(sure).splitlines()[0] == "Uncertainty of the fit: 95% intervals by large-sample formulas"
