@@ -15,7 +15,9 @@ from pyarrow import parquet as pq
 
 from oracles import spiked_rows
 from probpca import PPCA, DataError, ShapeError, SourceError
-from probpca.sources import open_source
+from probpca.errors import ProbpcaError
+from probpca.sources import TableFormat, open_source
+from probpca.sources.open import look_at_bytes
 from probpca.sources.write import write_rows
 from probpca.statistics import Moments
 
@@ -106,6 +108,15 @@ def test_two_columns_of_one_name_are_refused(tmp_path, x, suffix):
         assert open_source(path, columns=["b"]).n_features == 1
 
 
+@pytest.mark.parametrize("chosen", [TableFormat(parse_units=True), TableFormat(thousands="'")])
+def test_two_columns_of_one_name_that_hold_text_are_refused(tmp_path, chosen):
+    path = tmp_path / "x.csv"
+    path.write_text("a,a,b,c\n5'000,6'000,2,x\n4'000,w,4,y\n")
+    with pytest.raises(DataError, match=r"x\.csv has 2 columns 'a'(.|\n)*Hint: rename"):
+        open_source(path, table_format=chosen)
+    assert open_source(path, columns=["b"], table_format=chosen).n_features == 1
+
+
 def test_two_columns_of_one_name_in_a_dataframe_are_refused(x):
     with pytest.raises(DataError, match=r"columns must have unique names(.|\n)*Hint: rename"):
         open_source(pd.DataFrame(x, columns=list("abcda")))
@@ -127,6 +138,42 @@ def test_a_truncated_compressed_file_is_named(tmp_path, share):
     path.write_bytes(packed[: int(share * len(packed))])
     with pytest.raises(SourceError, match=r"x\.csv\.gz cannot be read(.|\n)*truncated"):
         open_source(path).fold(Moments.of)
+
+
+@pytest.mark.parametrize("damage", [slice(20, 30), slice(2000, None)], ids=["overwritten", "truncated"])
+def test_damaged_compressed_text_in_memory_is_named(damage):
+    packed = bytearray(gzip.compress(b"a,b\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(5000))))
+    packed[damage] = b"\xff" * 10 if damage.stop else b""
+    with pytest.raises(SourceError, match=r"here cannot be read(.|\n)*Hint: the file may be truncated or damaged"):
+        look_at_bytes("here", bytes(packed))
+
+
+@pytest.mark.parametrize("dtype", ["<f8", ">f8", "<f2", ">f4", "<i2", "?", ">i8"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_an_array_in_memory_has_the_values_it_has_in_a_file(tmp_path, x, dtype, order):
+    path = tmp_path / "x.npy"
+    np.save(path, x[:9].astype(dtype, order=order))
+    here, there = look_at_bytes("here", path.read_bytes()).source(None, 1), open_source(path)
+    assert_array_equal(values(here), values(there))
+    assert here.info.single_precision == there.info.single_precision
+
+
+@pytest.mark.parametrize(
+    ("array", "share", "said"),
+    [
+        (np.ones(3), 1, "must hold a matrix of rows and columns"),
+        (np.ones((3, 2), complex), 1, "holds complex128, not numbers"),
+        (np.ones((30, 2)), 0.8, "is truncated: its array needs"),
+    ],
+)
+def test_an_array_in_memory_has_the_errors_it_has_in_a_file(tmp_path, array, share, said):
+    path = tmp_path / "x.npy"
+    np.save(path, array)
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    with pytest.raises(ProbpcaError, match=f"x.npy {said}") as there:
+        open_source(path)
+    with pytest.raises(type(there.value), match=f"here {said}"):
+        look_at_bytes("here", path.read_bytes())
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".parquet", ".feather", ".csv"])

@@ -3,12 +3,14 @@
 import gzip
 import subprocess
 import sys
+import time
 
 import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from pyarrow import compute
 
 from probpca import PPCA, DataError, SourceError
 from probpca.sources import TableFormat, open_source
@@ -154,6 +156,18 @@ def test_cells_of_a_workbook_keep_their_kind(tmp_path):
     assert block.others.to_pydict() == {"text": ["007", "x, y"], "when": ["2020-01-31", "2020-02-29"]}
 
 
+@pytest.mark.parametrize("sign", ["|", ";", "\t"])
+@pytest.mark.parametrize("chosen", [TableFormat(), TableFormat(decimal=","), TableFormat(thousands=".")])
+def test_cells_of_a_workbook_may_hold_any_sign(tmp_path, sign, chosen):
+    book = openpyxl.Workbook()
+    for row in [[f"k{sign}p{sign}c", "n"], [f"1{sign}2{sign}3", 1.5], [f"1{sign}2{sign}4", 2]]:
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    file = look_at(tmp_path / "t.xlsx", chosen)
+    assert [column.name for column in file.columns()] == [f"k{sign}p{sign}c", "n"]
+    assert_array_equal(file.source(["n"], 1).map(first_column), [1.5, 2])
+
+
 @pytest.fixture
 def book(tmp_path, frame):
     with pd.ExcelWriter(tmp_path / "book.xlsx") as writer:
@@ -217,6 +231,18 @@ def test_what_is_a_title_line_and_what_is_not(text, names, titles):
     assert list(file.head.names) == wanted
     assert bool(file.notes) == bool(titles)
     assert file.source([name for name in wanted if name][-1:], 1).map(np_values).shape[0] >= 1
+
+
+@pytest.mark.parametrize("count", [199, 200, 20_000])
+def test_any_number_of_lines_above_the_names_is_skipped(count):
+    content = b"a line of many\n" * count + b"a;b\n1,5;2\n3;4\n"
+    file = look_at_bytes("here.csv", content, TableFormat(skip_rows=count))
+    assert_array_equal(file.source(["a", "b"], 1).map(np_values), [[1.5, 2], [3, 4]])
+
+
+def test_the_decimal_mark_is_seen_above_a_long_cell():
+    content = f"a;b\n1,5;z\n2,5;{'x' * 140_000}\n3,5;y\n".encode()
+    assert_array_equal(look_at_bytes("here.csv", content).source(["a"], 1).map(first_column), [1.5, 2.5, 3.5])
 
 
 def test_names_that_differ_by_blanks_only_are_refused(tmp_path):
@@ -297,7 +323,19 @@ def test_units_are_left_out_of_numbers(cells):
 
 
 @pytest.mark.parametrize(
-    "cells", ["1st|2nd|3rd", "Q1|Q2", "12 Main St|3 Main St", "<5|<6", "12:30|13:30", "A5|A6", "5 2|6 2"]
+    "cells",
+    [
+        "1st|2nd|3rd",
+        "Q1|Q2",
+        "12 Main St|3 Main St",
+        "<5|<6",
+        "12:30|13:30",
+        "A5|A6",
+        "5 2|6 2",
+        "--5|-4",
+        "+-5|4",
+        "$5|-$-4",
+    ],
 )
 def test_what_is_no_quantity_stays_text(cells):
     kinds = [
@@ -321,6 +359,31 @@ def test_another_unit_that_comes_late_is_found(monkeypatch):
     file = look_at_bytes("here.csv", text_with(cells), TableFormat(parse_units=True))
     with pytest.raises(DataError, match=r"here.csv cannot be read as numbers in kg: row 51, column 'u' holds '6 lb'"):
         file.source(["u"], 1).map(np_values)
+
+
+def test_a_number_with_two_signs_that_comes_late_is_found(monkeypatch):
+    monkeypatch.setattr("probpca.sources.readers.csv.CSV_BYTES", 100)
+    file = look_at_bytes("here.csv", text_with("|".join(["5"] * 50 + ["--6"])), TableFormat(parse_units=True))
+    with pytest.raises(DataError, match=r"here.csv cannot be read as numbers: row 51, column 'u' holds '--6'"):
+        file.source(["u"], 1).map(np_values)
+
+
+@pytest.mark.parametrize(("cell", "n_most"), [("1.5", 0), ("1.5 kg", 4)])
+def test_many_columns_need_few_searches(monkeypatch, cell, n_most):
+    known, calls = compute.extract_regex, []
+    monkeypatch.setattr(compute, "extract_regex", lambda *given: calls.append(1) or known(*given))
+    lines = [[f"s{j}" for j in range(300)], [cell] * 300, [cell] * 300]
+    file = look_at_bytes("here.csv", "\n".join(map(",".join, lines)).encode(), TableFormat(parse_units=True))
+    assert_array_equal(file.source(None, 1).map(np_values), np.full((2, 300), 1.5))
+    assert len(calls) <= n_most
+
+
+@pytest.mark.parametrize(("first", "last", "thousands"), [("7.5", "1,234.5", ","), ("7,5", "1.234", ".")])
+def test_signs_between_thousands_may_come_late(monkeypatch, first, last, thousands):
+    monkeypatch.setattr("probpca.sources.readers.csv.CSV_BYTES", 100)
+    content = text_with("|".join([first] * 50 + [last]))
+    found = look_at_bytes("here.csv", content, TableFormat(thousands=thousands)).source(["u"], 1).map(first_column)
+    assert_array_equal(found, [7.5] * 50 + [1234.5 if thousands == "," else 1234])
 
 
 @pytest.mark.parametrize(
@@ -347,10 +410,37 @@ def test_repeated_names_of_genes_are_numbered():
     assert block.others.to_pydict() == {"name": ["s1", "s2"]}
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_sample_without_numbers_stays_a_sample(tmp_path, suffix):
+    path = tmp_path / f"t{suffix}"
+    frame = pd.DataFrame({"gene": ["A", "B"], "s1": [1, 2], "s2": [None, None], "s3": [3, 4]})
+    frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path)
+    file = look_at(path, TableFormat(transpose=True))
+    block = file.source(["A", "B"], 1, None, ["name"]).hold()[0]
+    assert block.others.to_pydict() == {"name": ["s1", "s2", "s3"]}
+    assert_array_equal(block.values, [[1, 2], [NAN, NAN], [3, 4]])
+
+
+def seconds(content, chosen):
+    """Time in which a table in memory is inspected and, if it is to be transposed, read."""
+    start = time.perf_counter()
+    look_at_bytes("here", content, chosen)
+    return time.perf_counter() - start
+
+
+def test_many_samples_are_transposed_about_as_fast_as_they_are_read():
+    lines = [["gene", *(f"s{j}" for j in range(15_000))], *([f"g{i}", *["1.5"] * 15_000] for i in range(3))]
+    content = "\n".join(map(",".join, lines)).encode()
+    read = min(seconds(content, TableFormat()) for _ in range(2))
+    assert seconds(content, TableFormat(transpose=True)) < 4 * read
+
+
 def test_what_cannot_be_transposed_is_refused(monkeypatch):
     turned = TableFormat(transpose=True)
     with pytest.raises(DataError, match="has no column of text"):
         look_at_bytes("here", b"s1,s2\n1,2\n3,4\n", turned)
+    with pytest.raises(DataError, match="has no column of numbers to transpose"):
+        look_at_bytes("here", b"gene,s1\nA,\nB,\n", turned)
     with pytest.raises(DataError, match=r"its first line holds numbers: A, 0.5, 1.5"):
         look_at_bytes("here", b"A,0.5,1.5\nB,1,2\n", turned)
     monkeypatch.setattr(memory, "MOST_CELLS", 3)

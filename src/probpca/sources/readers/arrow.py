@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from probpca.sources.readers.quantities import Quantities
     from probpca.sources.source import Watch
     from probpca.sources.table_format import TableFormat
     from probpca.typing import Floats
@@ -45,7 +44,6 @@ class Layout(NamedTuple):
     dtype: Any
     others: tuple[str, ...] = ()
     codes: tuple[float, ...] = ()  # numbers that mean a missing cell
-    quantities: Quantities | None = None  # reader of features that are text
 
     @classmethod
     def of(cls, schema: Any, columns: Sequence[str] | None, place: Path) -> Layout:
@@ -68,8 +66,6 @@ class Layout(NamedTuple):
         out = np.empty((len(self.names), batch.num_rows), self.dtype)
         for row, name in zip(out, self.names, strict=True):
             column = batch.column(name)
-            if self.quantities is not None and pa.types.is_string(column.type):
-                column = self.quantities.values(name, column)
             if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
                 column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
                 column = column.cast(pa.float64())

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute, csv
 
+from probpca.blocks import Block
 from probpca.errors import DataError
 from probpca.sources.engines.local import LocalEngine
 from probpca.sources.files import Column, Stamp, is_compressed, is_number
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from os import PathLike
 
-    from probpca.blocks import Block
     from probpca.errors import ProbpcaError
     from probpca.sources.source import Watch
 
@@ -51,6 +51,7 @@ class Text:
     stamp: Stamp | None = None
     content: bytes | None = None
     encoding: str = "utf-8"
+    dialect: Dialect | None = None  # found by the first lines unless it is known
 
     @classmethod
     def in_file(cls, place: Path) -> Text:
@@ -88,7 +89,8 @@ class Text:
                     break
             whole = not stream.read(1)
         _require_text(head, self.place)
-        found = read_head(head.decode("utf-8-sig", "replace"), self.place, table_format, whole=whole)
+        first = head.decode("utf-8-sig", "replace")
+        found = read_head(first, self.place, table_format, whole=whole, dialect=self.dialect)
         if any("\ufffd" in name for name in found.names):
             msg = f"the column names of {self.place} are not UTF-8 text.\nHint: save the file as 'CSV UTF-8'."
             raise DataError(msg)
@@ -146,14 +148,14 @@ class TextFile:
         """Copy in which columns of text are numeric if their cells are numbers with units or thousands separators."""
         chosen, decimal = self.table_format, self.dialect.decimal_point
         reader = Quantities(decimal, chosen.thousands, chosen.parse_units, self.nulls)
-        texts = [name for name in self.schema.names if pa.types.is_string(self.schema.field(name).type)]
-        judged = {name: reader.judge(first.column(self.keys.index(name))) for name in texts}
-        schema = [
-            pa.field(known.name, pa.float64() if known.name in judged and judged[known.name].is_number else known.type)
-            for known in self.schema
-        ]
-        units = {name: found.unit for name, found in judged.items() if found.is_number}
-        several = {name: found for name, found in judged.items() if found.other}
+        cells = [column for name, column in zip(self.keys, first.columns, strict=True) if not name.startswith("\0")]
+        texts = [j for j, known in enumerate(self.schema) if pa.types.is_string(known.type)]
+        judged = dict(zip(texts, reader.judge([cells[j] for j in texts]), strict=True))
+        numeric = {j for j, found in judged.items() if found.is_number}
+        schema = [pa.field(known.name, pa.float64()) if j in numeric else known for j, known in enumerate(self.schema)]
+        names = self.schema.names
+        units = {names[j]: judged[j].unit for j in numeric}
+        several = {names[j]: found for j, found in judged.items() if found.other}
         return replace(self, schema=pa.schema(schema), quantities=replace(reader, units=units), several=several)
 
     @property
@@ -202,7 +204,7 @@ class TextFile:
             if name in self.several:
                 raise several_units(self.place, name, self.several[name])
         names = Layout.of(self.schema, columns, self.place).names
-        layout = Layout(names, np.float64, tuple(others or ()), self.table_format.codes, self.quantities)
+        layout = Layout(names, np.float64, tuple(others or ()), self.table_format.codes)
         types = dict.fromkeys(layout.others, pa.binary())
         for name in names:
             is_flag = pa.types.is_boolean(self.schema.field(name).type)
@@ -265,18 +267,24 @@ class _Batches(Iterable[Any]):
 
 
 def _blocks(file: TextFile, layout: Layout, batch: Any) -> tuple[Block, ...]:
-    if file.quantities is not None:
-        texts = {name for name in layout.names if pa.types.is_binary(batch.schema.field(name).type)}
-        columns = [_as_text(batch.column(name)) if name in texts else batch.column(name) for name in batch.schema.names]
-        batch = pa.record_batch(columns, names=batch.schema.names)
     try:
-        block = layout.block(batch)
+        block = Block(
+            layout.values(batch if file.quantities is None else _with_numbers(file.quantities, layout, batch))
+        )
     except UnreadableCellError as error:
         raise _not_a_number(file, error.name, error.text, error.unit) from error
-    if block.others is not None:
-        others = [_as_text(column) for column in block.others.columns]
+    if layout.others:
+        others = [_as_text(batch.column(name)) for name in layout.others]
         block = replace(block, others=pa.record_batch(others, names=list(layout.others)))
     return (block,) if block.n_rows else ()
+
+
+def _with_numbers(quantities: Quantities, layout: Layout, batch: Any) -> Any:
+    """Features of a record batch, where those that are text become numbers."""
+    columns = {name: batch.column(name) for name in layout.names}
+    texts = {name: _as_text(column) for name, column in columns.items() if pa.types.is_binary(column.type)}
+    columns |= quantities.values(texts)
+    return pa.record_batch(list(columns.values()), names=list(columns))
 
 
 def _as_text(column: Any) -> Any:

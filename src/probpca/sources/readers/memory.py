@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -11,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import feather, parquet
 
-from probpca.errors import DataError, ShapeError
+from probpca.errors import DataError
 from probpca.sources.engines.local import itself, resolve_jobs
 from probpca.sources.files import Column, TableFile, arrow_module, is_identifier, kind_of_bytes
 from probpca.sources.readers.arrow import HeldTable, damage_named
 from probpca.sources.readers.csv import Text, TextFile
+from probpca.sources.readers.npy import ArrayHeader
 from probpca.sources.table_format import TableFormat
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def table_in_memory(place: Path, content: bytes, table_format: TableFormat) -> T
     """Look at a table in memory: text, also compressed by gzip, Parquet, Feather, .npy or a workbook."""
     if content.startswith(b"\x1f\x8b"):
         with damage_named(str(place)):
-            content = gzip.decompress(content)
+            content = pa.input_stream(pa.BufferReader(content), compression="gzip").read()
     kind = kind_of_bytes(content)
     table_format.require_for(kind, place)
     if kind == "csv":
@@ -48,15 +48,11 @@ def table_in_memory(place: Path, content: bytes, table_format: TableFormat) -> T
 
 
 def _array(place: Path, content: bytes, table_format: TableFormat) -> HeldTable:
-    try:
-        values = np.load(io.BytesIO(content), allow_pickle=False)
-    except ValueError as error:
-        msg = f"{place} cannot be read as an array: {error}."
-        raise DataError(msg) from error
-    if values.ndim != 2 or values.dtype.kind not in "fiub":
-        msg = f"{place} must hold a matrix (n, d) of numbers; it holds {values.dtype} of shape {values.shape}."
-        raise ShapeError(msg)
-    columns = {f"x{j}": pa.array(np.ascontiguousarray(column)) for j, column in enumerate(values.T)}
+    header = ArrayHeader.read(io.BytesIO(content), place, len(content))
+    n, d = header.n_rows, header.n_features
+    cells = np.frombuffer(content, header.dtype, n * d, header.offset).astype(header.target)
+    rows = cells.reshape(d, n).T if header.by_columns else cells.reshape(n, d)
+    columns = {f"x{j}": pa.array(np.ascontiguousarray(column)) for j, column in enumerate(rows.T)}
     return HeldTable(place, pa.table(columns), table_format, named=False)
 
 
@@ -64,19 +60,23 @@ def transposed(file: TableFile) -> HeldTable:
     """Transpose a table whose rows are features, such as genes, and whose columns of numbers are samples.
 
     The first column without numbers, else one that is called like an identifier, gives the names of the features.
-    The names of the columns of numbers become a column of labels.
+    The names of the columns of numbers become a column of labels. An empty column with a name is a sample too.
     """
     if isinstance(file, TextFile):
         file.require_names("put the names of the samples into the first line.")
     columns = file.columns()
     key = _column_of_names(columns, file.place)
-    samples = [column.name for column in columns if column.kind in ("numbers", "true or false") and column.name != key]
-    if not samples:
+    numeric = {column.name for column in columns if column.kind in ("numbers", "true or false")} - {key}
+    if not numeric:
         msg = f"{file.place} has no column of numbers to transpose."
         raise DataError(msg)
+    empty = {column.name for column in columns if column.kind == "empty" and column.name} - {key}
+    chosen = numeric | empty
+    samples = [column.name for column in columns if column.name in chosen]
     values, found = _gathered(file, samples, key)
     names, numbered = _distinct(found)
-    left_out = [column.name for column in columns if column.name not in {key, *samples} and column.kind != "empty"]
+    known = chosen | {key}
+    left_out = [column.name for column in columns if column.kind != "empty" and column.name not in known]
     notes = [*file.notes]
     if numbered:
         notes.append(f"repeated names in column {key!r} were numbered: {_some(numbered)}")

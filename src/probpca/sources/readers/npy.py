@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, final
 
 import numpy as np
 from numpy.lib import format as npy
@@ -30,15 +30,41 @@ PART_BLOCKS = 32
 """Number of blocks of a part, which one thread reads."""
 
 
-class _Table(NamedTuple):
-    """Position and storage of the rows in the file."""
+class ArrayHeader(NamedTuple):
+    """Position and storage of a matrix of numbers in the bytes of a .npy file."""
 
-    stamp: Stamp
     offset: int
     n_rows: int
     n_features: int
     dtype: np.dtype[Any]
     by_columns: bool  # stored column by column, in Fortran order
+
+    @classmethod
+    def read(cls, file: BinaryIO, place: Path, n_bytes: int) -> ArrayHeader:
+        """Read the header of a .npy file of ``n_bytes``; raise an error unless a matrix of numbers follows it."""
+        try:
+            version = npy.read_magic(file)
+            header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, by_columns, dtype = header(file)
+        except ValueError as error:
+            msg = f"{place} is not a .npy file: {error}."
+            raise SourceError(msg) from error
+        if dtype.kind not in "fiub":
+            msg = f"{place} holds {dtype}, not numbers."
+            raise DataError(msg)
+        if len(shape) != 2:
+            msg = f"{place} must hold a matrix of rows and columns; its array has shape {shape}."
+            raise ShapeError(msg)
+        needed = file.tell() + shape[0] * shape[1] * dtype.itemsize
+        if n_bytes < needed:
+            msg = f"{place} is truncated: its array needs {needed:,} bytes; got {n_bytes:,}."
+            raise SourceError(msg)
+        return cls(file.tell(), shape[0], shape[1], dtype, by_columns)
+
+    @property
+    def target(self) -> type[np.floating[Any]]:
+        """Type of the values in memory, in the byte order of this computer."""
+        return np.float32 if self.dtype.kind == "f" and self.dtype.itemsize <= 4 else np.float64
 
 
 @final
@@ -53,7 +79,7 @@ class NpyFile:
 
     def columns(self) -> tuple[Column, ...]:
         """All columns, named x0, x1, ..."""
-        return tuple(Column(f"x{j}", "numbers") for j in range(_look(self.place).n_features))
+        return tuple(Column(f"x{j}", "numbers") for j in range(_look(self.place)[1].n_features))
 
     def source(
         self,
@@ -75,44 +101,27 @@ class NpyFile:
 
 def open_npy(place: Path, n_jobs: int, watch: Watch | None = None, codes: tuple[float, ...] = ()) -> Source:
     """Make a source of a .npy file that holds a numeric matrix; ``codes`` are numbers that mean missing."""
-    table = _look(place)
+    stamp, table = _look(place)
     step = PART_BLOCKS * _block_rows(table)
     parts = [range(start, min(start + step, table.n_rows)) for start in range(0, table.n_rows, step)]
     info = Info(
         n_features=table.n_features,
         n_rows=table.n_rows,
         n_stored=table.n_rows * table.n_features,
-        single_precision=_target(table.dtype) is np.float32,
+        single_precision=table.target is np.float32,
         n_jobs=n_jobs,
     )
-    engine = LocalEngine(parts, partial(_read, table, codes), n_jobs, watch)
+    engine = LocalEngine(parts, partial(_read, stamp, table, codes), n_jobs, watch)
     return Source(info, engine, glance=engine.has_missing)
 
 
-def _look(place: Path) -> _Table:
-    try:
-        with place.open("rb") as file:
-            version = npy.read_magic(file)
-            header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-            shape, by_columns, dtype = header(file)
-            offset = file.tell()
-    except ValueError as error:
-        msg = f"{place} is not a .npy file: {error}."
-        raise SourceError(msg) from error
-    if dtype.kind not in "fiub":
-        msg = f"{place} holds {dtype}, not numbers."
-        raise DataError(msg)
-    if len(shape) != 2:
-        msg = f"{place} must hold a matrix of rows and columns; its array has shape {shape}."
-        raise ShapeError(msg)
-    needed, found = offset + shape[0] * shape[1] * dtype.itemsize, place.stat().st_size
-    if found < needed:
-        msg = f"{place} is truncated: its array needs {needed:,} bytes; got {found:,}."
-        raise SourceError(msg)
-    return _Table(Stamp.of(place), offset, shape[0], shape[1], dtype, by_columns)
+def _look(place: Path) -> tuple[Stamp, ArrayHeader]:
+    stamp = Stamp.of(place)
+    with place.open("rb") as file:
+        return stamp, ArrayHeader.read(file, place, stamp.size)
 
 
-def _block_rows(table: _Table) -> int:
+def _block_rows(table: ArrayHeader) -> int:
     """Number of rows of a block: as many as fit into cache, or more if there are many columns."""
     d = max(table.n_features, 1)
     large = PIECE_BYTES // (2 * d)
@@ -120,22 +129,18 @@ def _block_rows(table: _Table) -> int:
     return max(SMALL_BLOCK // (8 * d), enough, 64)
 
 
-def _target(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
-    return np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64
-
-
-def _read(table: _Table, codes: tuple[float, ...], part: range) -> Iterator[Block]:
-    table.stamp.check()
+def _read(stamp: Stamp, table: ArrayHeader, codes: tuple[float, ...], part: range) -> Iterator[Block]:
+    stamp.check()
     step, n, d, size = _block_rows(table), table.n_rows, table.n_features, table.dtype.itemsize
-    with table.stamp.path.open("rb", buffering=0) as file:
+    with stamp.path.open("rb", buffering=0) as file:
         for start in range(part.start, part.stop, step):
             count = min(step, part.stop - start)
             rows = np.empty((d, count) if table.by_columns else (count, d), table.dtype)
             places = range(start, start + n * d, n) if table.by_columns else [start * d]
             lines = rows if table.by_columns else [rows]
             for line, place in zip(lines, places, strict=True):
-                _fill(file, memoryview(line.data).cast("B"), table.offset + place * size, table.stamp)
-            rows = rows.astype(_target(table.dtype), copy=False)
+                _fill(file, memoryview(line.data).cast("B"), table.offset + place * size, stamp)
+            rows = rows.astype(table.target, copy=False)
             rows = coded_as_missing(rows, codes)
             yield Block(rows.T if table.by_columns else rows)
 

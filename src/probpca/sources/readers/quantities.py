@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 CURRENCIES = (
     "AED|AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HKD|HUF|IDR|ILS|INR|JPY|KRW|MXN|MYR|NOK|NZD|PHP|PLN|RUB|SAR|SEK|SGD|"
@@ -20,6 +22,8 @@ UNIT = r"[%‰°µ]?\p{L}{1,12}[²³23]?(?:[/·*^][\p{L}µ0-9²³]{1,6})*|\p{Sc}
 """A unit behind a number: %, kg, km/h, kg/m3, °C, mmHg."""
 SIGN = r"[-+\x{2212}]?"
 ORDINALS = ("st", "nd", "rd", "th")
+GROUP_CELLS = 2**16
+"""Number of cells that are taken apart in one search, unless a single column has more."""
 MOST_UNITS = 5
 """A column with more different words behind its numbers holds text, such as addresses, rather than quantities."""
 
@@ -80,10 +84,21 @@ class Quantities:
         kinds = {" ": r"[ \x{00a0}\x{202f}]", "'": r"['\x{2019}]"}
         return kinds.get(sign, re.escape(sign))
 
-    def judge(self, column: Any) -> Quantity:
-        """Decide whether all cells of a column of text are numbers in one unit, or in a few."""
-        cells = self._filled(column)
-        parts = compute.extract_regex(cells, self.pattern)
+    def judge(self, columns: Sequence[Any]) -> list[Quantity]:
+        """Decide of each column of text whether all of its cells are numbers in one unit, or in a few."""
+        known = dict(enumerate(columns))
+        groups = ([columns[j] for j in group] for group in _groups_of(known))
+        return [self._quantity(*found) for group in groups for found in self._taken_apart(group)]
+
+    def _taken_apart(self, columns: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+        """Filled cells of each column, and their parts."""
+        filled = [self._text(column).drop_null() for column in columns]
+        parts = self._parts(pa.concat_arrays(filled))
+        starts = accumulate(map(len, filled), initial=0)
+        return ((cells, parts.slice(start, len(cells))) for cells, start in zip(filled, starts, strict=False))
+
+    def _quantity(self, cells: Any, parts: Any) -> Quantity:
+        """Judge a column by its filled cells and by the parts of these."""
         if not len(cells) or parts.null_count:
             return Quantity(is_number=False)
         unit, zero = _unit(parts), compute.equal(self._numbers(parts), 0.0)
@@ -97,23 +112,61 @@ class Quantities:
         first, other = (counted[compute.index(unit, text).as_py()].as_py() for text in found[:2])
         return Quantity(is_number=False, unit=found[0], other=found[1] or "no unit", cells=(first, other))
 
-    def values(self, name: str, column: Any) -> Any:
-        """Numbers of a column of text; raise ``UnreadableCellError`` for a cell that is none or has another unit."""
-        text = compute.utf8_trim_whitespace(column)
-        text = compute.if_else(compute.is_in(text, pa.array(self.nulls)), pa.scalar(None, pa.string()), text)
+    def values(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Numbers of columns of text; raise ``UnreadableCellError`` for a cell that is none or has another unit."""
+        plain = {name: column for name, column in columns.items() if name not in self.units}
+        others = {name: column for name, column in columns.items() if name in self.units}
+        return self._joined(plain, plain=True) | self._joined(others, plain=False)
+
+    def _joined(self, columns: Mapping[str, Any], *, plain: bool) -> dict[str, Any]:
+        """Numbers of columns of the same length; ``plain`` if the first cells have no units, as most may have none."""
+        found = dict[str, Any]()
+        for names in _groups_of(columns):
+            text = self._text(pa.concat_arrays([columns[name] for name in names]))
+            numbers = self._plain(text) if plain else None
+            numbers = self._read(names, text) if numbers is None else numbers
+            size = len(text) // len(names)
+            found |= {name: numbers.slice(j * size, size) for j, name in enumerate(names)}
+        return found
+
+    def _parts(self, text: Any) -> Any:
+        """Parts of cells; null where a cell is no number, such as one with a sign on both sides of its currency."""
         parts = compute.extract_regex(text, self.pattern)
-        _require(compute.or_(compute.is_valid(parts), compute.is_null(text)), text, name, self.units.get(name, ""))
+        signs = (compute.not_equal(compute.struct_field(parts, name), "") for name in ("sign", "second"))
+        return compute.if_else(compute.and_(*signs), pa.scalar(None, parts.type), parts)
+
+    def _text(self, column: Any) -> Any:
+        """Cells without blanks around them; null where a cell is missing."""
+        text = compute.utf8_trim_whitespace(column)
+        return compute.if_else(compute.is_in(text, pa.array(self.nulls)), pa.scalar(None, pa.string()), text)
+
+    def _plain(self, text: Any) -> Any:
+        """Numbers of cells without units and signs between thousands, found fast; None if some cell has these."""
+        if self.decimal == ",":
+            text = compute.replace_substring(compute.replace_substring(text, ".", "?"), ",", ".")
+        try:
+            return text.cast(pa.float64())
+        except pa.ArrowInvalid:
+            return None
+
+    def _read(self, names: Sequence[str], text: Any) -> Any:
+        """Numbers of the cells of several columns of the same length, one column after the other."""
+        size = len(text) // len(names)
+        parts = self._parts(text)
+        self._require(compute.or_(compute.is_valid(parts), compute.is_null(text)), text, names)
         numbers = self._numbers(parts)
         if self.with_units:
             unit = _unit(parts)
             bare = compute.and_(compute.equal(unit, ""), compute.equal(numbers, 0.0))
-            known = compute.or_(compute.equal(unit, self.units.get(name, "")), bare)
-            _require(compute.fill_null(known, True), text, name, self.units.get(name, ""))
+            own = pa.array([self.units.get(name, "") for name in names]).take(np.arange(len(text)) // max(size, 1))
+            self._require(compute.fill_null(compute.or_(compute.equal(unit, own), bare), True), text, names)
         return numbers
 
-    def _filled(self, column: Any) -> Any:
-        text = compute.utf8_trim_whitespace(column).drop_null()
-        return text.filter(compute.invert(compute.is_in(text, pa.array(self.nulls))))
+    def _require(self, sound: Any, text: Any, names: Sequence[str]) -> None:
+        if not compute.all(sound, min_count=0).as_py():
+            i = compute.index(sound, pa.scalar(False)).as_py()
+            name = names[i * len(names) // len(text)]
+            raise UnreadableCellError(name, text[i].as_py(), self.units.get(name, ""))
 
     def _numbers(self, parts: Any) -> Any:
         """Numbers of cells that were taken apart; null where a cell is missing."""
@@ -133,6 +186,9 @@ def _unit(parts: Any) -> Any:
     return compute.utf8_trim_whitespace(compute.binary_join_element_wise(before, after, " "))
 
 
-def _require(sound: Any, text: Any, name: str, unit: str) -> None:
-    if not compute.all(sound, min_count=0).as_py():
-        raise UnreadableCellError(name, text[compute.index(sound, pa.scalar(False)).as_py()].as_py(), unit)
+def _groups_of(columns: Mapping[Any, Any]) -> Iterator[list[Any]]:
+    """Keys of columns of the same length, in groups that are read together because a search takes time to prepare."""
+    size = max(map(len, columns.values()), default=0)
+    step = max(GROUP_CELLS // max(size, 1), 1)
+    keys = list(columns)
+    return (keys[j : j + step] for j in range(0, len(keys), step))

@@ -7,6 +7,7 @@ import io
 import math
 import re
 from collections import Counter
+from contextlib import suppress
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +15,7 @@ from probpca.errors import DataError
 from probpca.sources.files import delimiter_of, is_number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from probpca.sources.table_format import TableFormat
@@ -57,13 +58,18 @@ class _Row(NamedTuple):
         return sum(bool(cell.strip()) for cell in self.cells)
 
 
-def read_head(text: str, place: Path, table_format: TableFormat, *, whole: bool) -> TextHead:
-    """Look at the first lines of a text; the last one may be cut off unless they are the whole text."""
+def read_head(
+    text: str, place: Path, table_format: TableFormat, *, whole: bool, dialect: Dialect | None = None
+) -> TextHead:
+    """Look at the first lines of a text; the last one may be cut off unless they are the whole text.
+
+    The dialect is that of the first lines unless it is given.
+    """
     text = text if whole else text.rpartition("\n")[0] or text
-    lines = list(islice(io.StringIO(text, newline=""), 4 * HEAD_ROWS))
     given = table_format.skip_rows or 0
-    dialect = dialect_of("".join(lines[given:]), place, table_format.decimal)
-    rows = _rows(lines[given:], dialect, given)
+    lines = list(islice(io.StringIO(text, newline=""), given, given + 4 * HEAD_ROWS))
+    dialect = dialect or dialect_of("".join(lines), place, table_format.decimal)
+    rows = _rows(lines, dialect, given)
     if not rows:
         msg = f"{place} has no line of column names" + (f" after the first {given:,} lines." if given else ".")
         raise DataError(msg)
@@ -82,17 +88,15 @@ def read_head(text: str, place: Path, table_format: TableFormat, *, whole: bool)
 
 def _rows(lines: Sequence[str], dialect: Dialect, before: int) -> list[_Row]:
     """The first rows that are not empty lines."""
-    reader = csv.reader(lines, delimiter=dialect.delimiter)
-    found: list[_Row] = []
-    try:
-        for cells in reader:
-            if cells:
-                found.append(_Row(cells, before + reader.line_num))
-            if len(found) == HEAD_ROWS:
-                break
-    except csv.Error:  # a cell longer than csv takes: the rows before it are enough
-        pass
-    return found
+    filled = (row for row in _parsed(lines, dialect.delimiter) if row.cells)
+    return [_Row(row.cells, before + row.end) for row in islice(filled, HEAD_ROWS)]
+
+
+def _parsed(lines: Iterable[str], delimiter: str) -> Iterator[_Row]:
+    """Rows up to the first that has a cell longer than ``csv`` takes."""
+    reader = csv.reader(lines, delimiter=delimiter)
+    with suppress(csv.Error):
+        yield from (_Row(cells, reader.line_num) for cells in reader)
 
 
 def _numbered(count: int) -> tuple[str, ...]:
@@ -217,7 +221,7 @@ def _are_numbers(lines: Sequence[str]) -> bool:
 
 
 def _has_decimal_commas(text: str, delimiter: str) -> bool:
-    cells = [cell.strip() for row in csv.reader(text.splitlines()[1:], delimiter=delimiter) for cell in row]
+    cells = [cell.strip() for row in _parsed(text.splitlines()[1:], delimiter) for cell in row.cells]
     decimal_point = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
     thousands = re.compile(r"[-+]?\d{1,3}(,\d{3}){2,}")
     if any(decimal_point.fullmatch(cell) or thousands.fullmatch(cell) for cell in cells):

@@ -13,6 +13,7 @@ import python_calamine as calamine
 from probpca.errors import DataError, SourceError
 from probpca.sources.files import Stamp
 from probpca.sources.readers.csv import Text, TextFile
+from probpca.sources.readers.text_head import Dialect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,8 +58,8 @@ def _sheet_as_text(
         msg = f"sheet {name!r} of {place} is empty.\nHint: choose another sheet."
         raise DataError(msg)
     decimal = table_format.decimal or "."
-    table_format = replace(table_format, decimal=decimal)
-    found = TextFile.look(Text(place, stamp, _as_csv(rows, decimal)), table_format)
+    text = Text(place, stamp, _as_csv(rows, decimal), dialect=Dialect(",", decimal))
+    found = TextFile.look(text, table_format)
     return replace(found, more_notes=note)
 
 
