@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute, csv
 
-from probpca.blocks import Block
 from probpca.errors import DataError
 from probpca.sources.engines.local import LocalEngine
 from probpca.sources.files import Column, Stamp, is_compressed, is_number
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from os import PathLike
 
+    from probpca.blocks import Block
     from probpca.errors import ProbpcaError
     from probpca.sources.source import Watch
 
@@ -268,9 +268,8 @@ class _Batches(Iterable[Any]):
 
 def _blocks(file: TextFile, layout: Layout, batch: Any) -> tuple[Block, ...]:
     try:
-        block = Block(
-            layout.values(batch if file.quantities is None else _with_numbers(file.quantities, layout, batch))
-        )
+        features = batch if file.quantities is None else _with_numbers(file.quantities, layout, batch)
+        block = layout._replace(others=()).block(features)
     except UnreadableCellError as error:
         raise _not_a_number(file, error.name, error.text, error.unit) from error
     if layout.others:
