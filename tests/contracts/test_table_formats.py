@@ -3,7 +3,6 @@
 import gzip
 import subprocess
 import sys
-import time
 
 import numpy as np
 import openpyxl
@@ -419,20 +418,6 @@ def test_a_sample_without_numbers_stays_a_sample(tmp_path, suffix):
     block = file.source(["A", "B"], 1, None, ["name"]).hold()[0]
     assert block.others.to_pydict() == {"name": ["s1", "s2", "s3"]}
     assert_array_equal(block.values, [[1, 2], [NAN, NAN], [3, 4]])
-
-
-def seconds(content, chosen):
-    """Time in which a table in memory is inspected and, if it is to be transposed, read."""
-    start = time.perf_counter()
-    look_at_bytes("here", content, chosen)
-    return time.perf_counter() - start
-
-
-def test_many_samples_are_transposed_about_as_fast_as_they_are_read():
-    lines = [["gene", *(f"s{j}" for j in range(15_000))], *([f"g{i}", *["1.5"] * 15_000] for i in range(3))]
-    content = "\n".join(map(",".join, lines)).encode()
-    read = min(seconds(content, TableFormat()) for _ in range(2))
-    assert seconds(content, TableFormat(transpose=True)) < 4 * read
 
 
 def test_what_cannot_be_transposed_is_refused(monkeypatch):
