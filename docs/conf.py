@@ -44,6 +44,7 @@ autodoc_member_order = "bysource"
 autodoc_class_signature = "mixed"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
+suppress_warnings = ["ref.python"]  # attributes of the same name, such as noise_variance_, in several estimators
 
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",

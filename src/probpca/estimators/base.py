@@ -99,7 +99,7 @@ class Estimator(
 
     @property
     def trace_(self) -> Array:
-        """Objective (log-likelihood or its lower bound) before each iteration and at the end: (n_iter_ + 1,)."""
+        """Objective (log-likelihood or its lower bound) before each iteration and at the end: (n_iter + 1,)."""
         return np.array(self._state.result.trace)
 
     @property

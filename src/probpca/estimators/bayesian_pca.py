@@ -178,7 +178,7 @@ class BayesianPCA(TableEstimator):
         Whether the fit reached the maximum of the lower bound to within ``tol``.
     status_ : Status
         How the fit ended; ``status_.value`` is a sentence that explains it.
-    trace_ : ndarray (n_iter_ + 1,)
+    trace_ : ndarray (n_iter + 1,)
         Lower bound of the log evidence before each iteration and at the end.
 
     Notes

@@ -221,7 +221,7 @@ class LinearDynamicalSystem(Estimator):
         Whether the fit reached the maximum of the likelihood to within ``tol``.
     status_ : Status
         How the fit ended; ``status_.value`` is a sentence that explains it.
-    trace_ : ndarray (n_iter_ + 1,)
+    trace_ : ndarray (n_iter + 1,)
         Log-likelihood before each iteration and at the end.
 
     Examples

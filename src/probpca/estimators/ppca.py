@@ -306,7 +306,7 @@ class PPCA(TableEstimator):
         Whether the fit reached the maximum of the likelihood to within ``tol``.
     status_ : Status
         How the fit ended; ``status_.value`` is a sentence that explains it.
-    trace_ : ndarray (n_iter_ + 1,)
+    trace_ : ndarray (n_iter + 1,)
         Log-likelihood before each iteration and at the end.
     model_ : LinearGaussian
         The fitted model, for the functions of ``probpca.inference``. It is in the units of the data: with
