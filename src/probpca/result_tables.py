@@ -157,18 +157,24 @@ def _text_lines(section: Section, width: int) -> list[str]:
         if shown and size > left and column.right:
             break
         shown, sizes = [*shown, column], [*sizes, size]
-    body = [
-        (" " * GAP)
-        .join(
-            cell.rjust(size) if column.right else cell.ljust(size)
-            for cell, column, size in zip(line, shown, sizes, strict=True)
-        )
-        .rstrip()
-        for line in _lines(shown)
-    ]
+    body = side_by_side(_lines(shown), [column.right for column in shown])
     heading = [clip(section.heading, 10 * width)] if section.heading else []
     remarks = (line for remark in section.remarks for line in wrap(_printable(remark), width, break_long_words=False))
     return [*heading, *body, *rest(section.n_hidden + len(section.columns) - len(shown), "more column"), *remarks]
+
+
+def side_by_side(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
+    """Lines of text made of lines of cells: columns below each other, aligned at the ``right`` or at the left."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        (" " * GAP)
+        .join(
+            cell.rjust(width) if at_right else cell.ljust(width)
+            for cell, width, at_right in zip(line, widths, right, strict=True)
+        )
+        .rstrip()
+        for line in lines
+    ]
 
 
 def _lines(columns: Sequence[Column]) -> list[Any]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from probpca.typing import Array, Floats, Index
 
-FEW_ROWS = 10
+FEWEST_ROWS = 10
 """In tables with fewer rows, measurements may happen to count the rows."""
 
 
@@ -109,7 +109,7 @@ def row_axes(names: Sequence[str], steps: Steps, distinct: Sequence[str], n_rows
             found[name] = f"time axis: {steps.first[j]:.0f} to {steps.last[j]:.0f}"
         elif name in parts:
             found[name] = f"time axis: rows are in the order of {', '.join(parts)}"
-        elif counts and (n_rows >= FEW_ROWS or is_identifier(name)):
+        elif counts and (n_rows >= FEWEST_ROWS or is_identifier(name)):
             found[name] = "numbers the rows"
         elif name in distinct:
             found[name] = "identifier"

@@ -23,12 +23,12 @@ from probpca.cli.run import (
     written,
 )
 from probpca.cli.table import require_column
-from probpca.cli.text import GAP, TextColumn, counts, left_of, note, numbers, one_line, screen_width, table, words, wrap
+from probpca.cli.text import TextColumn, counts, left_of, note, numbers, one_line, screen_width, table, words, wrap
 from probpca.errors import DataError
 from probpca.estimators.summary import whole_items
 from probpca.inference.calibration import RARE, probability
 from probpca.inference.imputation import Imputed
-from probpca.result_tables import clip, several
+from probpca.result_tables import GAP, clip, several
 from probpca.sources.write import batch_of
 
 if TYPE_CHECKING:

@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probpca.estimators.summary import whole_items
-from probpca.result_tables import LONGEST_NAME, clip, number_format, several
+from probpca.result_tables import GAP, LONGEST_NAME, clip, number_format, rest, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-GAP = 2
-"""Blanks between columns."""
 
 
 def note(text: str) -> None:
@@ -106,17 +103,9 @@ def table(columns: Sequence[TextColumn]) -> str:
         if shown and column.width > left_of(shown):
             break
         shown.append(column)
-    lines = [
-        (" " * GAP)
-        .join(
-            text.rjust(column.width) if column.right else text.ljust(column.width)
-            for text, column in zip(line, shown, strict=True)
-        )
-        .rstrip()
-        for line in zip(*([column.title, *column.cells] for column in shown), strict=True)
-    ]
-    left = len(columns) - len(shown)
-    return "\n".join(lines + ([f"... and {several(left, 'more column')}"] if left else []))
+    lines = list(zip(*([column.title, *column.cells] for column in shown), strict=True))
+    body = side_by_side(lines, [column.right for column in shown])
+    return "\n".join([*body, *rest(len(columns) - len(shown), "more column")])
 
 
 def _with_short_title(column: TextColumn, most: int = 20) -> TextColumn:
