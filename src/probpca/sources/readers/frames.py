@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def is_frame(rows: Any) -> bool:
     """Whether ``rows`` is a dataframe in memory."""
-    return bool(nw.dependencies.is_into_dataframe(rows))
+    return not isinstance(rows, np.ndarray) and bool(nw.dependencies.is_into_dataframe(rows))
 
 
 def frame_values(rows: Any) -> tuple[Floats, tuple[Any, ...]]:
