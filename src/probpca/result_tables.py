@@ -226,6 +226,11 @@ def _html_cell(cell: str, side: str, tag: str) -> str:
 # Names of rows and columns, and dataframes
 
 
+def default_names(count: int) -> list[str]:
+    """Names of columns without any: x0, x1, ..."""
+    return [f"x{j}" for j in range(count)]
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Names:
@@ -237,7 +242,7 @@ class Names:
 
     def column_names(self, count: int) -> list[str]:
         """Names of the columns as text: x0, x1, ... where none are known."""
-        return [f"x{j}" for j in range(count)] if self.columns is None else [str(name) for name in self.columns]
+        return default_names(count) if self.columns is None else [str(name) for name in self.columns]
 
     def row_names(self, positions: Any) -> list[str]:
         """Names of some rows as text: their positions where none are known."""

@@ -30,7 +30,6 @@ from probpca.sources.files import Stamp
 from probpca.statistics import ColumnSummary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from probpca.learning.selection.result import Selection
@@ -61,7 +60,7 @@ def _fit(args: Any) -> None:
     estimator.fit(rows)
     # Progress and threads belong to the terminal, not to the model.
     write_model(estimator.set_params(verbose=False, n_jobs=None), out, stamp, given_format(args))
-    for text in _remarks(table, found, args.numbers):
+    for text in _remarks(table, found):
         note(text)
     if args.json:
         print_json({"command": "fit", **_facts(table, found), **_model_facts(estimator, table), "out": out})
@@ -115,12 +114,12 @@ def _model_facts(estimator: Any, table: Table) -> dict[str, Any]:
     }
 
 
-def _remarks(table: Table, found: Survey, chosen: Sequence[str]) -> list[str]:
-    """Remarks on columns that may have been overlooked; columns ``chosen`` as numbers were not."""
+def _remarks(table: Table, found: Survey) -> list[str]:
+    """Remarks on columns that may have been overlooked; those that --numbers names were not."""
     constants = found.constants(table.numbers)
     which = "columns {} have" if len(constants) > 1 else "column {} has"
     remarks = [f"{which.format(listed(constants))} the same value in every row."] if constants else []
-    times = [name for name in table.numbers if is_time(name) and name not in chosen]
+    times = [name for name in table.numbers if is_time(name) and name not in table.chosen]
     if times:
         leave = shlex.join(["--exclude", *times])
         looks, it = ("look", "them") if len(times) > 1 else ("looks", "it")
@@ -223,7 +222,7 @@ def _select(args: Any) -> None:
     if limit:
         note(f"{', '.join(limit)} chose the largest number considered; try a larger --max-components.")
     std = None if args.standardize else np.sqrt(rows.fold(ColumnSummary.of).variance)
-    for text in [*_remarks(table, found, args.numbers), *about_units(std, table.numbers, "--standardize")]:
+    for text in [*_remarks(table, found), *about_units(std, table.numbers, "--standardize")]:
         note(text)
     if args.json:
         print_json({"command": "select", **_facts(table, found), **_selection_facts(selection), "plot": plot})

@@ -25,7 +25,7 @@ from probpca.estimators import PPCA, BayesianPCA
 from probpca.estimators.storage import write_estimator
 from probpca.learning.progress import ProgressBar
 from probpca.models.serialization import read_record
-from probpca.result_tables import LONGEST_NAME, clip, several
+from probpca.result_tables import LONGEST_NAME, clip, default_names, several
 from probpca.sources import TableFormat
 from probpca.sources.files import FORMATS, READ_ONLY, Stamp, written_format
 from probpca.sources.write import stream_batches, take_rows, write_batches
@@ -49,7 +49,7 @@ class Fitted(NamedTuple):
     @property
     def features(self) -> tuple[str, ...]:
         """Names of the columns to print."""
-        return self.names or tuple(f"x{j}" for j in range(self.estimator.model_.n_features))
+        return self.names or tuple(default_names(self.estimator.model_.n_features))
 
 
 class Answer(NamedTuple):

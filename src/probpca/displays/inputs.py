@@ -16,6 +16,7 @@ from probpca.learning.complete.spectrum import Spectrum, log_likelihood_of
 from probpca.learning.components import RULES
 from probpca.learning.selection.criteria import bic
 from probpca.learning.selection.result import Criterion, Selection
+from probpca.result_tables import default_names
 from probpca.sources import open_source
 from probpca.sources.readers.frames import frame_columns, is_frame
 
@@ -219,11 +220,6 @@ def listed(what: str, given: Any, count: int) -> list[str]:
         msg = f"{what} must be {count} names; got {len(names)}."
         raise ShapeError(msg)
     return names
-
-
-def default_names(count: int) -> list[str]:
-    """Names of columns without any: x0, x1, ..."""
-    return [f"x{j}" for j in range(count)]
 
 
 def names_of(estimator: Any, given: Any = None) -> list[str]:

@@ -10,7 +10,6 @@ import numpy as np
 from probpca.displays.axes import THEME, beside, bold_title, clipped, frame, percent, place, whole_numbers
 from probpca.displays.inputs import (
     cells_of,
-    default_names,
     listed,
     names_of,
     require_choice,
@@ -19,6 +18,7 @@ from probpca.displays.inputs import (
     table_of,
 )
 from probpca.errors import DataError, ShapeError
+from probpca.result_tables import default_names
 from probpca.sources.readers.frames import order_of
 
 if TYPE_CHECKING:

@@ -20,11 +20,12 @@ from probpca.displays.axes import (
     upright_bars,
     whole_numbers,
 )
-from probpca.displays.inputs import by_name, default_names, names_of, require_choice, require_fitted, row_names
+from probpca.displays.inputs import by_name, names_of, require_choice, require_fitted, row_names
 from probpca.errors import DataError
 from probpca.inference.calibration import RARE, Calibration, probability
 from probpca.inference.outlier_scores import CHI_SQUARE
 from probpca.learning.uncertainty.estimate import largest_first
+from probpca.result_tables import default_names
 
 if TYPE_CHECKING:
     from probpca.inference.outlier_scores import Outliers

@@ -41,7 +41,7 @@ from probpca.learning.dynamics import Chosen, SeriesResult, Structure, choose_st
 from probpca.learning.result import FitResult, complete_information
 from probpca.models import Gaussian
 from probpca.models.serialization import state_space_arrays, state_space_from_arrays
-from probpca.result_tables import WIDTH
+from probpca.result_tables import WIDTH, default_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -648,7 +648,7 @@ class LinearDynamicalSystem(Estimator):
             found = prediction.forecast(self.model_, self._rows(X, inputs), horizon, future=future)
             tables, several = [Remembered.of(x) for x in (X if is_several(X) else [X])], is_several(X)
         known = [replace(one, unknown=self.empty_features_) for one in found]
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+        names = getattr(self, "feature_names_in_", default_names(self.n_features_in_))
         forecasts = [SeriesForecast(one, table, names) for one, table in zip(known, tables, strict=True)]
         return forecasts if several else forecasts[0]
 

@@ -44,6 +44,7 @@ from probpca.inference.outlier_scores import Outliers, outliers
 from probpca.inference.posteriors import posterior, posterior_covariance, posterior_mean
 from probpca.learning.training_distances import NO_ROWS, TrainingDistances, training_distances
 from probpca.models import Gaussian, LinearGaussian
+from probpca.result_tables import default_names
 from probpca.sources import open_source
 from probpca.sources.open import check_weight
 from probpca.sources.write import write_rows
@@ -761,7 +762,7 @@ class TableEstimator(Estimator):
         return partial(_impute_training_with_uncertainty, belief, doubt)
 
     def _names(self) -> Any:
-        return getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.model_.n_features)])
+        return getattr(self, "feature_names_in_", default_names(self.model_.n_features))
 
     def _positions(self, features: Any) -> Any:
         names = list(getattr(self, "feature_names_in_", []))

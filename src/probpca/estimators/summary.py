@@ -8,7 +8,7 @@ import numpy as np
 
 from probpca.errors import ShapeError
 from probpca.learning.describe import about_units
-from probpca.result_tables import WIDTH, number_format, several
+from probpca.result_tables import WIDTH, default_names, number_format, several
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,7 +115,7 @@ def _shown(count: int) -> int:
 def _names(estimator: Any, given: Any) -> list[str]:
     if given is None:
         given = getattr(estimator, "feature_names_in_", None)
-    names = [f"x{j}" for j in range(estimator.n_features_in_)] if given is None else [str(name) for name in given]
+    names = default_names(estimator.n_features_in_) if given is None else [str(name) for name in given]
     if len(names) != estimator.n_features_in_:
         msg = f"feature_names must name all {estimator.n_features_in_} features; got {len(names)} names."
         raise ShapeError(msg)

@@ -13,6 +13,7 @@ from probpca.result_tables import (
     Column,
     ResultTable,
     Section,
+    default_names,
     frame_of,
     number_format,
     numbers,
@@ -259,7 +260,7 @@ class ParameterUncertainty:
         """Names of the features: those given, those of the fit, or x0, x1, ..."""
         given = self.feature_names if feature_names is None else feature_names
         if given is None:
-            return [f"x{j}" for j in range(self.n_features)]
+            return default_names(self.n_features)
         names = [str(name) for name in given]
         if len(names) != self.n_features:
             msg = f"feature_names must name all {self.n_features} features; got {len(names)} names."
