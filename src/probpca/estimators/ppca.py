@@ -408,7 +408,7 @@ class PPCA(TableEstimator):
             Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all.
         cell_weight : array-like of shape (n, n_features) or None, default=None
             Relative precision of each cell: its noise variance is sigma2 / weight. A cell of weight 0 counts as
-            missing.
+            missing. A common factor of all weights changes only the unit of the noise variance.
 
         Returns
         -------

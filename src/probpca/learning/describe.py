@@ -13,7 +13,7 @@ from probpca.errors import DataError
 from probpca.learning.settings import SampleSize
 from probpca.sources import open_source
 from probpca.sources.engines.local import itself
-from probpca.statistics import Both, ColumnSummary, Distinct
+from probpca.statistics import Both, ColumnSummary, Distinct, Sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -174,6 +174,27 @@ def rows_in_memory(opened: Source, table: Description) -> Source | None:
     if opened.in_memory:
         return None
     return table.source if table.source.in_memory else table.sample
+
+
+def in_unit_precision(source: Source) -> tuple[Source, float]:
+    """Source with relative precisions of cells whose geometric mean is 1, and the unit that they were divided by.
+
+    A common factor of all precisions changes only the unit of the noise variance. Solvers work in this unit, in which
+    the noise variance is comparable with the variances of the columns. The unit is 1 if cells have no weights.
+    """
+    if not source.in_memory or all(block.precision is None for block in source.engine.hold()):
+        return source, 1.0
+    total, count = source.fold(_log_precision).value
+    unit = float(np.exp(total / max(count, 1.0)))
+    return source.with_precision_unit(unit), unit
+
+
+def _log_precision(block: Block) -> Sum:
+    """Sum of the logarithms of the positive precisions of cells, and their number: (2,)."""
+    if block.precision is None:
+        return Sum(np.array([0.0, block.values.size]))
+    positive = block.precision > 0
+    return Sum(np.array([np.log(block.precision, where=positive, out=np.zeros(positive.shape)).sum(), positive.sum()]))
 
 
 def draw_rows(source: Source, rng: np.random.Generator, size: SampleSize) -> Callable[[Block], Distinct]:

@@ -10,7 +10,7 @@ import numpy as np
 from probpca.learning.complete.closed_form import first_pass, fit_closed_form
 from probpca.learning.complete.iterative import condense, fit_iteratively
 from probpca.learning.components import Components, Rule
-from probpca.learning.describe import column_std, describe, in_unit_variance, rows_in_memory
+from probpca.learning.describe import column_std, describe, in_unit_precision, in_unit_variance, rows_in_memory
 from probpca.learning.missing.fit import fit_missing
 from probpca.learning.selection.choose import choose_by_rows
 from probpca.learning.settings import Iterative, Settings
@@ -70,11 +70,12 @@ def fit_ppca(
     opened = source = open_source(rows)
     if standardize:
         return in_unit_variance(fit_ppca, source, n_components, settings, rng)
+    source, unit = in_unit_precision(source)
     wanted = Components.parse(n_components, source.n_features)
     if isinstance(wanted, Rule) and wanted.by_rows:
         source, wanted = choose_by_rows(source, wanted, settings, rng)
     table = describe(source, rng, partial(begin, wanted, settings), settings.sample)
-    result = plan(table, settings)(table, wanted, settings, rng)
+    result = plan(table, settings)(table, wanted, settings, rng).in_precision_unit(unit)
     return result._replace(column_std=column_std(table.sums), sample=rows_in_memory(opened, table))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -150,6 +151,17 @@ class FitResult(NamedTuple):
             column_std=None,
             sample=None if self.sample is None else self.sample.scaled(units.scale),
         )
+
+    def in_precision_unit(self, unit: float) -> FitResult:
+        """Convert a fit with precisions of cells divided by ``unit`` to the precisions as given.
+
+        The likelihood depends on the ratio of noise variance and precision alone, and does not change.
+        """
+        if unit == 1:
+            return self
+        model = replace(self.model, noise_variance=self.model.noise_variance * unit)
+        information = None if self.information is None else self.information * unit
+        return self._replace(model=model, information=information)
 
     @property
     def scaled_model(self) -> LinearGaussian:

@@ -33,6 +33,9 @@ class SupportsArray(Protocol):
         """Convert the object to an array."""
 
 
+LARGEST_RATIO = 1e100
+"""Largest ratio of two positive weights of cells."""
+
 Kind: TypeAlias = Literal["matrix", "source", "file", "dask", "spark", "frame", "batches", "nothing"]
 
 
@@ -237,6 +240,13 @@ def check_cell_weight(cell_weight: Any, values: Any) -> Array:
         raise DataError(msg)
     if not omega.any():
         msg = "cell_weight must not be zero for every cell: a weight of 0 means a missing cell."
+        raise DataError(msg)
+    lowest, highest = float(np.min(omega, where=omega > 0, initial=np.inf)), float(omega.max())
+    if lowest < highest / LARGEST_RATIO:
+        msg = (
+            f"the largest cell_weight must be at most {LARGEST_RATIO:.0e} times the smallest positive one; got weights "
+            f"from {lowest:.3g} to {highest:.3g}.\nHint: use 0 for cells that carry no information."
+        )
         raise DataError(msg)
     return omega
 

@@ -278,6 +278,10 @@ class Source:
         """Source of the same rows with each column multiplied by a constant: (d,)."""
         return replace(self, prepare=in_turn(self.prepare, partial(_scale, scale)))
 
+    def with_precision_unit(self, unit: float) -> Source:
+        """Source of the same rows with the relative precision of every cell divided by a constant."""
+        return replace(self, prepare=in_turn(self.prepare, partial(_divide_precision, unit)))
+
     def centred_and_filled(self, centre: Array) -> Source:
         """Source of the deviations of the same rows from ``centre`` (d,), with 0 in missing cells."""
         sparse = self.info.sparse and not self.info.unstored_zero
@@ -322,6 +326,10 @@ def _in_turn(first: Function, second: Function, block: Any) -> Any:
 
 def _scale(scale: Array, block: Block) -> Block:
     return replace(block, values=with_units(block.values, scale))
+
+
+def _divide_precision(unit: float, block: Block) -> Block:
+    return block if block.precision is None else replace(block, precision=block.precision / unit)
 
 
 def _arrange(order: list[int], block: Block) -> Block:

@@ -13,7 +13,14 @@ from probpca.learning.complete.iterative import condensed, is_worth_condensing
 from probpca.learning.complete.leading_spectrum import leading_spectrum
 from probpca.learning.complete.spectrum import model_of, noise_of
 from probpca.learning.components import check_count
-from probpca.learning.describe import column_std, describe, in_unit_variance, require_counted, rows_in_memory
+from probpca.learning.describe import (
+    column_std,
+    describe,
+    in_unit_precision,
+    in_unit_variance,
+    require_counted,
+    rows_in_memory,
+)
 from probpca.learning.em.e_step import expect, expect_believed
 from probpca.learning.em.m_step import latent_moments, theta_of
 from probpca.learning.loop import Monitor, iterate
@@ -198,6 +205,14 @@ class BeliefResult(NamedTuple):
             sample=None if self.sample is None else self.sample.scaled(units.scale),
         )
 
+    def in_precision_unit(self, unit: float) -> BeliefResult:
+        """Convert a fit with precisions of cells divided by ``unit`` to the precisions as given."""
+        if unit == 1:
+            return self
+        centre = replace(self.belief.centre, noise_variance=self.belief.centre.noise_variance * unit)
+        belief = replace(self.belief, centre=centre)
+        return self._replace(belief=belief, model=belief.predictive())
+
     @property
     def scaled_belief(self) -> ParameterBelief:
         """Posterior of the parameters for the columns divided by ``scale``, which have one noise variance."""
@@ -258,6 +273,7 @@ def fit_variational(
     check_count(1 if n_components is None else n_components, source.n_features)
     if standardize:
         return in_unit_variance(fit_variational, source, n_components, settings, rng)
+    source, unit = in_unit_precision(source)
     with one_blas_thread():
         table = describe(source, rng, None, settings.sample)
         require_counted(table.summarise())
@@ -267,7 +283,8 @@ def fit_variational(
         monitor = Monitor(settings.tol, settings.max_iter, settings.watch)
         belief = _first_belief(em, start.rows, start.model)
         ended = iterate(partial(_step, em, start.rows, monitor), belief, monitor)
-    return _result(ended, start.floor, table.summarise(), q)._replace(sample=rows_in_memory(source, table))
+    result = _result(ended, start.floor, table.summarise(), q).in_precision_unit(unit)
+    return result._replace(sample=rows_in_memory(source, table))
 
 
 class _Start(NamedTuple):

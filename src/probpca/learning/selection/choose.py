@@ -14,7 +14,7 @@ from probpca.errors import DataError, ShapeError
 from probpca.learning.bayesian.fit import fit_variational
 from probpca.learning.complete.leading_spectrum import leading_spectrum, most_pairs
 from probpca.learning.components import EXACT_RANK, RULES, Count, Rule, check_count
-from probpca.learning.describe import describe, require_counted, standardised
+from probpca.learning.describe import describe, in_unit_precision, require_counted, standardised
 from probpca.learning.missing.fit import Problem
 from probpca.learning.missing.start import by_bic
 from probpca.learning.progress import ProgressBar, StageBar
@@ -51,6 +51,7 @@ class Table:
     @classmethod
     def of(cls, source: Source, rng: np.random.Generator, **options: Any) -> Table:
         """Describe the rows of a source, and make a random number generator for each criterion."""
+        source, _ = in_unit_precision(source)
         described = describe(source, rng)
         require_counted(described.summarise())
         return cls(source, described, dict(zip(RULES, rng.spawn(len(RULES)), strict=True)), **options)
