@@ -1,6 +1,7 @@
 """Files of rows: what they hold, what is wrong with them, and what is written."""
 
 import os
+import shutil
 import threading
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import parquet as pq
 
 from probpca import PPCA, DataError, ShapeError, SourceError
+from probpca.inference.posteriors import posterior_mean
 from probpca.sources import open_source
 from probpca.sources.readers import csv as arrow_text
 from probpca.statistics import Moments
@@ -44,6 +46,10 @@ def values(source):
 def save(path, x):
     frame = pd.DataFrame(x, columns=NAMES)
     match path.suffix:
+        case ".gz":
+            frame.to_csv(path, index=False)
+        case ".tsv":
+            frame.to_csv(path, index=False, sep="\t")
         case ".npy":
             np.save(path, x)
         case ".parquet":
@@ -171,6 +177,93 @@ def test_a_file_that_changes_while_it_is_read_is_noticed(tmp_path, x, suffix):
     save(path, x[:-1])
     with pytest.raises(SourceError, match="has changed since it was opened"):
         source.fold(Moments.of)
+
+
+def overwrite(path, size=None):
+    """Overwrite a file in place, by default by as many bytes."""
+    stat = path.stat()
+    with path.open("r+b") as file:
+        content = file.read()
+        file.seek(0)
+        file.write(content[: size or len(content)])
+        file.truncate()
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))  # the clock of a file system may be slower than a test
+
+
+def overwriting(path, function):
+    """The function, which overwrites the file whenever it is called."""
+
+    def call(*given):
+        overwrite(path)
+        return function(*given)
+
+    return call
+
+
+PASSES = {
+    "fold": lambda source, path: source.fold(overwriting(path, Moments.of)),
+    "map": lambda source, path: source.map(overwriting(path, lambda block: np.array(block.values))),
+    "answers": lambda source, path: list(source.answers(overwriting(path, Moments.of))),
+    "hold": lambda source, path: source.scaled(np.ones(D)).keep(overwriting(path, lambda block: block)).hold(),
+}
+
+
+@pytest.mark.parametrize("way", PASSES.values(), ids=PASSES)
+@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize("end", [*FILES, ".csv.gz", ".tsv"])
+def test_a_file_overwritten_during_a_pass_is_noticed(tmp_path, x, monkeypatch, end, n_jobs, way):
+    monkeypatch.setattr("probpca.sources.readers.csv.CSV_BYTES", 2**15)  # several blocks
+    path = save(tmp_path / f"x{end}", x)
+    with pytest.raises(SourceError, match=rf"x{end} has changed since it was opened"):
+        way(open_source(path, n_jobs=n_jobs), path)
+
+
+def test_a_workbook_overwritten_while_its_sheet_is_read_is_noticed(tmp_path, x, monkeypatch):
+    calamine = pytest.importorskip("python_calamine")
+    path = tmp_path / "x.xlsx"
+    pd.DataFrame(x[:20], columns=NAMES).to_excel(path, index=False)
+    read = calamine.CalamineWorkbook.from_path
+
+    def reading(place):
+        overwrite(place)
+        return read(place)
+
+    monkeypatch.setattr(calamine.CalamineWorkbook, "from_path", reading)
+    with pytest.raises(SourceError, match=r"x\.xlsx has changed since it was opened"):
+        open_source(path).fold(Moments.of)
+
+
+def test_a_file_replaced_by_another_of_its_size_and_time_is_noticed(tmp_path, x, suffix):
+    path, other = save(tmp_path / f"x{suffix}", x), tmp_path / "other"
+    source = open_source(path)
+    shutil.copy2(path, other)
+    other.replace(path)
+    with pytest.raises(SourceError, match="has changed since it was opened"):
+        source.fold(Moments.of)
+
+
+def test_a_change_explains_what_else_goes_wrong_while_a_file_is_read(tmp_path, x, monkeypatch):
+    monkeypatch.setattr("probpca.sources.readers.csv.CSV_BYTES", 2**12)
+    path = save(tmp_path / "x.csv", x)
+    source = open_source(path, n_jobs=1)
+    size = path.stat().st_size
+
+    def cut(block):
+        overwrite(path, size // 2 - 1)
+        path.write_bytes(path.read_bytes() + b",".ljust(size // 2, b"x"))
+        return Moments.of(block)
+
+    with pytest.raises(SourceError, match="has changed since it was opened"):
+        source.fold(cut)
+
+
+def test_no_result_is_written_for_a_file_that_changed_meanwhile(tmp_path, x, monkeypatch, suffix):
+    path, out = save(tmp_path / f"x{suffix}", x), tmp_path / "out.csv"
+    fitted = PPCA(2).fit(x)
+    monkeypatch.setattr("probpca.estimators.queries.posterior_mean", overwriting(path, posterior_mean))
+    with pytest.raises(SourceError, match="has changed since it was opened"):
+        fitted.transform(path, out=out)
+    assert sorted(tmp_path.iterdir()) == [path]
 
 
 def test_a_column_of_text_is_named(tmp_path, x):

@@ -31,7 +31,7 @@ def with_cell(value):
         (iter([ROWS, with_cell(np.nan)]), DataError, r"NaN or infinity(.|\n)*Hint"),
         (np.full((6, 4), np.nan), DataError, "at least 2 rows with observed cells are needed"),
         (with_cell(1e200), DataError, "too large"),
-        (np.array([["a", "b"], ["c", "d"]]), ValueError, "could not convert string to float"),
+        (np.array([["a", "b"], ["c", "d"]]), ValueError, "which are text"),
         (np.empty((0, 5)), ValueError, "0 sample"),
         (np.empty((5, 0)), ValueError, "0 feature"),
         (ROWS[:1], ValueError, "minimum of 2 is required"),

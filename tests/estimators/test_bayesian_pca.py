@@ -639,7 +639,7 @@ def with_cell(value):
         (sparse.csr_array(with_cell(np.inf)), DataError, "infinity"),
         (np.where(np.eye(20, 5) > 0, np.nan, with_cell(np.inf)), DataError, r"infinity \(1 cell\)"),
         (np.full((6, 4), np.nan), DataError, "at least 2 rows with observed cells are needed"),
-        (np.array([["a", "b"], ["c", "d"]]), ValueError, "could not convert string to float"),
+        (np.array([["a", "b"], ["c", "d"]]), ValueError, "which are text"),
         (np.empty((0, 5)), ValueError, "0 sample"),
         (ROWS[:1], ValueError, "minimum of 2 is required"),
         (ROWS[:, :1], ValueError, "minimum of 2 is required"),

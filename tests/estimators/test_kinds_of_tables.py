@@ -30,7 +30,6 @@ SAME = {
     "Int64 beside floats": GAPS.assign(a=GAPS.a.astype("Int64")),
     "objects with None": GAPS.astype(object).where(GAPS.notna(), None),
     "objects with pandas.NA": GAPS.astype(object).where(GAPS.notna(), pd.NA),
-    "numeric text": GAPS.assign(a=GAPS.a.astype("str").where(GAPS.a.notna(), None)),
     "categories that are numbers": GAPS.astype("category"),
     "decimals": GAPS.assign(a=[None if np.isnan(v) else decimal.Decimal(int(v)) for v in GAPS.a]),
     "columns numbered": GAPS.set_axis(range(4), axis=1),
@@ -41,7 +40,6 @@ SAME = {
     "polars with NaN": pl.DataFrame(X, schema=list("abcd")),
     "polars integers": pl.from_pandas(GAPS).cast(pl.Int32),
     "polars decimals": pl.from_pandas(GAPS).cast(pl.Decimal(10, 2)),
-    "polars text": pl.from_pandas(GAPS).with_columns(pl.col("a").cast(pl.String)),
     "pyarrow": pa.Table.from_pandas(GAPS),
     "an array of objects": GAPS.convert_dtypes().to_numpy(dtype=object),
     "nested lists": GAPS.astype(object).where(GAPS.notna(), None).to_numpy().tolist(),
@@ -72,6 +70,20 @@ def test_truth_values_are_zero_and_one():
 REFUSED = {
     "a column of text": (GAPS.assign(b="x"), DataError, r"column 'b' holds String.*'x'(.|\n)*Hint: encode or drop"),
     "a word among objects": (GAPS.astype(object).replace(X[0, 0], "low"), DataError, "column 'a' holds Object.*'low'"),
+    "numbers as text": (
+        GAPS.assign(b=GAPS.b.astype("str").where(GAPS.b.notna(), None)),
+        DataError,
+        r"column 'b' holds String, not numbers: got text such as '.*' in row 0.\nHint.*astype\(float\)",
+    ),
+    "one number as text": (
+        GAPS.astype(object).replace(X[4, 1], "1_000"),
+        DataError,
+        "column 'b' holds .*'1_000' in row",
+    ),
+    "polars numbers as text": (pl.from_pandas(GAPS).cast(pl.String), DataError, "column 'a' holds String.*got text"),
+    "an array of numbers as text": (X.astype(str), DataError, "rows must be numbers; got <U32 entries, which are text"),
+    "nested lists of text": (X.astype(str).tolist(), DataError, "rows must be numbers; got .* entries, which are text"),
+    "objects of text": (X.astype(str).astype(object), DataError, "got text such as '.*' in row 0, column 0"),
     "labels": (GAPS.assign(b=pd.Categorical(["u", "v"] * 15)), DataError, "column 'b' holds Categorical, not numbers"),
     "labels that look like numbers": (
         GAPS.assign(b=pd.Categorical(["1", "2"] * 15)),
@@ -92,7 +104,7 @@ REFUSED = {
     "an array of dates": (np.full((9, 2), "2020-01-01", "datetime64[D]"), DataError, "got datetime64"),
     "an array of durations": (np.ones((9, 2), "timedelta64[D]"), DataError, "got timedelta64"),
     "records": (GAPS.to_records(index=False), DataError, "must be numbers; got .*record(.|\n)*fields of records"),
-    "an array of text": (np.full((9, 2), "x"), ValueError, "could not convert string"),
+    "an array of text": (np.full((9, 2), "x"), DataError, "got <U1 entries, which are text"),
     "an array of complex numbers": (X + 1j, ValueError, "Complex data not supported"),
     "a series": (GAPS.a, ValueError, "2-dimensional"),
     "one dimension": (X[:, 0], ValueError, "Expected 2D array"),
@@ -109,7 +121,9 @@ def test_what_is_no_table_of_numbers_is_refused_by_name(estimator, kind):
         estimator.fit(table)
 
 
-@pytest.mark.parametrize("kind", ["a column of text", "labels", "dates", "nothing but dates", "polars lists"])
+@pytest.mark.parametrize(
+    "kind", ["a column of text", "numbers as text", "labels", "dates", "nothing but dates", "polars lists"]
+)
 def test_sources_and_estimators_refuse_alike(kind):
     table, error, message = REFUSED[kind]
     with pytest.raises(error, match=message):

@@ -544,7 +544,7 @@ def test_a_fit_after_another_remembers_nothing_of_it(x, system):
 @pytest.mark.parametrize(
     ("rows", "error", "message"),
     [
-        (np.array([["a", "b"]] * 5), ValueError, "could not convert string to float"),
+        (np.array([["a", "b"]] * 5), ValueError, "which are text"),
         (np.full((6, 2), NAN), DataError, "all cells of all sequences are missing"),
         (np.ones((6, 2)), DataError, "no variation to explain"),
         (np.ones((1, 2)), ValueError, "minimum of 3 is required"),

@@ -247,7 +247,7 @@ def unmasked(x: Any) -> Any:
         return x
     if x.dtype.kind in "cmMV":
         return x.data  # complex numbers, times and records are refused by name, masked or not
-    # Text is converted after masked cells have become NaN, because masked values need not be numbers.
+    # Objects and text are judged after masked cells have become NaN, because masked values need not be numbers.
     holder = {"f": x.dtype, "b": np.float64, "i": np.float64, "u": np.float64}.get(x.dtype.kind, object)
     values: Any = x.astype(holder, copy=False)
     return values.filled(np.nan)
@@ -255,9 +255,9 @@ def unmasked(x: Any) -> Any:
 
 def _matrix(x: Any) -> Any:
     try:
-        values = _floats(_canonical(x) if sparse.issparse(x) else np.asarray(unmasked(x)))
-    except (TypeError, ValueError) as error:
-        msg = f"rows must be numbers; {error}.\nHint: encode or drop the columns that hold text."
+        values = as_floats(_canonical(x) if sparse.issparse(x) else np.asarray(unmasked(x)))
+    except (TypeError, ValueError, OverflowError) as error:
+        msg = f"rows must be numbers; {error}.\nHint: encode or drop the columns that hold text; {NUMBERS_AS_TEXT}."
         raise DataError(msg) from error
     if values.ndim == 1:
         values = values[None, :]
@@ -276,13 +276,42 @@ def _canonical(x: Any) -> Any:
     return values
 
 
-def _floats(values: Any) -> Any:
+def as_floats(values: Any) -> Any:
+    """Convert an array or a sparse matrix to floats, None to NaN; raise ``TypeError`` if its entries are not numbers.
+
+    Arrays of float32 and float64 are returned unchanged.
+    """
     if values.dtype in (np.float32, np.float64):
         return values
-    if values.dtype.kind in "cmM":
-        msg = f"got {values.dtype} entries"  # numpy would drop an imaginary part or a unit of time
-        raise TypeError(msg)
+    if reason := not_numbers(values):
+        raise TypeError(reason)
     return (without_pandas_na(values) if values.dtype == object else values).astype(np.float64)
+
+
+def not_numbers(values: Any) -> str:
+    """Say which entries of an array are not numbers: text, times, complex numbers or records; empty if all are.
+
+    Text is not a number, even if it looks like one: NumPy would read "1_000" as 1000, and take dates for the number
+    of days since 1970. Truth values are the numbers 0 and 1. Other objects are not judged, but cannot be converted.
+    """
+    if values.dtype.kind in "fiub":
+        return ""
+    if values.dtype != object:
+        return f"got {values.dtype} entries{', which are text' * (values.dtype.kind in 'SUT')}"
+    kinds = tuple(kind for kind in set(map(type, values.flat)) if issubclass(kind, _NOT_NUMBERS))
+    if not kinds:
+        return ""
+    place = next(i for i, value in enumerate(values.flat) if isinstance(value, kinds))
+    where = zip(("row", "column"), np.unravel_index(place, values.shape), strict=False)
+    value = values.flat[place]
+    what = "text" if isinstance(value, str | bytes) else "an entry"
+    return f"got {what} such as {value!r} in {', '.join(f'{axis} {i}' for axis, i in where)}"
+
+
+_NOT_NUMBERS = (str, bytes, bytearray, memoryview, np.complexfloating, np.datetime64, np.timedelta64)
+"""Types of objects that NumPy converts to floats, although they are not numbers."""
+NUMBERS_AS_TEXT = "numbers that are stored as text must be converted first, for instance by astype(float)"
+"""Hint for text that looks like numbers."""
 
 
 def without_pandas_na(values: Any) -> Any:

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
-from probpca.blocks.block import unmasked, without_pandas_na
+from probpca.blocks.block import NUMBERS_AS_TEXT, not_numbers, unmasked, without_pandas_na
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.estimators.storage import read_estimator, write_estimator
 from probpca.learning.progress import ProgressBar
@@ -305,14 +305,18 @@ def _number_array(X: Any) -> Any:
         raise SourceError(msg)
     if not isinstance(X, np.ndarray) and kind_of(X) == "nothing":
         return open_source(X)  # which raises, and says what it takes
+    X = np.asarray(X) if isinstance(X, list | tuple) else X
     kind = getattr(getattr(X, "dtype", None), "kind", "")
-    if kind and kind in "mMV":
+    if not kind or kind in "fiubc":  # scikit-learn refuses complex numbers
+        return X
+    if reason := not_numbers(X):
         msg = (
-            f"rows must be numbers; got {X.dtype} entries.\n"
-            "Hint: convert times to numbers, or pass the fields of records as a dataframe."
+            f"rows must be numbers; {reason}.\n"
+            "Hint: convert times to numbers, and pass the fields of records as a dataframe; "
+            f"{NUMBERS_AS_TEXT}."
         )
         raise DataError(msg)
-    return without_pandas_na(X) if kind == "O" and isinstance(X, np.ndarray) else X
+    return without_pandas_na(X) if isinstance(X, np.ndarray) else X
 
 
 def checked_latents(X: Any, n_components: int) -> Any:

@@ -20,29 +20,33 @@ if TYPE_CHECKING:
 
 
 class Stamp(NamedTuple):
-    """Size and modification time of a file when it was opened."""
+    """Size, modification time and inode of a file when it was opened."""
 
     path: Path
     size: int
-    modified: int
+    modified: int  # in nanoseconds
+    inode: int | None = None
 
     @classmethod
     def of(cls, path: Path) -> Stamp:
         """Current stamp of a file."""
         found = path.stat()
-        return cls(path, found.st_size, found.st_mtime_ns)
+        return cls(path, found.st_size, found.st_mtime_ns, found.st_ino)
 
     @classmethod
     def of_table(cls, place: Path) -> Stamp:
-        """Stamp of a table at its full path: of a file, or of all files in a folder together."""
+        """Stamp of a table at its full path, of a file or of all files in a folder together, without inodes.
+
+        A copy that was put back in its place with its old modification time is still the same table.
+        """
         place = place.resolve()
         if not place.is_dir():
-            return cls.of(place)
+            return cls.of(place)._replace(inode=None)
         files = [found.stat() for found in place.rglob("*") if found.is_file()]
         return cls(place, sum(f.st_size for f in files), max((f.st_mtime_ns for f in files), default=0))
 
     def check(self) -> None:
-        """Raise ``SourceError`` if the file has changed."""
+        """Raise ``SourceError`` if the file has changed: overwritten, replaced by another, or removed."""
         if not self.path.exists() or Stamp.of(self.path) != self:
             msg = f"{self.path} has changed since it was opened.\nHint: open it again, and do not change it meanwhile."
             raise SourceError(msg)

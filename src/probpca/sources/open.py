@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from probpca.blocks import Block, as_block
-from probpca.blocks.block import row_of_cell, unmasked
+from probpca.blocks.block import as_floats, row_of_cell, unmasked
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.sources.engines.local import resolve_jobs
 from probpca.sources.files import TableFile, arrow_module, file_format, is_path
@@ -205,8 +205,8 @@ def _require_unstored_missing(rows: Any, kind: Kind) -> None:
 def check_weight(weight: Any, n_rows: int) -> Array:
     """Row weights as an array (n,): finite, not negative, not all zero."""
     try:
-        w = np.asarray(unmasked(weight), dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        w = as_floats(np.asarray(unmasked(weight))).astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
         msg = f"sample_weight must be numbers; {error}."
         raise DataError(msg) from error
     if w.shape not in ((n_rows,), ()):
@@ -228,8 +228,9 @@ def check_cell_weight(cell_weight: Any, values: Any) -> Array:
     """Precisions of cells as an array (n, d), or of the stored cells of a sparse matrix."""
     given = unmasked(cell_weight)  # a masked weight is NaN, which is an error
     try:
-        omega = _stored_like(given, values) if sparse.issparse(values) else np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        omega = _stored_like(given, values) if sparse.issparse(values) else as_floats(np.asarray(given))
+        omega = omega.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
         msg = f"cell_weight must be numbers, one for each cell; {error}."
         raise DataError(msg) from error
     if omega.shape != (values.data.shape if sparse.issparse(values) else values.shape):
@@ -258,7 +259,7 @@ def _stored_like(cell_weight: Any, values: Any) -> Array:
         msg = f"rows have shape {values.shape}, weights {np.shape(cell_weight)}"
         raise ValueError(msg)
     table = sparse.csr_array(cell_weight) if sparse.issparse(cell_weight) else np.asarray(cell_weight)
-    return np.asarray(table[rows, values.indices], dtype=np.float64).reshape(-1)
+    return as_floats(np.asarray(table[rows, values.indices])).reshape(-1)
 
 
 def _open_cluster(rows: Any, kind: Kind, n_jobs: int | None) -> Source:

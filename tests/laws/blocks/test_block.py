@@ -86,7 +86,13 @@ def test_total_weight_counts_rows_unless_told_otherwise(x):
 @pytest.mark.parametrize(
     ("rows", "error", "message"),
     [
-        ([["a", "b"]], DataError, "rows must be numbers; could not convert.*\nHint: encode or drop"),
+        ([["a", "b"]], DataError, r"rows must be numbers; got <U1 entries, which are text.*\nHint: encode or drop"),
+        ([["1", "2"]], DataError, r"got <U1 entries, which are text(.|\n)*astype\(float\)"),
+        ([[b"1", b"2"]], DataError, r"got \|S1 entries, which are text"),
+        (np.array([[1, 2], [3, "1_000"]], dtype=object), DataError, "got text such as '1_000' in row 1, column 1"),
+        (np.array([[1, b"2"]], dtype=object), DataError, "got text such as b'2' in row 0, column 1"),
+        (np.array([[1, np.datetime64("2020-01-01")]], dtype=object), DataError, "datetime64.* in row 0, column 1"),
+        (np.array([[1, 10**400]], dtype=object), DataError, "rows must be numbers; int too large"),
         (np.array([[{}]], dtype=object), DataError, "rows must be numbers"),
         ([[1.0, 2.0], [3.0]], DataError, "rows must be numbers"),
         (np.ones((2, 2, 2)), ShapeError, r"rows must form a matrix \(n, d\); got an array of shape \(2, 2, 2\)"),

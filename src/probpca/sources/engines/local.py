@@ -23,6 +23,7 @@ from probpca.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from probpca.sources.files import Stamp
     from probpca.sources.source import M, Watch
 
 T = TypeVar("T")
@@ -185,7 +186,8 @@ def join(answers: Sequence[Any]) -> Any:
 class LocalEngine:
     """Engine whose threads each take a part, read it block by block, and apply a function to the blocks.
 
-    Reading and computing overlap, and each thread holds one block at a time.
+    Reading and computing overlap, and each thread holds one block at a time. Every pass compares the stamps of the
+    files before its first part and after its last, so that no result mixes two versions of a file.
     """
 
     parts: Iterable[Any]  # iterated once in every pass
@@ -193,6 +195,7 @@ class LocalEngine:
     n_jobs: int = 1
     watch: Watch | None = None
     held: Sequence[Any] | None = None  # all rows in as few blocks as possible, if they are in memory
+    stamps: tuple[Stamp, ...] = ()  # of the files that are read
 
     def keep(self, prepare: Callable[[Any], Any]) -> None:
         """Return None: blocks of files are prepared whenever they are read, and not stored."""
@@ -211,25 +214,41 @@ class LocalEngine:
 
     def answers(self, function: Callable[[Any], Any]) -> Iterator[Any]:
         """Yield the results of a row-wise function block by block, in order."""
-        return map_blocks(function, self._blocks(), self.n_jobs)
+        return self._unchanged(map_blocks(function, self._blocks(), self.n_jobs))
 
     def hold(self) -> list[Any]:
         """List of all blocks, in memory."""
-        return list(self._blocks() if self.held is None else self.held)
+        return list(self._unchanged(self._blocks()) if self.held is None else self.held)
 
     def has_missing(self) -> bool:
         """Whether the first block has missing cells."""
-        first = next(chain.from_iterable(map(self.read, self.parts)), None)
+        first = next(self._unchanged(self._blocks()), None)
         return first is not None and not first.is_complete
 
     def _work(self, work: Callable[[Callable[[Any], Iterable[Any]], Any], Any]) -> Iterator[Any]:
         """Apply a function to parts, or to their blocks if there are fewer parts than threads."""
         if isinstance(self.parts, Sequence) and len(self.parts) < self.n_jobs:
-            return map_blocks(partial(work, alone), self._blocks(), self.n_jobs)
-        return self._watched(map_blocks(partial(work, self.read), self.parts, self.n_jobs))
+            found = map_blocks(partial(work, alone), self._blocks(), self.n_jobs)
+        else:
+            found = self._watched(map_blocks(partial(work, self.read), self.parts, self.n_jobs))
+        return self._unchanged(found)
 
     def _blocks(self) -> Iterator[Any]:
         return chain.from_iterable(self._watched(map(self.read, self.parts)))
+
+    def _unchanged(self, passing: Iterable[T]) -> Iterator[T]:
+        """Raise ``SourceError`` if a file has changed before or during a pass, whatever else went wrong then."""
+        self._check()
+        try:
+            yield from passing
+        except Exception:
+            self._check()  # a change explains errors such as a truncated file or a cell that is not a number
+            raise
+        self._check()
+
+    def _check(self) -> None:
+        for stamp in self.stamps:
+            stamp.check()
 
     def _watched(self, passing: Iterable[T]) -> Iterator[T]:
         """Call the progress callback for each part when the next one is requested."""

@@ -81,7 +81,7 @@ class Layout(NamedTuple):
 class _Part(NamedTuple):
     """A row group of a Parquet file, or a whole Feather file."""
 
-    stamp: Stamp
+    path: Path
     fragment: Any  # of a pyarrow dataset
     row_group: int | None
 
@@ -172,10 +172,10 @@ def open_arrow(
     others: Sequence[str] | None = None,
 ) -> Source:
     """Make a source of a Parquet file, of all Parquet files in a folder, or of a Feather file."""
-    place, parts = file.place, list[_Part]()
+    place, parts, stamps = file.place, list[_Part](), list[Stamp]()
     layout, n_rows = None, 0
     for path in arrow_files(place):
-        stamp = Stamp.of(path)
+        stamps.append(Stamp.of(path))
         with damage_named(str(path)):
             fragment = _fragment(path)
             schema = fragment.physical_schema
@@ -185,7 +185,7 @@ def open_arrow(
         )  # single precision only if all files have it
         _require_others(schema, others, path)
         is_parquet = isinstance(fragment, dataset.ParquetFileFragment)
-        parts += [_Part(stamp, fragment, k) for k in (range(fragment.num_row_groups) if is_parquet else [None])]
+        parts += [_Part(path, fragment, k) for k in (range(fragment.num_row_groups) if is_parquet else [None])]
         n_rows += fragment.metadata.num_rows if is_parquet else fragment.count_rows()
     assert layout is not None  # noqa: S101
     layout = layout._replace(others=tuple(others or ()), codes=file.table_format.codes)
@@ -197,7 +197,7 @@ def open_arrow(
         single_precision=layout.dtype is np.float32,
         n_jobs=n_jobs,
     )
-    engine = LocalEngine(parts, partial(_read, layout), n_jobs, watch)
+    engine = LocalEngine(parts, partial(_read, layout), n_jobs, watch, stamps=tuple(stamps))
     return Source(info, engine, glance=engine.has_missing)
 
 
@@ -241,9 +241,8 @@ def damaged(where: str, error: Exception) -> SourceError:
 
 def _read(layout: Layout, part: _Part) -> Iterator[Block]:
     """Blocks of a part that are not empty."""
-    part.stamp.check()
     group = "" if part.row_group is None else f", row group {part.row_group}"
-    with damage_named(f"{part.stamp.path}{group}"):
+    with damage_named(f"{part.path}{group}"):
         for batch in _batches(part.fragment, [*layout.names, *layout.others], layout.block_rows, part.row_group):
             if batch.num_rows:
                 yield layout.block(batch)

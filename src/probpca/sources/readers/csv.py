@@ -209,7 +209,8 @@ class TextFile:
         for name in names:
             is_flag = pa.types.is_boolean(self.schema.field(name).type)
             types[name] = pa.bool_() if is_flag else pa.float64() if self.quantities is None else pa.binary()
-        engine = LocalEngine(_Batches(self, types, watch), partial(_blocks, self, layout), n_jobs)
+        stamps = () if self.text.stamp is None else (self.text.stamp,)
+        engine = LocalEngine(_Batches(self, types, watch), partial(_blocks, self, layout), n_jobs, stamps=stamps)
         info = Info(n_features=len(names), columns=names, n_jobs=n_jobs)
         unsure = bool(self.table_format.codes)
         return Source(info, engine, glance=lambda: unsure or not self.lacking.isdisjoint(names))
@@ -247,8 +248,6 @@ class _Batches(Iterable[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         """Read the file from the beginning."""
-        if self.file.text.stamp is not None:
-            self.file.text.stamp.check()
         done = 0
         with self.file.reading(self.types) as reader:
             for done, batch in enumerate(reader, 1):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from probpca.blocks.block import NUMBERS_AS_TEXT, as_floats
 from probpca.errors import DataError, ShapeError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def frame_columns(rows: Any) -> dict[Any, Any]:
 
 
 def _column_values(column: nw.Series[Any], target: Any) -> Any:
-    """Numbers of a column, nulls as NaN: (n,). Text and objects may be numbers too; labels and times are not."""
+    """Numbers of a column, nulls as NaN: (n,). Objects may be numbers too; text, labels and times are not."""
     kind, values, reason = column.dtype, None, ""
     if kind in (nw.Categorical, nw.Enum):
         kind = column.cat.get_categories().dtype
@@ -52,14 +53,14 @@ def _column_values(column: nw.Series[Any], target: Any) -> Any:
         return column.cast(target).to_numpy()
     if kind in (nw.String, nw.Object, nw.Unknown) and column.dtype == kind:
         values = column.to_numpy()
-    if values is not None and values.dtype.kind != "c":  # numpy would drop the imaginary part
+    if values is not None:
         try:
-            return np.where(column.is_null().to_numpy(), np.nan, values.astype(object)).astype(np.float64)
-        except (TypeError, ValueError) as error:
+            return as_floats(np.where(column.is_null().to_numpy(), None, values))
+        except (TypeError, ValueError, OverflowError) as error:
             reason = f": {error}"
     msg = (
         f"column {column.name!r} holds {column.dtype}, not numbers{reason}.\n"
-        "Hint: encode or drop columns of text and labels, and convert times to numbers."
+        f"Hint: encode or drop columns of text and labels, and convert times to numbers; {NUMBERS_AS_TEXT}."
     )
     raise DataError(msg)
 

@@ -111,7 +111,7 @@ def open_npy(place: Path, n_jobs: int, watch: Watch | None = None, codes: tuple[
         single_precision=table.target is np.float32,
         n_jobs=n_jobs,
     )
-    engine = LocalEngine(parts, partial(_read, stamp, table, codes), n_jobs, watch)
+    engine = LocalEngine(parts, partial(_read, place, table, codes), n_jobs, watch, stamps=(stamp,))
     return Source(info, engine, glance=engine.has_missing)
 
 
@@ -129,29 +129,28 @@ def _block_rows(table: ArrayHeader) -> int:
     return max(SMALL_BLOCK // (8 * d), enough, 64)
 
 
-def _read(stamp: Stamp, table: ArrayHeader, codes: tuple[float, ...], part: range) -> Iterator[Block]:
-    stamp.check()
+def _read(path: Path, table: ArrayHeader, codes: tuple[float, ...], part: range) -> Iterator[Block]:
     step, n, d, size = _block_rows(table), table.n_rows, table.n_features, table.dtype.itemsize
-    with stamp.path.open("rb", buffering=0) as file:
+    with path.open("rb", buffering=0) as file:
         for start in range(part.start, part.stop, step):
             count = min(step, part.stop - start)
             rows = np.empty((d, count) if table.by_columns else (count, d), table.dtype)
             places = range(start, start + n * d, n) if table.by_columns else [start * d]
             lines = rows if table.by_columns else [rows]
             for line, place in zip(lines, places, strict=True):
-                _fill(file, memoryview(line.data).cast("B"), table.offset + place * size, stamp)
+                _fill(file, memoryview(line.data).cast("B"), table.offset + place * size, path)
             rows = rows.astype(table.target, copy=False)
             rows = coded_as_missing(rows, codes)
             yield Block(rows.T if table.by_columns else rows)
 
 
-def _fill(file: FileIO, buffer: memoryview, offset: int, stamp: Stamp) -> None:
+def _fill(file: FileIO, buffer: memoryview, offset: int, path: Path) -> None:
     """Fill a buffer from a position in the file."""
     file.seek(offset)
     done = 0
     while done < len(buffer):
         count = file.readinto(buffer[done:])
         if not count:
-            msg = f"{stamp.path} ended while it was read: it was truncated."
+            msg = f"{path} ended while it was read: it was truncated."
             raise SourceError(msg)
         done += count
