@@ -288,6 +288,12 @@ def place_for(out: str, *, force: bool, reads: Iterable[str] = (), suffixes: tup
         raise SourceError(msg)
     if not suffixes:
         written_format(place)
+    elif out == "-" or descriptor(place) == 1:
+        msg = (
+            "only tables can be written to standard output, which takes what this command prints.\n"
+            f"Hint: give the name of a file that ends in {' or '.join(suffixes)}."
+        )
+        raise SourceError(msg)
     elif place.suffix.lower() not in suffixes:
         msg = (
             f"the name of {place} must end in {' or '.join(suffixes)}.\n"
