@@ -87,7 +87,7 @@ def _require_empty(folder: Path) -> None:
 
 def _show(number: int, step: Step) -> None:
     """Print the heading and the command, run it, and say what its output shows."""
-    from probpca.cli.main import main  # noqa: PLC0415
+    from probpca.cli.main import INTERRUPTED, TERMINATED, Terminated, main  # noqa: PLC0415
 
     name, *_ = step.command.split()
     needed = {"report": "altair"}.get(name)
@@ -97,8 +97,8 @@ def _show(number: int, step: Step) -> None:
     print(f"\n== {number}. {step.heading} ==\n{wrap(step.why)}\n$ probpca {step.command}", flush=True)
     code = main(shlex.split(step.command))
     sys.stdout.flush()
-    if code == 130:
-        raise KeyboardInterrupt
+    if code in (INTERRUPTED, TERMINATED):
+        raise KeyboardInterrupt if code == INTERRUPTED else Terminated
     if code:
         msg = f"probpca {step.command} failed."
         raise SourceError(msg)

@@ -7,29 +7,62 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
+import threading
 import time
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from probpca.cli.parser import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 QUIET_SECONDS = 2.0
 """Seconds of a command before a progress bar appears."""
+INTERRUPTED, TERMINATED = 130, 143
+"""Exit codes after SIGINT and SIGTERM, as those of shells: 128 and the number of the signal."""
 
 
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end by SIGTERM."""
+
+
+@contextmanager
+def orderly_termination() -> Iterator[None]:
+    """Turn SIGTERM into an exception, so that unfinished files are deleted as after an interrupt with Ctrl-C.
+
+    Leaves alone a program that calls a command in another thread, or that handles or ignores the signal itself.
+    """
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _terminate(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the deletion of unfinished files
+    raise Terminated
+
+
+@orderly_termination()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code of the process."""
     args = parse(argv)
     try:
         _run(args)
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        print("probpca: interrupted; no file was left half written.", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as end:
+        what, code = ("terminated", TERMINATED) if isinstance(end, Terminated) else ("interrupted", INTERRUPTED)
+        print(f"probpca: {what}; no file was left half written.", file=sys.stderr)
+        return code
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -48,7 +48,7 @@ EXAMPLES = {
         "probpca report model.npz table.csv",
         "probpca COMMAND --help",
     )
-    + "\n\nexit codes: 0 success, 1 bad data or file, 2 wrong usage, 130 interrupted",
+    + "\n\nexit codes: 0 success, 1 bad data or file, 2 wrong usage, 130 interrupted,\n143 terminated",
     "fit": _examples(
         "probpca fit table.csv",
         "probpca fit table.csv --components 0.95 --standardize",

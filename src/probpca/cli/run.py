@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from probpca.atomic_write import appearing, require_writable
+from probpca.atomic_write import appearing, descriptor, is_stream, require_writable
 from probpca.cli.table import Input, Table, infinite_cell, matched, open_table, row_names
 from probpca.cli.text import cells, is_terminal, note, table as text_table, wrap
 from probpca.errors import DataError, FileFormatError, SourceError
@@ -288,6 +288,12 @@ def place_for(out: str, *, force: bool, reads: Iterable[str] = (), suffixes: tup
         raise SourceError(msg)
     if not suffixes:
         written_format(place)
+    elif out == "-" or descriptor(place) == 1:
+        msg = (
+            "only tables can be written to standard output, which takes what this command prints.\n"
+            f"Hint: give the name of a file that ends in {' or '.join(suffixes)}."
+        )
+        raise SourceError(msg)
     elif place.suffix.lower() not in suffixes:
         msg = (
             f"the name of {place} must end in {' or '.join(suffixes)}.\n"
@@ -297,15 +303,17 @@ def place_for(out: str, *, force: bool, reads: Iterable[str] = (), suffixes: tup
     if any(place.exists() and Path(read).exists() and place.samefile(read) for read in reads):
         msg = f"{place} is an input of this command and cannot be overwritten.\nHint: choose another name for --out."
         raise SourceError(msg)
-    if place.exists() and not force:
+    require_writable(place)
+    if place.exists() and not force and not is_stream(place):
         msg = f"{place} already exists.\nHint: choose another name, or overwrite it with --force."
         raise SourceError(msg)
-    require_writable(place)
     return place
 
 
 def place_for_table(args: Any, *reads: str) -> Path | None:
     """Check the file for the answer of a command that reads other files; None if it goes to the screen."""
+    if args.out is not None and descriptor(Path(args.out)) == 1:
+        args.out = "-"
     if args.out is None or args.out == "-":
         return None
     place = place_for(args.out, force=args.force, reads=reads)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import glob
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
+from probpca.atomic_write import remove_abandoned, require_writable
 from probpca.blocks.block import mixed
 from probpca.errors import DataError
 from probpca.models.serialization import model_arrays, model_from_arrays, read_record, write_record
@@ -86,8 +86,12 @@ class Checkpoint:
         if not self.path.parent.is_dir():
             msg = f"the folder of the checkpoint {self.path} does not exist.\nHint: create it first."
             raise DataError(msg)
+        require_writable(self.path)
         if not self.path.exists():
             return None
+        if not self.path.is_file():
+            msg = f"the checkpoint {self.path} must be a regular file, to be read again.\nHint: use another name."
+            raise DataError(msg)
         header, arrays = read_record(self.path)
         if header.get("kind") != "checkpoint":
             msg = (
@@ -133,9 +137,8 @@ class Checkpoint:
 
     def remove(self) -> None:
         """Delete the file, and partial files of processes that were killed while writing."""
-        unfinished = f"{glob.escape(self.path.name)}.{'[0-9a-f]' * 32}.part"
-        for left in (self.path, *self.path.parent.glob(unfinished)):
-            left.unlink(missing_ok=True)
+        remove_abandoned(self.path)
+        self.path.unlink(missing_ok=True)
 
 
 @final

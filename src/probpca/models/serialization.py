@@ -27,7 +27,7 @@ def write_record(path: str | Path, header: Mapping[str, Any], arrays: Mapping[st
     """Write arrays and a JSON header to ``path``; an interrupted write leaves no partial file."""
     path = Path(path)
     text = json.dumps({"format": "probpca", "schema": SCHEMA_VERSION, **header})
-    with appearing(path) as part, part.open("xb") as file:
+    with appearing(path) as part, part.open("wb") as file:
         np.savez_compressed(file, header=np.array(text), **arrays)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from probpca.atomic_write import is_stream
 from probpca.errors import SourceError
 
 if TYPE_CHECKING:
@@ -109,7 +110,12 @@ def kind_of_bytes(content: bytes) -> str:
 
 
 def written_format(place: Path) -> str:
-    """Format of a file to be written, by its name; raises ``SourceError`` for formats that can only be read."""
+    """Format of a file to be written, by its name; raises ``SourceError`` for formats that can only be read.
+
+    Streams such as /dev/stdout whose name says nothing take CSV.
+    """
+    if not _suffix(place) and is_stream(place):
+        return "csv"
     if _suffix(place) not in FORMATS:
         what = "workbooks can only be read" if format_of(place) == "workbook" else "files of this kind can only be read"
         msg = f"{place} cannot be written: {what}.\nHint: use a name that ends in one of {', '.join(FORMATS)}."

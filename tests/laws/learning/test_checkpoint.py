@@ -1,5 +1,6 @@
 """A fit that was interrupted goes on from what it left, and ends as if nobody had disturbed it."""
 
+import os
 from functools import partial
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from kill_resume import survive
 from oracles import dense_covariance, dense_observed_log_likelihood, largest_fall, spiked_rows, spiked_rows_with_holes
-from probpca import PPCA, DataError, FileFormatError, ProbpcaError
+from probpca import PPCA, DataError, FileFormatError, ProbpcaError, SourceError
 from probpca.learning import Settings, Status, fit_ppca
 from probpca.learning.checkpoint import Checkpoint, Saved, Saver
 from probpca.learning.missing import fit as missing
@@ -284,6 +285,23 @@ def test_a_file_that_is_no_checkpoint_is_refused_and_kept(x, path, make):
     before = path.read_bytes()
     with pytest.raises(FileFormatError, match=path.name):
         fit(x, path)
+    assert path.read_bytes() == before
+
+
+def test_a_pipe_is_no_checkpoint(x, path):
+    os.mkfifo(path)
+    with pytest.raises(DataError, match=r"must be a regular file(?s:.*)another name"):
+        fit(x, path)
+    assert path.is_fifo()
+
+
+def test_a_read_only_checkpoint_is_refused_before_the_first_step(x, path):
+    with pytest.raises(InterruptedFitError):
+        fit(x, path, watch=plug_pulled_at(2))
+    before = path.read_bytes()
+    path.chmod(0o440)
+    with pytest.raises(SourceError, match=r"cannot be written: it is read-only(?s:.*)chmod"):
+        fit(x, path, watch=plug_pulled_at(0))
     assert path.read_bytes() == before
 
 
