@@ -55,7 +55,8 @@ def _column_values(column: nw.Series[Any], target: Any) -> Any:
         values = column.to_numpy()
     if values is not None:
         try:
-            return as_floats(np.where(column.is_null().to_numpy(), None, values))
+            null = np.full(values.shape, None)
+            return as_floats(np.where(column.is_null().to_numpy(), null, values))
         except (TypeError, ValueError, OverflowError) as error:
             reason = f": {error}"
     msg = (
