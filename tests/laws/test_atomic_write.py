@@ -6,6 +6,7 @@ import pty
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import threading
@@ -109,6 +110,17 @@ def test_a_group_that_cannot_be_kept_gives_no_rights_to_another_group(goal, monk
     write(goal)
     assert goal.stat().st_gid != 23456
     assert mode_of(goal) == 0o644
+
+
+def test_a_file_keeps_its_access_list(goal):
+    entries = [(1, 6, -1), (2, 6, 1234), (4, 0, -1), (16, 6, -1), (32, 0, -1)]  # user 1234 may write, the group may not
+    allowed = struct.pack("<i", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+    try:
+        os.setxattr(goal, "system.posix_acl_access", allowed)
+    except (AttributeError, OSError):
+        pytest.skip("there are no access lists here")
+    write(goal)
+    assert os.getxattr(goal, "system.posix_acl_access") == allowed
 
 
 @pytest.mark.parametrize("kind", ["npz", "csv", "npy", "parquet", "html"])

@@ -146,7 +146,8 @@ class Estimator(
         Parameters
         ----------
         path : str or Path
-            Name of the file, in NumPy's npz format. An existing file is replaced.
+            Name of the file, in NumPy's npz format. An existing file is replaced and keeps its permissions; one
+            that is read-only raises ``SourceError``. A pipe or a device is written into.
 
         Examples
         --------

@@ -290,7 +290,8 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         Parameters
         ----------
         path : str or Path
-            Name of the file, in NumPy's npz format. An existing file is replaced.
+            Name of the file, in NumPy's npz format. An existing file is replaced and keeps its permissions; one
+            that is read-only raises ``SourceError``. A pipe or a device is written into.
         """
         write_estimator(self, path)
 

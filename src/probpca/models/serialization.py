@@ -118,7 +118,8 @@ def state_space_from_arrays(path: str | Path, arrays: Mapping[str, Any]) -> Stat
 def save_model(model: LinearGaussian | StateSpace, path: str | Path) -> None:
     """Write a model to a file, to be read by ``load_model``.
 
-    The file is an npz archive of the parameters with a format version. An existing file is replaced.
+    The file is an npz archive of the parameters with a format version. An existing file is replaced and keeps
+    its permissions; one that is read-only raises ``SourceError``. A pipe or a device is written into.
 
     Examples
     --------
