@@ -1,11 +1,12 @@
 """Kill a fit with a checkpoint, start it again, and so on: it must end as if nobody had disturbed it.
 
-``python tests/kill_resume.py 50`` kills fifty processes (SIGKILL, at random moments) that fit files with missing
-cells, .npy and Parquet by turns, and says what it found. A process that is done before its moment has come is
-checked, and its fit begun anew.
+The processes fit files with missing cells, .npy or Parquet, and are killed at random moments. A process that is done
+before its moment has come is checked, and its fit begun anew. The adversarial campaign calls it with other seeds.
 """
 
+import io
 import multiprocessing
+import os
 import signal
 import sys
 import tempfile
@@ -93,6 +94,8 @@ def fit_file(path, checkpoint=None, pause=0.0):
 
 def child(path, checkpoint, out, line):
     """What a process does that is to be killed."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the server of forks ignores it
+    sys.stderr = io.StringIO()  # nobody wants to read where it was interrupted
     line.send("here I am")
     found = fit_file(path, checkpoint, PAUSE)
     unfinished = out.with_suffix(".unfinished")
@@ -104,7 +107,8 @@ def child(path, checkpoint, out, line):
 class Trial:
     """A file of rows, the fit that nobody disturbs, and the fit that is killed again and again."""
 
-    def __init__(self, folder, kind):
+    def __init__(self, folder, kind, signals=(signal.SIGKILL,)):
+        self.signals = signals
         self.rows = write_rows(folder, kind)
         self.checkpoint, self.out = Path(folder) / "checkpoint", Path(folder) / "out.npz"
         self.wanted = fit_file(self.rows)
@@ -116,19 +120,20 @@ class Trial:
         """Kill so many processes, then let one come to its end."""
         done = 0
         while done < kills:
-            if self._run(rng.uniform(0, LONGEST), after_a_step=rng.random() < AFTER_A_STEP):
+            deadly = self.signals[int(rng.integers(len(self.signals)))]
+            if self._run(rng.uniform(0, LONGEST), deadly, after_a_step=rng.random() < AFTER_A_STEP):
                 self._check_end()
                 self.finished += 1
             else:
                 done += 1
                 self._check_checkpoint()
-        self._run(None, after_a_step=False)
+        self._run(None, signal.SIGKILL, after_a_step=False)
         ended = self._check_end()
         self._expect(self.late <= 1 + kills / 10, "checkpoints vanish")
         scraps = len(list(self.checkpoint.parent.glob("checkpoint.*")))
         return Story(kills, self.finished, self.resumed, self.late, scraps, ended.trace, tuple(self.broken))
 
-    def _run(self, moment, *, after_a_step):
+    def _run(self, moment, deadly, *, after_a_step):
         """Start a process and kill it, or not; did it come to its end?"""
         before = self._stamp()
         self.resumed += self.checkpoint.exists()
@@ -139,9 +144,10 @@ class Trial:
         while after_a_step and process.is_alive() and self._stamp() == before:
             time.sleep(0.001)
         process.join(moment)
-        process.kill()  # SIGKILL: no chance to tidy up
+        if process.is_alive():
+            os.kill(process.pid, deadly)
         process.join()
-        if process.exitcode not in (0, -signal.SIGKILL):
+        if process.exitcode not in (0, -deadly, 1 if deadly == signal.SIGINT else 0):
             self.broken.append(f"a process ended with code {process.exitcode}")
         return process.exitcode == 0
 
@@ -186,31 +192,7 @@ def _is_continued(trace, other):
     return same and len(trace) <= len(other) + 10
 
 
-def survive(kills, kind="npy", seed=0):
+def survive(kills, kind="npy", seed=0, signals=(signal.SIGKILL,)):
     """The story of one file and so many kills."""
     with tempfile.TemporaryDirectory() as folder:
-        return Trial(folder, kind).survive(kills, np.random.default_rng(seed))
-
-
-def main(kills):
-    """Tell what happened; the exit code says whether all laws held."""
-    failures = 0
-    for kind, share in (("npy", (kills + 1) // 2), ("parquet", kills // 2)):
-        if share == 0:
-            continue
-        began = time.perf_counter()
-        story = survive(share, kind)
-        failures += len(story.broken)
-        sys.stdout.write(
-            f"{kind}: {story.kills} kills, {story.resumed} processes went on from a checkpoint, "
-            f"{story.finished} were done before their moment, {story.late} were killed when all was done but the "
-            f"result, {story.scraps} while they wrote; the last one ended after {len(story.trace) - 1} steps "
-            f"at {story.trace[-1]:.6f} nats; {time.perf_counter() - began:.0f} s\n"
-        )
-        sys.stdout.writelines(f"  broken: {words}\n" for words in story.broken)
-    sys.stdout.write("every fit ended where the undisturbed one did.\n" if not failures else f"{failures} failures\n")
-    return int(failures > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 10))
+        return Trial(folder, kind, signals).survive(kills, np.random.default_rng(seed))

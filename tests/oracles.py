@@ -188,6 +188,39 @@ def dense_observed_posterior(model, x, precision=None):
     return Gaussian(means, covariances)
 
 
+def dense_variational_bound(belief, x, weight=None, precision=None):
+    """E[log p(x, z, theta)] + H(q(z)) + H(q(theta)) of Bayesian PCA, one cell after the other.
+
+    The latent variables have their best posterior; the prior density of a mean is 1.
+    """
+    x = x - belief.centre.mean
+    theta, q = np.pad(belief.centre.loadings, ((0, 0), (0, 1))), belief.n_components  # [w_j; mu_j], with means 0 now
+    spread = np.zeros((len(theta), q + 1, q + 1))  # covariance of [w_j; mu_j]
+    rows, columns = np.tril_indices(q + 1)
+    spread[:, rows, columns] = spread[:, columns, rows] = belief.covariance.T
+    second = np.einsum("ji,jk->jik", theta, theta) + spread  # E[theta theta']
+    weight, total = np.ones(len(x)) if weight is None else weight, 0.0
+    omega = np.ones(x.shape) if precision is None else precision
+    for row, w, certain in zip(x, weight, omega / belief.centre.noise_variance, strict=True):
+        seen = np.flatnonzero(~np.isnan(row) & (certain > 0))
+        tau = certain[seen]
+        inverse = np.eye(q) + np.einsum("j,jik->ik", tau, second[seen, :q, :q])
+        P = np.linalg.inv(inverse)
+        m = P @ (tau @ (theta[seen, :q] * row[seen, None] - second[seen, :q, q]))
+        t = np.append(m, 1.0)
+        moment = np.outer(t, t)
+        moment[:q, :q] += P
+        square = (row[seen] - theta[seen] @ t) ** 2 + np.einsum("jik,ik->j", spread[seen], moment)
+        square += np.einsum("ji,ik,jk->j", theta[seen, :q], P, theta[seen, :q])
+        value = np.log(tau / (2 * np.pi)).sum() - tau @ square - np.trace(moment[:q, :q])
+        total += 0.5 * w * (value + q - np.linalg.slogdet(inverse)[1]) if seen.size else 0.0
+    for j in np.flatnonzero(spread.any(axis=(1, 2))):
+        entropy = (q + 1) * (1 + np.log(2 * np.pi)) + np.linalg.slogdet(spread[j])[1]
+        prior = np.log(belief.precision / (2 * np.pi)) - belief.precision * np.diagonal(second[j])[:q]
+        total += 0.5 * (entropy + prior.sum())
+    return float(total)
+
+
 def dense_regression(model, x, weight=None, precision=None):
     """The sums of an E-step over observed cells, one row after the other."""
     d, q = model.loadings.shape

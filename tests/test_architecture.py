@@ -11,14 +11,26 @@ import pytest
 import probpca
 
 ROOT = Path(probpca.__file__).parent
-GROUND = {"atomic_write", "errors", "result_tables", "scratch", "typing"}
+GROUND = {
+    "atomic_write",
+    "available_memory",
+    "cached_property",
+    "errors",
+    "printable_text",
+    "result_tables",
+    "scratch",
+    "typing",
+}
 NUMBERS = GROUND | {"linalg", "blocks"}
 LEARNING = NUMBERS | {"models", "statistics", "sources", "inference", "learning"}
 ALLOWED = {
     "errors": {"typing"},
     "typing": set(),
     "atomic_write": {"errors"},
-    "result_tables": set(),
+    "available_memory": {"errors"},
+    "cached_property": set(),
+    "printable_text": set(),
+    "result_tables": {"printable_text"},
     "scratch": {"typing"},
     "datasets": GROUND,
     "linalg": GROUND,
@@ -115,6 +127,13 @@ def test_imports_by_text_are_seen(tmp_path, line):
 @pytest.mark.parametrize("path", [*MODULES, ROOT / "__init__.py"], ids=name)
 def test_modules_have_a_subject(path):
     assert not re.search(r"(^|_)(utils?|helpers?|common|misc)(_|$)", path.stem)
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.stem != "cached_property"], ids=name)
+def test_no_property_is_computed_under_a_lock(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == "functools":
+            assert "cached_property" not in {alias.name for alias in node.names}, "use probpca.cached_property"
 
 
 @pytest.mark.parametrize("folder", PACKAGES, ids=name)

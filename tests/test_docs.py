@@ -145,6 +145,15 @@ def test_files_that_a_page_names_exist(page):
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
+def test_every_promise_about_security_names_the_tests_that_hold_it():
+    promises = read("docs/security.md").split("## What is promised")[1].split("\n\n")[1].splitlines()[2:]
+    assert promises
+    for promise in promises:
+        held = re.findall(r"`(tests/[\w/.]+)`", promise.split("|")[2])
+        assert held, promise
+        assert all((ROOT / path).exists() for path in held), promise
+
+
 @pytest.mark.parametrize("page", pages())
 def test_make_targets_that_a_page_names_exist(page):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -9,7 +9,15 @@ from .displays.missingness_display import MissingnessDisplay
 from .displays.outliers_display import OutlierDisplay
 from .displays.scree_display import ScreeDisplay
 from .displays.selection_display import SelectionDisplay
-from .errors import DataError, FileFormatError, ProbpcaError, ShapeError, SourceError
+from .errors import (
+    ClusterError,
+    DataError,
+    FileFormatError,
+    NotEnoughMemoryError,
+    ProbpcaError,
+    ShapeError,
+    SourceError,
+)
 from .estimators import PPCA, BayesianPCA, LinearDynamicalSystem, PPCAImputer, select_n_components
 from .pages.explorer import explorer
 from .pages.report import report
@@ -20,6 +28,7 @@ __all__ = [
     "PPCA",
     "BayesianPCA",
     "BiplotDisplay",
+    "ClusterError",
     "ConvergenceDisplay",
     "DataError",
     "FileFormatError",
@@ -29,6 +38,7 @@ __all__ = [
     "LinearDynamicalSystem",
     "LoadingsDisplay",
     "MissingnessDisplay",
+    "NotEnoughMemoryError",
     "OutlierDisplay",
     "PPCAImputer",
     "ProbpcaError",

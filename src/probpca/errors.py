@@ -26,8 +26,16 @@ class SourceError(ProbpcaError):
     """Data could not be read, could not be read a second time, or could not be written."""
 
 
+class ClusterError(ProbpcaError):
+    """A Dask or Spark cluster was stopped, or lost its workers or their memory, during a computation."""
+
+
 class FileFormatError(ProbpcaError):
     """A file is not a probpca file, is damaged, or was written by an incompatible version."""
+
+
+class NotEnoughMemoryError(ProbpcaError, MemoryError):
+    """A result would need more memory than is available; raised before any work is done. Also a ``MemoryError``."""
 
 
 def require_shape(name: str, value: Floats, *allowed: tuple[int, ...]) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, final
 
 import numpy as np
 
+from probpca.printable_text import printable_line
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -159,7 +161,9 @@ def _text_lines(section: Section, width: int) -> list[str]:
         shown, sizes = [*shown, column], [*sizes, size]
     body = side_by_side(_lines(shown), [column.right for column in shown])
     heading = [clip(section.heading, 10 * width)] if section.heading else []
-    remarks = (line for remark in section.remarks for line in wrap(_printable(remark), width, break_long_words=False))
+    remarks = (
+        line for remark in section.remarks for line in wrap(printable_line(remark), width, break_long_words=False)
+    )
     return [*heading, *body, *rest(section.n_hidden + len(section.columns) - len(shown), "more column"), *remarks]
 
 
@@ -185,22 +189,22 @@ def _lines(columns: Sequence[Column]) -> list[Any]:
 
 def _for_text(column: Column, left: int) -> Column:
     """The column with names and texts in one line of a limited length; numbers as they are."""
-    title, unit = _printable(column.title), _printable(column.unit)
+    title, unit = _title(column.title), _title(column.unit)
     if column.right:
         return column._replace(title=title, unit=unit)
     most = max(left, LONGEST_NAME) if column.longest is None else column.longest
     return column._replace(title=title[:most], unit=unit, cells=[clip(cell, most) for cell in column.cells])
 
 
+def _title(text: str) -> str:
+    """A title in one line; blanks at its end, which align it with cells, are kept."""
+    return printable_line(text) + " " * (len(text) - len(text.rstrip(" ")))
+
+
 def clip(text: Any, width: int = LONGEST_NAME) -> str:
     """Shorten a text to one line of at most ``width`` letters, without control characters."""
-    line = _printable(" ".join(str(text).split()))
+    line = printable_line(str(text))
     return line if len(line) <= width else f"{line[: width - 3]}..."
-
-
-def _printable(text: str) -> str:
-    """Replace control characters, which a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _html(section: Section) -> str:

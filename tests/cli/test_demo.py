@@ -75,10 +75,10 @@ def test_the_demo_says_which_command_failed(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("probpca.cli.demo.STEPS", (Step("Fail", "To see it.", "fit gone.csv"),))
     assert main(["demo", "--out", str(tmp_path / "new")]) == 1
     said = capsys.readouterr()
+    assert said.out.splitlines()[-1] == "$ probpca fit gone.csv"
     assert said.err.splitlines() == [
-        "probpca: error: there is no file gone.csv.",
+        f"probpca: error: there is no file gone.csv. {tmp_path / 'new'} was written before.",
         "Hint: check the name and the folder.",
-        "probpca: error: probpca fit gone.csv failed.",
     ]
 
 

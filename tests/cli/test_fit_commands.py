@@ -13,7 +13,7 @@ from probpca import PPCA, BayesianPCA, select_n_components
 
 
 def by_hand(x, components=2, **options):
-    return PPCA(components, random_state=0, **options).fit(pd.DataFrame(x, columns=list(FEATURES)))
+    return PPCA(components, random_state=0, **options).fit(pd.DataFrame(dict(zip(FEATURES, x.T, strict=True))))
 
 
 @pytest.mark.usefixtures("folder")

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -29,9 +30,9 @@ def test_the_forecast_is_that_of_the_library(run, series):
     assert "note: column month holds the time stamps; --time chooses another column.\n" in done.err
     expected = LinearDynamicalSystem(1, random_state=0).fit(series).forecast(3)
     low, high = expected.interval(0.9)
-    found = pd.read_csv("next.csv")
+    found = pl.read_csv("next.csv")  # every digit: pandas 2 reads text to 15 digits
     assert list(found.columns) == ["month", "up", "down", "up_low", "up_high", "down_low", "down_high"]
-    assert found["month"].tolist() == ["2023-05-01", "2023-06-01", "2023-07-01"]
+    assert found["month"].to_list() == ["2023-05-01", "2023-06-01", "2023-07-01"]
     assert_array_equal(found[["up", "down"]], expected.mean)
     assert_array_equal(found[["up_low", "down_low"]], low)
     assert_array_equal(found[["up_high", "down_high"]], high)
@@ -44,6 +45,15 @@ def test_a_forecast_for_programs(run, series):
     system = LinearDynamicalSystem(1, random_state=0).fit(series)
     assert told["log_likelihood"] == system.log_likelihood_
     assert told["data"]["up"] == system.forecast(2).mean[:, 0].tolist()
+
+
+@pytest.mark.usefixtures("folder", "series")
+def test_a_forecast_that_does_not_fit_into_memory_is_refused_before_the_fit(run, monkeypatch):
+    monkeypatch.setattr(LinearDynamicalSystem, "fit", None)
+    done = run("forecast", "series.csv", "--steps", 10**12)
+    assert done.code == 1
+    assert "probpca: error: forecasts for 1,000,000,000,000 steps need " in done.err
+    assert done.err.endswith("\nHint: forecast fewer steps.\n")
 
 
 @pytest.mark.usefixtures("folder", "series")
@@ -109,8 +119,8 @@ def test_more_states_than_there_is_to_learn_from_are_noticed(run, series):
 def test_names_of_intervals_take_no_other_column(run, series):
     pd.DataFrame(series, columns=["x", "x_low"]).to_csv("named.csv", index=False)
     run("forecast", "named.csv", "--steps", 2, "--components", 1, "--out", "next.csv")
-    found = pd.read_csv("next.csv")
-    assert list(found) == ["step", "x", "x_low", "x_low_", "x_high", "x_low_low", "x_low_high"]
+    found = pl.read_csv("next.csv")
+    assert found.columns == ["step", "x", "x_low", "x_low_", "x_high", "x_low_low", "x_low_high"]
     expected = LinearDynamicalSystem(1, random_state=0).fit(series).forecast(2)
     assert_array_equal(found[["x", "x_low"]], expected.mean)
 

@@ -14,7 +14,7 @@ import signal, sys
 from probpca.atomic_write import appearing
 from probpca.cli import main, run
 
-def stuck(place, batches):
+def stuck(place, batches, *, safe_cells):
     next(batches)
     with appearing(place) as part:
         part.write_bytes(b"half")
@@ -54,7 +54,7 @@ def test_a_second_signal_does_not_disturb_the_cleaning_up(run, monkeypatch):
         finally:
             handlers.append(signal.getsignal(signal.SIGTERM))
 
-    monkeypatch.setattr(program, "_run", work)
+    monkeypatch.setattr(program, "run_command", work)
     assert run("fit", "table.csv").code == 143
     assert handlers == [signal.SIG_IGN]
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
@@ -64,7 +64,7 @@ def test_a_second_signal_does_not_disturb_the_cleaning_up(run, monkeypatch):
 @pytest.mark.parametrize("own", [signal.SIG_IGN, lambda *_: None], ids=["ignored", "handled"])
 def test_a_program_that_handles_the_signal_itself_is_left_alone(run, monkeypatch, own):
     seen = []
-    monkeypatch.setattr(program, "_run", lambda _: seen.append(signal.getsignal(signal.SIGTERM)))
+    monkeypatch.setattr(program, "run_command", lambda _: seen.append(signal.getsignal(signal.SIGTERM)))
     before = signal.signal(signal.SIGTERM, own)
     try:
         assert run("fit", "table.csv").code == 0

@@ -1,6 +1,7 @@
 """What goes wrong is said in one line, with a hint, and ends in an exit code."""
 
 import json
+import os
 import sys
 
 import numpy as np
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from forged_models import packed, unpacked
 from probpca.cli.main import main
 from probpca.cli.table import Survey
 from probpca.learning.progress import ProgressBar
@@ -105,6 +107,31 @@ def test_a_file_that_is_no_model(folder, run, model):
         done = run("score", name, "table.csv")
         assert done.code == 1
         assert done.err.startswith(f"probpca: error: {words}"), done.err
+
+
+def test_a_pipe_in_the_place_of_a_model_is_refused_at_once(folder, run):
+    os.mkfifo(folder / "pipe.npz")
+    done = run("score", "pipe.npz", "table.csv")
+    assert done.code == 1
+    assert done.err.startswith("probpca: error: pipe.npz cannot be read as a probpca file: it must be a regular file")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("skip_rows", "two", "table_format must be an object of settings"),
+        ("header", 1, "table_format must be an object of settings"),
+        ("decimal", ";", "decimal must be one of"),
+        ("colour", "red", "colour='red' is a table setting that this version of probpca does not know"),
+    ],
+)
+def test_a_model_whose_settings_were_changed_is_refused(run, model, setting, value, said):
+    header, arrays = unpacked(model.read_bytes())
+    header["table_format"][setting] = value
+    model.write_bytes(packed(header, arrays))
+    done = run("score", "model.npz", "table.csv")
+    assert done.code == 1
+    assert done.err.startswith(f"probpca: error: model.npz holds no valid model: {said}")
 
 
 def test_a_model_in_the_place_of_a_table(run, model):

@@ -115,12 +115,28 @@ def test_a_misspelled_word_is_answered_by_the_one_that_was_meant(run, given):
         ("fit a.csv b.csv", "probpca fit: error: unexpected argument: b.csv."),
         ("fit", "probpca fit: error: TABLE must be given, before the options."),
         ("fit t.csv --components", "probpca fit: error: --components needs a value."),
+        ("fit -dash.csv", "probpca fit: error: there is no option -dash.csv. If it is a file, write ./-dash.csv."),
+        ("fit --dash.csv", "probpca fit: error: there is no option --dash.csv. If it is a file, write ./--dash.csv."),
+        ("fit t.csv --out -x.npz", "probpca fit: error: there is no option -x.npz. If it is a file, write ./-x.npz."),
+        ("fit t.csv -q", "probpca fit: error: there is no option -q."),
     ],
 )
 def test_a_word_like_no_other_gets_no_suggestion(run, given, said):
     done = run(*given.split())
     assert done.code == 2
     assert done.err.splitlines()[0] == said
+
+
+def test_a_file_whose_name_begins_like_an_option_is_read(folder, run):
+    (folder / "-out.csv").write_bytes((folder / "table.csv").read_bytes())
+    said = "probpca fit: error: there is no option -out.csv. If it is a file, write ./-out.csv."
+    assert run("fit", "-out.csv").err.splitlines()[0] == said  # and not -o ut.csv
+    done = run("fit", "./-out.csv", "--components", 1)
+    assert done.code == 0
+    steps = [line.split() for line in done.out.splitlines() if line.startswith("  probpca ")]
+    assert steps
+    assert all(step[3] == "./-out.csv" for step in steps)
+    assert run(*steps[1][1:]).code == 0
 
 
 @pytest.mark.usefixtures("model")

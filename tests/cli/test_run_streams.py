@@ -4,6 +4,7 @@ import io
 import json
 import re
 import time
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -116,6 +117,33 @@ def test_small_tables_are_held_in_memory(run, monkeypatch):
     monkeypatch.setattr(tables, "HELD_BYTES", 0)
     assert run("fit", "table.csv", "--components", 2, "--force").code == 0
     assert not seen[1].in_memory
+
+
+def peak_bytes(work):
+    """Peak of the memory that Python and NumPy allocate meanwhile."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.usefixtures("folder")
+def test_fitting_a_file_takes_little_more_memory_than_in_the_library(run):
+    options = ("--components", 2, "--max-iter", 2, "--jobs", 1, "--force")
+    run("fit", "table.csv", *options)  # imports what the others need
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((100_000, 48))
+    x[rng.random(x.shape) < 0.05] = np.nan
+    np.save("large.npy", x)
+    np.save("small.npy", x[:80_000])
+    large, small = x.nbytes, x[:80_000].nbytes
+    del x
+    assert small < tables.HELD_BYTES < large
+    assert peak_bytes(lambda: run("fit", "small.npy", *options)) < 2.5 * small
+    library = peak_bytes(lambda: PPCA(2, max_iter=2, tol=1e9, n_jobs=1, random_state=0).fit("large.npy"))
+    assert peak_bytes(lambda: run("fit", "large.npy", *options)) < 1.2 * library
 
 
 @pytest.mark.usefixtures("pieces")

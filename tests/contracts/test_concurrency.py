@@ -1,8 +1,10 @@
 """Threads, nested folds and the limit on BLAS threads."""
 
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Barrier
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -77,3 +79,22 @@ def test_the_number_of_threads_asked_for_is_kept_in_every_regime(rng, monkeypatc
     monkeypatch.setattr(direct, "map_blocks", lambda f, items, jobs: seen.append(jobs) or original(f, items, jobs))
     PPCA(2, solver="gram", n_jobs=1).fit(rng.standard_normal((10, 30)))
     assert set(seen) == {1}
+
+
+class Doubled(NamedTuple):
+    values: np.ndarray
+    squares: np.ndarray
+
+
+def test_results_of_several_arrays_are_joined_one_array_at_a_time(rng):
+    x = rng.standard_normal((20_000, 20))
+    source = open_source([x] * 5, n_jobs=1)
+    tracemalloc.start()
+    try:
+        found = source.map(lambda block: Doubled(2 * block.values, block.values**2))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert_allclose(found.squares, np.tile(x, (5, 1)) ** 2)
+    assert_allclose(found.values, np.tile(x, (5, 1)) * 2)
+    assert peak < 3.5 * found.values.nbytes, "all arrays are held twice"

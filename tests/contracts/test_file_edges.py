@@ -158,6 +158,22 @@ def test_an_array_in_memory_has_the_values_it_has_in_a_file(tmp_path, x, dtype, 
     assert here.info.single_precision == there.info.single_precision
 
 
+class Trap:
+    """Unpickling it would run code."""
+
+    def __reduce__(self):
+        return (pytest.fail, ("code from the file was run",))
+
+
+def test_an_array_of_objects_is_refused_without_running_its_code(tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, np.array([[Trap(), 1.0], [2.0, 3.0]], dtype=object), allow_pickle=True)
+    with pytest.raises(DataError, match=r"x\.npy holds object, not numbers"):
+        open_source(path)
+    with pytest.raises(DataError, match="here holds object, not numbers"):
+        look_at_bytes("here", path.read_bytes())
+
+
 @pytest.mark.parametrize(
     ("array", "share", "said"),
     [

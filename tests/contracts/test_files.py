@@ -14,6 +14,7 @@ from pyarrow import parquet as pq
 from probpca import PPCA, DataError, ShapeError, SourceError
 from probpca.inference.posteriors import posterior_mean
 from probpca.sources import open_source
+from probpca.sources.open import look_at
 from probpca.sources.readers import csv as arrow_text
 from probpca.statistics import Moments
 
@@ -216,6 +217,23 @@ def test_a_file_overwritten_during_a_pass_is_noticed(tmp_path, x, monkeypatch, e
     path = save(tmp_path / f"x{end}", x)
     with pytest.raises(SourceError, match=rf"x{end} has changed since it was opened"):
         way(open_source(path, n_jobs=n_jobs), path)
+
+
+def test_looking_at_a_text_reads_little_more_than_its_beginning(tmp_path, x, monkeypatch):
+    monkeypatch.setattr(arrow_text, "CSV_BYTES", 2**14)
+    given, reader = [], arrow_text._reader
+
+    def read(stream, *rest):
+        given.append(stream.size())
+        return reader(stream, *rest)
+
+    monkeypatch.setattr(arrow_text, "_reader", read)
+    path = save(tmp_path / "x.csv", x)
+    looked = look_at(path)
+    assert [column.kind for column in looked.columns()] == ["numbers"] * D
+    assert len(given) == 2
+    assert max(given) <= 2**14 + 2**10 < path.stat().st_size / 2
+    assert_allclose(looked.source(None, 1).fold(Moments.of).mean, open_source(x).fold(Moments.of).mean)
 
 
 def test_a_workbook_overwritten_while_its_sheet_is_read_is_noticed(tmp_path, x, monkeypatch):

@@ -1,16 +1,15 @@
 """Sources that cannot be used say so, and what goes wrong in a worker harms nobody else."""
 
 import os
-import subprocess
-import sys
-from textwrap import dedent
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from pyarrow import feather
 from threadpoolctl import threadpool_limits
 
-from probpca import DataError, ShapeError, SourceError
+from probpca import DataError, ProbpcaError, ShapeError, SourceError
 from probpca.sources import open_source
 from probpca.sources.engines.local import resolve_jobs
 from probpca.statistics import Moments
@@ -122,26 +121,6 @@ def test_jobs_are_counted_as_scikit_learn_counts_them():
     assert resolve_jobs(-cores - 7) == 1
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_can_fold():
-    script = """
-        import os
-        import numpy as np
-        from probpca.sources import open_source
-        from probpca.statistics import Moments
-
-        rows = np.random.default_rng(0).standard_normal((40_000, 4))
-        before = open_source(rows, n_jobs=2).fold(Moments.of).scatter
-        child = os.fork()
-        if child == 0:
-            after = open_source(rows, n_jobs=2).fold(Moments.of).scatter
-            os._exit(0 if np.array_equal(before, after) else 3)
-        raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-    """
-    run = subprocess.run([sys.executable, "-W", "ignore", "-c", dedent(script)], timeout=60, check=False)  # noqa: S603
-    assert run.returncode == 0
-
-
 def test_a_nested_list_is_a_matrix_and_a_list_of_matrices_is_a_stream():
     assert open_source([[1.0, 2.0], [3.0, 4.0]]).n_rows == 2
     assert open_source([[[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]]).n_features == 2
@@ -156,3 +135,26 @@ def test_rows_in_memory_are_never_copied():
     block = open_source(ROWS).hold()[0]
     assert np.shares_memory(block.values, ROWS)
     assert_array_equal(block.values, ROWS)
+
+
+def test_a_header_that_is_no_python_literal_is_named(tmp_path):
+    path = tmp_path / "rows.npy"
+    np.save(path, np.ones((4, 3)))
+    path.write_bytes(path.read_bytes().replace(b"}", b" "))
+    with pytest.raises(SourceError, match=r"not a \.npy file"):
+        open_source(path)
+
+
+def test_a_footer_that_cannot_be_counted_is_named(tmp_path):
+    path = tmp_path / "rows.feather"
+    table = pa.table({"a": np.arange(40.0), "b": np.arange(40.0)})
+    feather.write_feather(table, str(path), compression="uncompressed", chunksize=20)
+    content = path.read_bytes()
+    seen = set()
+    for place in range(len(content) - 400, len(content)):  # the footer, byte by byte
+        path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+        try:
+            open_source(path)
+        except ProbpcaError as error:
+            seen.add(type(error))
+    assert SourceError in seen

@@ -215,7 +215,9 @@ def test_what_says_it_is_repeatable_can_be_read_again(fresh):
 
 
 def test_single_precision_is_what_the_rows_have(fresh, request):
-    assert fresh().single_precision == ("float32" in request.node.callspec.id)
+    name = request.node.callspec.id
+    assert fresh().rounded_to_single == ("float32" in name)
+    assert fresh().single_precision == ("float32" in name and "scaled" not in name)
 
 
 def test_the_answer_does_not_depend_on_the_number_of_threads():

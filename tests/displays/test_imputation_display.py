@@ -85,7 +85,7 @@ def test_dataframes_keep_their_names(library, holed):
 
 def test_unstored_cells_of_a_sparse_table_are_filled_in():
     rng = np.random.default_rng(0)
-    table = sparse.random_array((40, 6), density=0.7, rng=rng, data_sampler=rng.standard_normal, format="csr")
+    table = sparse.random_array((40, 6), density=0.7, random_state=rng, data_sampler=rng.standard_normal, format="csr")
     fitted = PPCA(n_components=1, missing="unstored", random_state=0).fit(table)
     display = ImputationDisplay.from_estimator(fitted, table, rows=[3])
     stored = np.isin(np.arange(6), table[[3]].indices)

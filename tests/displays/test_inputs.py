@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from probpca import ShapeError
-from probpca.displays.inputs import categories_of, groups_of, labels_of, numbers_of
+from probpca.displays.inputs import categories_of, groups_of, labels_of, numbers_of, table_of
 
 
 def test_only_whole_numbers_that_differ_are_numbers():
@@ -71,3 +71,12 @@ def test_one_sequence_is_one_group_and_few_numbers_are_categories():
     assert_array_equal(numbers, [*range(20), np.nan, np.nan])
     with pytest.raises(ShapeError, match="groups must have 3 values, one for each row; 'group' has 2"):
         groups_of(["a", "b"], 3)
+
+
+def test_an_array_of_numbers_is_neither_copied_nor_changed(rng):
+    x = rng.standard_normal((6, 3))
+    cells = table_of(x)
+    assert np.shares_memory(cells, x)
+    assert not cells.flags.writeable
+    assert x.flags.writeable
+    assert table_of(x.astype(np.float32)).dtype == np.float64

@@ -1,4 +1,4 @@
-"""One cluster and one Spark session for all tests of this folder."""
+"""One cluster, and one Spark session at a time, for all tests of this folder."""
 
 import os
 import shutil
@@ -20,8 +20,8 @@ def client():
 
 
 @pytest.fixture(scope="session")
-def spark():
-    """A Spark session with two executors of one core each, in processes of their own."""
+def spark_builder():
+    """Builder of a Spark session with two executors of one core each, in processes of their own."""
     sql = pytest.importorskip("pyspark.sql")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("Spark needs Java, and there is none on this machine")
@@ -39,7 +39,13 @@ def spark():
         }
         for name, value in settings.items():
             builder = builder.config(name, value)
-        session = builder.getOrCreate()
-        session.sparkContext.setLogLevel("OFF")
-        yield session
-        session.stop()
+        yield builder
+        builder.getOrCreate().stop()
+
+
+@pytest.fixture(scope="module")
+def spark(spark_builder):
+    """The Spark session of all tests, or a new one if the tests of another file have stopped it."""
+    session = spark_builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session

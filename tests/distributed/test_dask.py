@@ -2,7 +2,8 @@
 
 import os
 import signal
-from dataclasses import replace
+from datetime import date
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
+from interruptions import disturbed
 from probpca import PPCA, DataError, ShapeError, SourceError
 from probpca.blocks import Block, observe
 from probpca.inference import outliers
@@ -313,6 +315,89 @@ def test_a_column_that_holds_no_numbers_is_named():
         open_dask(frame)
 
 
+TEXTS = ["0.5", "1_000", "1,5", "word"]
+
+
+def spoiled(cell):
+    """Rows as objects with one cell of another kind, in row 2 and column 3 of the second partition."""
+    rows = ROWS[1000:2000].astype(object)
+    rows[2, 3] = cell
+    return rows
+
+
+def announced(rows):
+    """A Dask array of what Dask takes for floats, whatever it is."""
+    return da.from_delayed(dask.delayed(rows), rows.shape, float)
+
+
+def frames(rows):
+    """The first partition of numbers, and a second one of whatever the rows are."""
+    return [dask.delayed(pd.DataFrame(part, columns=NAMES)) for part in (ROWS[:1000], rows)]
+
+
+LIARS = {
+    "array": lambda rows: da.concatenate([da.from_array(ROWS[:1000], chunks=-1), announced(rows)]),
+    "array cut by columns": lambda rows: da.block(
+        [
+            [da.from_array(ROWS[:1000, :2]), da.from_array(ROWS[:1000, 2:])],
+            [announced(rows[:, :2]), announced(rows[:, 2:])],
+        ]
+    ),
+    "dataframe": lambda rows: dd.from_delayed(
+        frames(rows), meta=pd.DataFrame(ROWS[:0], columns=NAMES), verify_meta=False
+    ),
+    "delayed matrices": lambda rows: [dask.delayed(ROWS[:1000]), dask.delayed(rows)],
+    "delayed dataframes": frames,
+}
+PLACES = [
+    "row 2, column 3",
+    "begins at column 2: .*row 2, column 1",
+    "column 'd'.*row 2",
+    "row 2, column 3",
+    "column 'd'.*row 2",
+]
+
+
+@pytest.mark.parametrize("cell", [*TEXTS, b"1", 1j, np.datetime64("2026-01-31"), date(2026, 1, 31)], ids=str)
+@pytest.mark.parametrize(("liar", "place"), list(zip(LIARS.values(), PLACES, strict=True)), ids=LIARS)
+def test_a_cell_that_is_no_number_is_named_with_its_column_and_partition(liar, place, cell):
+    words = rf"partition 1\b.*{place}(?s:.*)Hint"
+    with dask.config.set(scheduler="threads"), pytest.raises(DataError, match=words):
+        PPCA(Q).fit(liar(spoiled(cell)))
+
+
+@pytest.mark.parametrize("liar", LIARS.values(), ids=LIARS)
+@pytest.mark.parametrize("kind", [str, "datetime64[D]", complex])
+@pytest.mark.usefixtures("engine")
+def test_a_partition_without_numbers_is_named(liar, kind):
+    with pytest.raises(DataError, match=r"partition 1\b(?s:.*)Hint"):
+        PPCA(Q).fit(liar(ROWS[1000:2000].astype(int).astype(kind)))
+
+
+def test_the_first_of_delayed_blocks_is_checked_too():
+    with pytest.raises(DataError, match=r"partition 0: (?s:.*)'1_000'"):
+        PPCA(Q).fit([dask.delayed(spoiled("1_000")), dask.delayed(ROWS)])
+
+
+@pytest.mark.parametrize("liar", LIARS.values(), ids=LIARS)
+def test_objects_that_are_numbers_are_read_as_in_memory(liar):
+    rows = ROWS[1000:2000].astype(object)
+    rows[5], rows[6, 2], rows[7, 2] = np.arange(D) > 2, None, Fraction(1, 2)  # truth values are 0 and 1
+    wanted = open_source(np.vstack([ROWS[:1000], rows])).fold(ColumnSummary.of)
+    with dask.config.set(scheduler="threads"):
+        found = open_dask(liar(rows)).fold(ColumnSummary.of)
+    assert_array_equal(found.observed, wanted.observed)
+    assert_allclose(found.mean, wanted.mean, rtol=1e-12)
+    assert_allclose(found.squares, wanted.squares, rtol=1e-12)
+
+
+def test_delayed_dataframes_are_joined_by_the_names_of_their_columns():
+    turned = pd.DataFrame(ROWS[1000:], columns=NAMES)[NAMES[::-1]]
+    source = open_dask([dask.delayed(pd.DataFrame(ROWS[:1000], columns=NAMES)), dask.delayed(turned)])
+    assert source.columns == tuple(NAMES)
+    assert_allclose(source.fold(Moments.of).mean, ROWS.mean(axis=0), rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("rows", "error", "words"),
     [
@@ -343,33 +428,15 @@ def test_infinity_is_found_by_the_workers():
         PPCA(Q).fit(open_dask(da.from_array(rows, chunks=(500, D))))
 
 
-class Fatal:
-    """The engine of another source; the worker that reaches the last block of the k-th fold is killed, once."""
+def killing_once(flag):
+    """A function that kills its process when it is called for the first time."""
 
-    def __init__(self, engine, flag, fold, count=None):
-        self._engine, self._flag, self._fold, self._count = engine, flag, fold, [] if count is None else count
-        self.map = engine.map
+    def kill():
+        if not flag.exists():
+            flag.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
 
-    def keep(self, prepare):
-        return Fatal(self._engine.keep(prepare), self._flag, self._fold, self._count)
-
-    def fold(self, summarise):
-        self._count.append(1)
-        if len(self._count) != self._fold:
-            return self._engine.fold(summarise)
-        flag = self._flag
-
-        def deadly(block):
-            if not flag.exists():
-                flag.touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-            return summarise(block)
-
-        return self._engine.fold(deadly)
-
-
-def fatal(source, flag, fold):
-    return replace(source, engine=Fatal(source.engine, flag, fold))
+    return kill
 
 
 @pytest.mark.parametrize("rows", [ROWS, HOLEY], ids=["complete", "missing"])
@@ -378,11 +445,25 @@ def test_the_death_of_a_worker_changes_nothing(client, tmp_path, rows):
     array = da.from_array(rows, chunks=(250, D))
     calm = PPCA(**settings).fit(open_dask(array))
     before = client.run(os.getpid)
-    deadly = fatal(open_dask(array), tmp_path / "killed", fold=1 if rows is ROWS else 3)
-    found = PPCA(**settings).fit(deadly)
+    deadly = killing_once(tmp_path / "killed")
+    found = PPCA(**settings).fit(disturbed(open_dask(array), deadly, fold=1 if rows is ROWS else 3))
     client.wait_for_workers(2, timeout=60)
     assert (tmp_path / "killed").exists()
     assert set(client.run(os.getpid).values()) != set(before.values())
     assert_allclose(found.loadings_, calm.loadings_, rtol=1e-12, atol=1e-12 * np.abs(calm.loadings_).max())
     assert_allclose(found.noise_variance_, calm.noise_variance_, rtol=1e-12)
     assert found.trace_ == pytest.approx(calm.trace_, rel=1e-12)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_standardized_fit_of_single_precision_is_that_of_the_same_numbers(missing):
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((90, 2)) @ rng.standard_normal((2, 5)) + 0.3 * rng.standard_normal((90, 5))
+    x = (x + 1e6).astype(np.float32)
+    if missing:
+        x[rng.random(x.shape) < 0.1] = np.nan
+    single, double = (
+        PPCA(2, standardize=True, random_state=0).fit(da.from_array(rows, chunks=(30, 5)))
+        for rows in (x, x.astype(np.float64))
+    )
+    assert_allclose(single.get_covariance(), double.get_covariance(), rtol=1e-9)

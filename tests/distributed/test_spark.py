@@ -2,7 +2,6 @@
 
 import os
 import signal
-from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
@@ -11,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
+from interruptions import disturbed
 from probpca import PPCA, DataError, ShapeError
 from probpca.blocks import Block, observe
 from probpca.inference import outliers
@@ -230,7 +230,9 @@ def test_arrays_of_decimals_are_numbers(spark):
 @pytest.mark.parametrize("make", [arrays, vectors])
 def test_vectors_of_different_lengths_are_refused(spark, make, parts):
     frame = make(spark, [[1.0, 2.0, 3.0]] * 20 + [[1.0, 2.0]] * 20).repartition(parts)
-    with pytest.raises(ShapeError, match=r"every vector must have [23] entries, like the first; got [23](?s:.*)Hint"):
+    with pytest.raises(
+        ShapeError, match=r"partition \d: every vector must have [23] entries, like the first; got [23](?s:.*)Hint"
+    ):
         PPCA(1).fit(frame)
 
 
@@ -250,36 +252,18 @@ def test_no_rows_are_too_few(spark):
         PPCA(1).fit(open_spark(columns(spark, ROWS).where("a > 1e9")))
 
 
-class Fatal:
-    """The engine of another source; the executor that reaches a block of the k-th fold is killed, once."""
+def killing_once(flag):
+    """A function that kills the executor of its Python worker when it is called for the first time."""
 
-    def __init__(self, engine, flag, fold, count=None):
-        self._engine, self._flag, self._fold, self._count = engine, flag, fold, [] if count is None else count
-        self.map = engine.map
+    def kill():
+        if not flag.exists():
+            daemon = os.getppid()
+            with open(f"/proc/{daemon}/stat") as stat:  # noqa: PTH123
+                executor = int(stat.read().rsplit(")", 1)[1].split()[1])
+            flag.write_text(str(executor))
+            os.kill(executor, signal.SIGKILL)
 
-    def keep(self, prepare):
-        return Fatal(self._engine.keep(prepare), self._flag, self._fold, self._count)
-
-    def fold(self, summarise):
-        self._count.append(1)
-        if len(self._count) != self._fold:
-            return self._engine.fold(summarise)
-        flag = self._flag
-
-        def deadly(block):
-            if not flag.exists():
-                daemon = os.getppid()
-                with open(f"/proc/{daemon}/stat") as stat:  # noqa: PTH123
-                    executor = int(stat.read().rsplit(")", 1)[1].split()[1])
-                flag.write_text(str(executor))
-                os.kill(executor, signal.SIGKILL)
-            return summarise(block)
-
-        return self._engine.fold(deadly)
-
-
-def fatal(source, flag, fold):
-    return replace(source, engine=Fatal(source.engine, flag, fold))
+    return kill
 
 
 @pytest.mark.parametrize("rows", [ROWS, HOLEY], ids=["complete", "missing"])
@@ -287,7 +271,8 @@ def test_the_death_of_an_executor_changes_nothing(spark, tmp_path, rows):
     settings = {"n_components": Q, "random_state": 0, "tol": 1e-8}
     frame = columns(spark, rows)
     calm = PPCA(**settings).fit(open_spark(frame))
-    found = PPCA(**settings).fit(fatal(open_spark(frame), tmp_path / "killed", fold=1 if rows is ROWS else 3))
+    deadly = killing_once(tmp_path / "killed")
+    found = PPCA(**settings).fit(disturbed(open_spark(frame), deadly, fold=1 if rows is ROWS else 3))
     executor = int((tmp_path / "killed").read_text())
     with pytest.raises(ProcessLookupError):
         os.kill(executor, 0)

@@ -38,6 +38,8 @@ def with_cell(value):
         (ROWS[:, :1], ValueError, "minimum of 2 is required"),
         (iter([ROWS[:1]]), DataError, "at least 2 rows"),
         (iter([ROWS[:, :1]]), ShapeError, "at least 2; got 1"),
+        ([[1.0, 2.0], [3.0]], ShapeError, "same number of cells(.|\n)*Hint: use NaN"),
+        (np.array([[1.0, [2.0]], [3.0, 4.0]], dtype=object), DataError, r"such as \[2.0\] in row 0, column 1"),
         (iter([ROWS, ROWS[:, :3]]), ShapeError, "every batch must have 5 columns"),
         (iter([]), SourceError, "at least one batch"),
         (ROWS[0], ValueError, "Expected 2D array, got 1D array"),

@@ -1,6 +1,5 @@
 """BayesianPCA speaks as PPCA does, and what it says follows from its belief."""
 
-import json
 import pickle
 import warnings
 
@@ -19,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from forged_models import packed, unpacked, written
 from oracles import (
     assert_within_errors,
     dense_condition,
@@ -33,7 +33,6 @@ from probpca.inference.imputation import impute_with_uncertainty
 from probpca.learning import Status
 from probpca.linalg.packed import unpack
 from probpca.models import Gaussian, LinearGaussian
-from probpca.models.serialization import write_record
 from probpca.sources import open_source
 
 NAMES = ["height", "width", "depth", "mass", "age", "price"]
@@ -592,22 +591,19 @@ def test_a_damaged_file_is_refused(x, tmp_path, keep):
 @pytest.mark.parametrize(
     ("part", "wrong", "message"),
     [
-        ("covariance", None, "holds no valid model: 'covariance'"),
-        ("precision", None, "holds no valid model: 'precision'"),
-        ("loadings", None, "holds no valid model"),
-        ("trace_", None, "lacks a part of a BayesianPCA: 'trace_'"),
-        ("precision", np.zeros(2), "precision must be positive"),
+        ("covariance", None, "holds no valid model: the arrays must include covariance"),
+        ("precision", None, "holds no valid model: the arrays must include precision"),
+        ("loadings", None, "holds no valid model: the arrays must include loadings"),
+        ("trace_", None, "holds no valid model: the arrays must include trace_"),
+        ("precision", np.zeros(2), "precision must be at least 2.2"),
         ("covariance", np.zeros((2, 2)), "covariance must have shape"),
     ],
 )
 def test_a_file_that_lacks_a_part_says_which(x, tmp_path, part, wrong, message):
     path = tmp_path / "fitted.npz"
-    BayesianPCA(2).fit(x).to_file(path)
-    with np.load(path) as stored:
-        arrays = {name: stored[name] for name in stored.files if name != part}
-    header = json.loads(str(arrays.pop("header")))
-    path.unlink()
-    write_record(path, header, arrays if wrong is None else {**arrays, part: wrong})
+    header, arrays = unpacked(written(BayesianPCA(2).fit(x), path))
+    del arrays[part]
+    path.write_bytes(packed(header, arrays if wrong is None else {**arrays, part: wrong}))
     with pytest.raises(FileFormatError, match=message):
         BayesianPCA.from_file(path)
 

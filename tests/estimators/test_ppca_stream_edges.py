@@ -106,7 +106,7 @@ def test_one_large_first_batch_with_half_life():
 
 
 def test_unstored_cells_are_missing_in_batches_too():
-    s = sparse.random_array((300, 8), density=0.5, rng=1, format="csr")
+    s = sparse.random_array((300, 8), density=0.5, random_state=1, format="csr")
     a, b = (
         PPCA(2, missing="unstored", random_state=0).partial_fit(s),
         PPCA(2, missing="unstored", random_state=0).fit(s),

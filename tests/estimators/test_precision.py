@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from probpca import PPCA, BayesianPCA, LinearDynamicalSystem, PPCAImputer
@@ -99,3 +99,74 @@ def test_sequences_have_the_precision_of_their_own():
         first, second = question([GAPS[:30], GAPS[30:].astype(np.float64)])
         assert (first.dtype, second.dtype) == (np.float32, np.float64)
     assert system.inverse_transform(np.ones((3, 1), np.float32)).dtype == np.float32
+
+
+def in_npy(x, folder):
+    path = folder / f"{x.dtype}.npy"
+    np.save(path, x)
+    return path
+
+
+def in_parquet(x, folder):
+    path = folder / f"{x.dtype}.parquet"
+    pl.DataFrame(x).with_columns(pl.all().fill_nan(None)).write_parquet(path)
+    return path
+
+
+PLACES = {
+    "array": lambda x, _: x,
+    "array by columns": lambda x, _: np.asfortranarray(x),
+    "frame": lambda x, _: pd.DataFrame(x),
+    "sparse": lambda x, _: sparse.csr_array(x),
+    "npy": in_npy,
+    "parquet": in_parquet,
+    "batches": lambda x, _: np.array_split(x, 4),
+    "iterator": lambda x, _: iter(np.array_split(x, 4)),
+}
+FITS = {
+    "PPCA": lambda: PPCA(2, standardize=True, random_state=0),
+    "svd": lambda: PPCA(2, standardize=True, random_state=0, solver="svd"),
+    "px_em": lambda: PPCA(2, standardize=True, random_state=0, solver="px_em"),
+    "BayesianPCA": lambda: BayesianPCA(2, standardize=True, random_state=0),
+}
+
+
+def far_rows(offset, *, missing):
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((90, 2)) @ rng.standard_normal((2, 5)) + 0.3 * rng.standard_normal((90, 5))
+    x = (np.geomspace(0.1, 100, 5) * (x + offset)).astype(np.float32)
+    return np.where(rng.random(x.shape) < 0.1, np.float32(np.nan), x) if missing else x
+
+
+@pytest.mark.parametrize("offset", [1e0, 1e2, 1e4, 1e6])
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
+def test_a_standardized_fit_of_single_precision_is_that_of_the_same_numbers(tmp_path, fit, place, missing, offset):
+    if missing and fit is FITS["svd"]:
+        pytest.skip("the solver is for complete rows")
+    x = far_rows(offset, missing=missing)
+    single, double = (fit().fit(place(rows, tmp_path)) for rows in (x, x.astype(np.float64)))
+    wanted = double.get_covariance()
+    assert_allclose(single.get_covariance(), wanted, rtol=0, atol=1e-10 * np.abs(wanted).max())
+    assert_allclose(single.mean_, double.mean_, rtol=1e-12)
+    assert single.status_ == double.status_
+
+
+@pytest.mark.parametrize("offset", [1e0, 1e2, 1e4, 1e6])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_a_fit_of_single_precision_with_missing_cells_is_that_of_the_same_numbers(kind, offset):
+    x = far_rows(offset, missing=True)
+    single, double = (PPCA(2, random_state=0, tol=1e-9).fit(kind(rows)) for rows in (x, x.astype(np.float64)))
+    wanted = double.get_covariance()
+    assert_allclose(single.get_covariance(), wanted, rtol=0, atol=1e-7 * np.abs(wanted).max())
+    assert_allclose(single.log_likelihood_, double.log_likelihood_, rtol=1e-11)
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_a_table_of_low_rank_is_recognised_in_single_precision(standardize):
+    rng = np.random.default_rng(2)
+    x = (rng.standard_normal((60, 2)) @ rng.standard_normal((2, 8)) + 3).astype(np.float32)
+    ppca = PPCA(standardize=standardize).fit(x)
+    assert ppca.n_components_ == 2
+    assert "exact rank of the table" in str(ppca.summary())

@@ -188,3 +188,29 @@ def test_a_dataset_becomes_a_dataframe_with_its_names():
     assert list(frame.columns) == [str(year) for year in table.years]
     assert_array_equal(frame, table.values)
     assert table.to_frame(backend="polars").columns[:2] == ["country", "1960"]
+
+
+HOSTILE = ["\x1b[31mred", "a\nb\r\nc", "\x9b2J\x07", "\u202egnp.exe\u2028next"]
+
+
+def test_hostile_names_change_no_table_but_their_own_letters(x, series):
+    """The same tables with harmless names of the same length have the same lines."""
+    texts = []
+    for names in (HOSTILE, ["?[31mred", "a b c", "?2J?", "?gnp.exe next"]):
+        rows = pd.DataFrame(x, columns=names, index=[f"{names[i % 4]}{i}" for i in range(60)])
+        ppca = PPCA(2, standardize=False, random_state=0).fit(rows * [1, 1, 1, 1e4])
+        system = LinearDynamicalSystem(1, tol=1.0, random_state=0).fit(series.set_axis(names[:2], axis=1))
+        found = [
+            ppca.outliers(rows),
+            ppca.posterior(rows),
+            ppca.uncertainty(rows, n_draws=5),
+            ppca.condition(rows[names[:2]]),
+            select_n_components(rows, ["bic", "parallel"]),
+            system.forecast(5),
+            ppca.summary(),
+            system.summary(),
+            BayesianPCA(2, random_state=0).fit(rows).summary(),
+        ]
+        texts.append([str(result) for result in found])
+    assert texts[0] == texts[1]
+    assert all(line.isprintable() for text in texts[0] for line in text.split("\n"))

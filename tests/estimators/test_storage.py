@@ -1,6 +1,5 @@
 """An estimator survives its file, bit for bit; other files are refused by name."""
 
-import json
 import zipfile
 from datetime import date, timedelta
 
@@ -8,16 +7,20 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
+from forged_models import packed, unpacked, written
 from oracles import spiked_rows
 from probpca import PPCA, BayesianPCA, FileFormatError, LinearDynamicalSystem, PPCAImputer
+from probpca.inference import log_likelihood
+from probpca.learning.checkpoint import Checkpoint, Saved
+from probpca.linalg.packed import unpack
 from probpca.models import load_model, save_model
-from probpca.models.serialization import write_record
+from probpca.sources import open_source
+from probpca.statistics import ColumnSummary
 
 NAMES = ["a", "b", "c", "d", "e"]
-MODEL = ("mean", "loadings", "noise_variance")
 
 
 @pytest.fixture
@@ -81,18 +84,17 @@ def test_a_file_of_somebody_else_is_refused(path):
 
 
 def test_a_file_from_the_future_is_refused(x, path):
-    PPCA(2).fit(x).to_file(path)
-    with np.load(path) as stored:
-        arrays = dict(stored)
-    header = {**json.loads(str(arrays.pop("header"))), "schema": 99}
-    np.savez(path, header=np.array(json.dumps(header)), **arrays)
+    header, arrays = unpacked(written(PPCA(2).fit(x), path))
+    path.write_bytes(packed({**header, "schema": 99}, arrays))
     with pytest.raises(FileFormatError, match=r"schema 99(.|\n)*Hint: upgrade"):
         PPCA.from_file(path)
 
 
-def test_a_file_that_lacks_a_part_says_which(path):
-    write_record(path, {"kind": "PPCA", "parameters": {}, "fitted": {}, "status": "EXACT"}, {})
-    with pytest.raises(FileFormatError, match="lacks a part of a PPCA: 'log_likelihood_'"):
+def test_a_file_that_lacks_a_part_says_which(x, path):
+    header, arrays = unpacked(written(PPCA(2).fit(x), path))
+    del header["fitted"]["log_likelihood_"]
+    path.write_bytes(packed(header, arrays))
+    with pytest.raises(FileFormatError, match=rf"{path.name}(.|\n)*fitted.entries must include log_likelihood_; got"):
         PPCA.from_file(path)
 
 
@@ -152,10 +154,27 @@ def test_the_model_in_the_file_of_an_estimator_is_its_model(holes, path, fitted)
         assert_array_equal(getattr(emission, part), getattr(known, part))
 
 
-def test_a_file_of_another_kind_holds_no_model(holes, path):
-    write_record(path, {"kind": "checkpoint"}, {name: getattr(PPCA(2).fit(holes).model_, name) for name in MODEL})
+def test_a_checkpoint_holds_no_model(holes, path):
+    columns = open_source(holes).fold(ColumnSummary.of)
+    Checkpoint(path, columns).write(Saved(PPCA(2).fit(holes).model_, "as given", (-1.0,)))
     with pytest.raises(FileFormatError, match="holds a checkpoint, not a model"):
         load_model(path)
+
+
+def test_an_imputer_of_a_single_column_holds_no_model(path):
+    PPCAImputer(keep_empty_features=True).fit([[1.0, np.nan], [2.0, np.nan]]).to_file(path)
+    with pytest.raises(FileFormatError, match="holds a PPCAImputer of a single column, not a model"):
+        load_model(path)
+
+
+def test_the_model_of_bayesian_pca_in_a_file_is_the_predictive_one(holes, path):
+    bayesian = BayesianPCA(2, random_state=0).fit(holes)
+    bayesian.to_file(path)
+    model, belief = load_model(path), bayesian.belief_
+    extra = np.array([np.trace(unpack(belief.covariance[:, j])) for j in range(5)])
+    assert_allclose(model.noise_variance, belief.centre.noise_variance + extra, rtol=1e-12)
+    assert (model.noise_variance > belief.centre.noise_variance).all()
+    assert_array_equal(log_likelihood(model, holes), bayesian.score_samples(holes))
 
 
 @pytest.mark.parametrize("kind", [PPCA, BayesianPCA, LinearDynamicalSystem, PPCAImputer])

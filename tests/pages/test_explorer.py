@@ -1,5 +1,6 @@
 """The explorer holds the model and its rows, all of its text stays text, and it needs no network."""
 
+import re
 import sys
 
 import numpy as np
@@ -118,6 +119,14 @@ def test_names_and_titles_stay_text(fitted, x, tmp_path):
         assert [tag for tag, _ in read(place).tags] == [tag for tag, _ in plain.tags]
         loads_nothing(place)
     assert read(place).data()["names"] == [label or None for label in labels]
+
+
+def test_only_the_scripts_of_the_page_may_run(fitted, x, tmp_path):
+    text = explorer(fitted, x, tmp_path / "page.html").read_text(encoding="utf-8")
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)[1]
+    assert "sha256-" in policy
+    assert "unsafe-eval" not in policy
+    assert "unsafe-inline" not in policy.split("style-src")[0]
 
 
 def test_it_is_small_and_needs_no_other_library(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
 
@@ -181,11 +182,13 @@ def _sparse_rows(values: Any, rows: slice) -> Any:
 
 
 def with_units(values: Any, scale: Array) -> Any:
-    """Dense or CSR matrix with each column multiplied by a constant; explicit zeros stay stored."""
-    factor = scale.astype(values.dtype, copy=False)
+    """Dense or CSR matrix with each column multiplied by a constant, in float64; explicit zeros stay stored.
+
+    In float32 the products would be rounded in proportion to the values, which may be far from zero and close together.
+    """
     if not sparse.issparse(values):
-        return values * factor
-    return with_data(values, values.data * factor[values.indices])
+        return values * scale
+    return with_data(values, values.data * scale[values.indices])
 
 
 def observed_cells(block: Block) -> Any:
@@ -308,8 +311,9 @@ def not_numbers(values: Any) -> str:
     return f"got {what} such as {value!r} in {', '.join(f'{axis} {i}' for axis, i in where)}"
 
 
-_NOT_NUMBERS = (str, bytes, bytearray, memoryview, np.complexfloating, np.datetime64, np.timedelta64)
-"""Types of objects that NumPy converts to floats, although they are not numbers."""
+_TIMES = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64)
+_NOT_NUMBERS = (str, bytes, bytearray, memoryview, complex, np.complexfloating, list, tuple, *_TIMES)
+"""Types of objects that are not numbers, although NumPy converts some of them to floats."""
 NUMBERS_AS_TEXT = "numbers that are stored as text must be converted first, for instance by astype(float)"
 """Hint for text that looks like numbers."""
 

@@ -9,13 +9,13 @@ with a column per feature. Solvers need nothing else from incomplete rows.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 
 import numpy as np
 from scipy import sparse
 
 from probpca.blocks.block import mixed, row_of_cell, share, transposed, with_data
+from probpca.cached_property import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,11 +44,16 @@ class Operator(Protocol):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Dense:
-    """Operator that stores every entry, in the smallest type that holds it; products are in double precision."""
+    """Operator that stores every entry, in the smallest type that holds it; products are in double precision.
 
-    entries: Any  # M', uint8, float32 or float64: (d, b)
+    Values in float32 are stored as they are, and their centre is subtracted after conversion: their deviations from
+    it would be rounded in float32.
+    """
+
+    entries: Any  # M', uint8, float32 or float64; with a centre, M' plus the centre: (d, b)
     name: str  # name of the workspace buffer for entries converted to double precision
     work: Workspace | None = None  # the workspace of this buffer; None allocates memory at every product
+    centre: Array | None = None  # subtracted from entries that are not in double precision: (d,)
     whole_cells: int = 2**20  # up to this size, entries are converted once for several products
     slab_cells: int = 2**17  # larger matrices are converted in slabs of about this many cells
 
@@ -78,6 +83,19 @@ class Dense:
         for slab in self._slabs():
             out[:, slab] += moments @ self._floats(slab, self.work).T
 
+    def minus(self, fitted: Array) -> Array:
+        """Difference of M' and an array (d, b), which is overwritten."""
+        whole = self.entries.size <= self.whole_cells
+        for slab in (slice(None),) if whole else self._slabs():
+            np.subtract(self._floats(slab, self.work), fitted[slab], out=fitted[slab])
+        return fitted
+
+    def square_sums(self, weight: Array, precision: Array | None = None) -> Array:
+        """Sum over rows of the squared entries, times w, over omega (d, b) if given: (d,)."""
+        slabs = ((slab, None if precision is None else precision[slab]) for slab in self._slabs())
+        parts = (DenseResidual(self._floats(slab, None), omega).column_squares(weight) for slab, omega in slabs)
+        return np.concatenate(list(parts))
+
     def _slabs(self) -> Iterator[slice]:
         d, b = self.entries.shape
         step = max(self.slab_cells // b, 1)
@@ -87,10 +105,10 @@ class Dense:
         if self.entries.dtype == np.float64:
             return self.entries[slab]
         entries = self.entries[slab]
-        if work is None:
-            return entries.astype(np.float64)
-        out = work.array(self.name, entries.shape)
+        out = np.empty(entries.shape) if work is None else work.array(self.name, entries.shape)
         np.copyto(out, entries, casting="safe")
+        if self.centre is not None:
+            out -= self.centre[slab, None]
         return out
 
 
@@ -211,11 +229,15 @@ FORMS = ("patterns", "holes", "stored", "masked")
 @final
 @dataclass(frozen=True, eq=False)
 class StoredCells:
-    """Observed cells in compressed rows: time and memory are proportional to their number."""
+    """Observed cells in compressed rows: time and memory are proportional to their number.
 
-    stored: Any  # omega y: CSR (b, d)
+    Values in float32 are stored as they are, and their centre is subtracted after conversion.
+    """
+
+    stored: Any  # omega y, or y plus the centre if there is one: CSR (b, d)
     precision: Array | None = None  # omega of the stored cells: (stored,); None if all are 1
     pattern: None = None
+    centre: Array | None = None  # subtracted from values that are not in double precision: (d,)
 
     @property
     def mask(self) -> Stored:
@@ -226,11 +248,16 @@ class StoredCells:
     @property
     def values(self) -> Stored:
         """Values times precisions, omega y, with one row per row."""
-        return Stored(self.stored)
+        return Stored(self.ready().stored)
 
     def ready(self, work: Workspace | None = None) -> StoredCells:  # noqa: ARG002
         """Copy in double precision; smaller types are converted, into a workspace if one is given."""
-        return self if self.stored.dtype == np.float64 else StoredCells(self.stored.astype(np.float64), self.precision)
+        if self.stored.dtype == np.float64:
+            return self
+        data = self.stored.data.astype(np.float64)
+        if self.centre is not None:
+            data -= self.centre[self.stored.indices]
+        return StoredCells(with_data(self.stored, data), self.precision)
 
     def observed(self) -> Array:
         """Number of observed cells of each row: (b,)."""
@@ -246,7 +273,7 @@ class StoredCells:
 
     def square_sums(self, weight: Array) -> Array:
         """Sum over rows of w omega y^2: (d,)."""
-        return StoredResidual(self.stored.data.astype(np.float64), self).column_squares(weight)
+        return StoredResidual(self.ready().stored.data, self).column_squares(weight)
 
     def residual(self, left: Array, right: Array) -> StoredResidual:
         """Residuals omega (y - left' right) of the observed cells, with ``left`` (r, d) and ``right`` (r, b)."""
@@ -259,7 +286,7 @@ class StoredCells:
             fitted[some] = np.einsum("ck,ck->c", by_feature[columns[some]], by_row[rows[some]])
         if self.precision is not None:
             fitted *= self.precision
-        return StoredResidual(self.stored.data - fitted, self)
+        return StoredResidual(self.ready().stored.data - fitted, self)
 
 
 @final
@@ -341,9 +368,9 @@ class MaskedCells:
     pattern: None = None
 
     @classmethod
-    def of(cls, mask: Any, values: Floats) -> MaskedCells:
+    def of(cls, mask: Any, values: Floats, centre: Array | None = None) -> MaskedCells:
         """Make the cells of two transposed arrays (d, b), of precisions or a mask, and of values."""
-        return cls(Dense(mask, "mask"), Dense(values, "values"), mask.dtype == np.uint8)
+        return cls(Dense(mask, "mask"), Dense(values, "values", centre=centre), mask.dtype == np.uint8)
 
     @property
     def precision(self) -> Array | None:
@@ -366,14 +393,13 @@ class MaskedCells:
 
     def square_sums(self, weight: Array) -> Array:
         """Sum over rows of w omega y^2: (d,)."""
-        return DenseResidual(self.values.entries, self.precision).column_squares(weight)
+        return self.values.square_sums(weight, self.precision)
 
     def residual(self, left: Array, right: Array) -> DenseResidual:
         """Residuals omega (y - left' right) of the observed cells, with ``left`` (r, d) and ``right`` (r, b)."""
         fitted = left.T @ right
         fitted *= self.mask.entries
-        weighted = np.subtract(self.values.entries, fitted, out=fitted)
-        return DenseResidual(weighted, self.precision)
+        return DenseResidual(self.values.minus(fitted), self.precision)
 
 
 @final
@@ -386,9 +412,9 @@ class Holes:
     pattern: None = None
 
     @classmethod
-    def of(cls, holes: Any, values: Floats) -> Holes:
+    def of(cls, holes: Any, values: Floats, centre: Array | None = None) -> Holes:
         """Make the cells of a sparse matrix (b, d) with 1 in the missing cells, and transposed values (d, b)."""
-        return cls(Complement(holes), Dense(values, "values"))
+        return cls(Complement(holes), Dense(values, "values", centre=centre))
 
     def ready(self, work: Workspace | None = None) -> Holes:
         """Copy in double precision; smaller types are converted, into a workspace if one is given."""
@@ -404,12 +430,12 @@ class Holes:
 
     def square_sums(self, weight: Array) -> Array:
         """Sum over rows of w y^2: (d,)."""
-        return DenseResidual(self.values.entries, None).column_squares(weight)
+        return self.values.square_sums(weight)
 
     def residual(self, left: Array, right: Array) -> DenseResidual:
         """Residuals omega (y - left' right) of the observed cells, with ``left`` (r, d) and ``right`` (r, b)."""
         fitted = left.T @ right
-        weighted = np.subtract(self.values.entries, fitted, out=fitted)
+        weighted = self.values.minus(fitted)
         weighted.T[self.mask.holes.nonzero()] = 0.0
         return DenseResidual(weighted, None)
 
@@ -424,9 +450,9 @@ class Patterns:
     pattern: Index  # pattern number of each row, ascending: (b,)
 
     @classmethod
-    def of(cls, masks: Array, values: Floats, pattern: Index) -> Patterns:
+    def of(cls, masks: Array, values: Floats, pattern: Index, centre: Array | None = None) -> Patterns:
         """Make the cells of masks with a column per pattern, values with a column per row, and pattern numbers."""
-        return cls(Dense(masks, "mask"), Dense(values, "values"), pattern)
+        return cls(Dense(masks, "mask"), Dense(values, "values", centre=centre), pattern)
 
     def ready(self, work: Workspace | None = None) -> Patterns:
         """Copy in double precision; smaller types are converted, into a workspace if one is given."""
@@ -442,14 +468,14 @@ class Patterns:
 
     def square_sums(self, weight: Array) -> Array:
         """Sum over rows of w y^2: (d,)."""
-        return DenseResidual(self.values.entries, None).column_squares(weight)
+        return self.values.square_sums(weight)
 
     def residual(self, left: Array, right: Array) -> DenseResidual:
         """Residuals omega (y - left' right) of the observed cells, with ``left`` (r, d) and ``right`` (r, b)."""
         fitted = left.T @ right
         if not self.mask.entries.all():
             fitted *= self.mask.entries[:, self.pattern]
-        return DenseResidual(np.subtract(self.values.entries, fitted, out=fitted), None)
+        return DenseResidual(self.values.minus(fitted), None)
 
 
 @final
@@ -523,9 +549,10 @@ def observe(
     """Prepare a block of incomplete rows for repeated products, with deviations taken from ``centre`` (d,).
 
     Rows without an observed cell are left out unless ``keep_empty`` is true. ``form`` stores all rows in one of
-    ``FORMS``; by default each row gets the form that is fastest for it.
+    ``FORMS``; by default each row gets the form that is fastest for it. For float32 rows the centre is rounded to
+    float32.
     """
-    weight = block.weights
+    weight, centre = block.weights, centre.astype(block.values.dtype).astype(np.float64)
     how = _How(keep_empty, form, settings)
     thin = block.is_sparse and block.values.nnz < settings.dense * block.n_rows * max(block.n_features, 1)
     if thin and block.unstored_missing and (form or "stored") == "stored":
@@ -551,13 +578,14 @@ def _stored_groups(block: Block, centre: Array, how: _How) -> Iterator[tuple[Cel
         cells = _stored(part.values, part.precision, centre)
         kept = np.arange(rows.size) if how.keep_empty else np.flatnonzero(cells.observed())
         if kept.size < rows.size:
-            cells = StoredCells(cells.stored[kept], cells.precision)  # empty rows store no precisions
+            cells = replace(cells, stored=cells.stored[kept])  # empty rows store no precisions
         if kept.size:
             yield cells, rows[kept]
 
 
 def _stored(values: Any, precision: Array | None, centre: Array) -> StoredCells:
-    y = values.data - centre.astype(values.dtype)[values.indices]
+    kept = _kept_centre(values, centre) if precision is None else None
+    y = values.data if kept is not None else values.data - centre[values.indices]
     seen = ~np.isnan(y) if precision is None else ~np.isnan(y) & (precision > 0)
     indices, indptr = values.indices, values.indptr
     if not seen.all():
@@ -565,7 +593,8 @@ def _stored(values: Any, precision: Array | None, centre: Array) -> StoredCells:
         y, indices, precision = y[seen], indices[seen], None if precision is None else precision[seen]
     if precision is not None:
         y = y * precision
-    return StoredCells(share(sparse.csr_array(values.shape, dtype=y.dtype), y, indices, indptr), precision)
+    stored = share(sparse.csr_array(values.shape, dtype=y.dtype), y, indices, indptr)
+    return StoredCells(stored, precision, centre=kept)
 
 
 def _sliced_groups(block: Block, centre: Array, how: _How) -> Iterator[tuple[Cells, Index]]:
@@ -644,9 +673,15 @@ def _mask_of(block: Block) -> Mask:
 def _gathered(values: Any, mask: Mask, centre: Array, rows: Index) -> StoredCells:
     """Collect the observed cells of dense rows into compressed rows."""
     row, column = np.nonzero(mask)
-    y = values[rows[row], column] - centre.astype(values.dtype)[column]
+    kept, y = _kept_centre(values, centre), values[rows[row], column]
+    y = y - centre[column] if kept is None else y
     pointers = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
-    return StoredCells(share(sparse.csr_array(mask.shape, dtype=y.dtype), y, column, pointers))
+    return StoredCells(share(sparse.csr_array(mask.shape, dtype=y.dtype), y, column, pointers), centre=kept)
+
+
+def _kept_centre(values: Any, centre: Array) -> Array | None:
+    """Centre to subtract from values after their conversion; None for float64, from which it is subtracted at once."""
+    return None if values.dtype == np.float64 else centre
 
 
 def _dense_cells(name: str, block: Block, mask: Mask, centre: Array, rows: Index, pattern: Index) -> Cells:
@@ -654,18 +689,20 @@ def _dense_cells(name: str, block: Block, mask: Mask, centre: Array, rows: Index
         return _gathered(block.values, mask, centre, rows)
     if block.precision is not None:
         omega = np.where(mask, _precision(block, rows), 0.0).T
-        return MaskedCells.of(np.ascontiguousarray(omega), _turned(block, mask, centre, rows) * omega)
+        double = replace(block, values=block.values.astype(np.float64, copy=False))
+        return MaskedCells.of(np.ascontiguousarray(omega), _turned(double, mask, centre, rows) * omega)
+    values, kept = _turned(block, mask, centre, rows), _kept_centre(block.values, centre)
     if name == "stored":
         matrix = sparse.csr_array(mask.astype(block.values.dtype))
-        matrix.data = _turned(block, mask, centre, rows).T[mask]
-        return StoredCells(matrix)
-    values = _turned(block, mask, centre, rows)
+        matrix.data = values.T[mask]
+        return StoredCells(matrix, centre=kept)
     if name == "holes":
-        return Holes.of(sparse.csr_array((~mask).astype(np.float64)), values)
+        return Holes.of(sparse.csr_array((~mask).astype(np.float64)), values, kept)
     if name == "patterns":
         _, first, local = np.unique(pattern, return_index=True, return_inverse=True)
-        return Patterns.of(np.ascontiguousarray(mask[first].T, dtype=np.float64), values, local.astype(np.intp))
-    return MaskedCells.of(np.ascontiguousarray(mask.T).view(np.uint8), values)
+        masks = np.ascontiguousarray(mask[first].T, dtype=np.float64)
+        return Patterns.of(masks, values, local.astype(np.intp), kept)
+    return MaskedCells.of(np.ascontiguousarray(mask.T).view(np.uint8), values, kept)
 
 
 def _as_slice(rows: Index) -> Index | slice:
@@ -676,19 +713,23 @@ def _as_slice(rows: Index) -> Index | slice:
 
 
 def _turned(block: Block, mask: Mask, centre: Array, rows: Index) -> Any:
-    """Selected rows minus the centre, zero in missing cells, transposed: (d, b)."""
-    centre = centre.astype(block.values.dtype)
+    """Selected rows minus the centre, zero in missing cells, transposed: (d, b).
+
+    In float32, the rows as they are, with the centre in missing cells.
+    """
+    none = np.zeros(centre.size, block.values.dtype)
+    shift, fill = (centre, none) if _kept_centre(block.values, centre) is None else (none, centre.astype(none.dtype))
     place = _as_slice(rows)
     if not block.is_sparse and block.values.flags.f_contiguous and isinstance(place, slice):
-        out = block.values.T[:, place] - centre[:, None]
-        np.copyto(out, 0.0, where=~mask.T)
+        out = block.values.T[:, place] - shift[:, None]
+        np.copyto(out, fill[:, None], where=~mask.T)
         return out
     out = np.empty((block.n_features, rows.size), block.values.dtype)
     for start in range(0, rows.size, 32):  # few rows at a time, so that their columns stay in cache
         some = slice(start, start + 32)
         values = block.values[rows[some]]
-        values = (values.toarray() if block.is_sparse else values) - centre
-        values[~mask[some]] = 0.0
+        values = (values.toarray() if block.is_sparse else values) - shift
+        np.copyto(values, fill, where=~mask[some])
         out[:, some] = values.T
     return out
 

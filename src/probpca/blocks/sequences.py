@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from probpca.blocks.block import as_block, dense_values, unmasked
 from probpca.blocks.cells import FORM_SETTINGS, Group, MaskedCells, Observed, Patterns
+from probpca.cached_property import cached_property
 from probpca.errors import DataError, ShapeError
 
 if TYPE_CHECKING:

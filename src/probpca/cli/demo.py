@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from contextlib import chdir
 from importlib.resources import files
 from importlib.util import find_spec
@@ -11,8 +10,11 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
+from probpca.cli.parser import parse
+from probpca.cli.screen import flush_output, print_answer
 from probpca.cli.text import note, wrap
 from probpca.errors import SourceError
+from probpca.printable_text import printable_line
 
 
 class Step(NamedTuple):
@@ -71,12 +73,13 @@ def run(args: Any) -> None:
     with chdir(folder):
         text = files("probpca.datasets").joinpath(TABLE).read_text(encoding="utf-8")
         Path(TABLE).write_text(text, encoding="utf-8")
-        print("Births per woman in 219 countries, 1960-2011 (World Bank, CC BY 4.0)")
+        args.written.append(folder)
+        print_answer("Births per woman in 219 countries, 1960-2011 (World Bank, CC BY 4.0)")
         for number, step in enumerate(STEPS, 1):
             _show(number, step)
-    print(f"\nThe files are in {folder}")
-    print("Next, on a table of your own: probpca fit table.csv")
-    print("All commands and their options: probpca --help")
+    print_answer(f"\nThe files are in {printable_line(str(folder))}")
+    print_answer("Next, on a table of your own: probpca fit table.csv")
+    print_answer("All commands and their options: probpca --help")
 
 
 def _require_empty(folder: Path) -> None:
@@ -87,20 +90,15 @@ def _require_empty(folder: Path) -> None:
 
 def _show(number: int, step: Step) -> None:
     """Print the heading and the command, run it, and say what its output shows."""
-    from probpca.cli.main import INTERRUPTED, TERMINATED, Terminated, main  # noqa: PLC0415
+    from probpca.cli.main import run_command  # noqa: PLC0415
 
     name, *_ = step.command.split()
     needed = {"report": "altair"}.get(name)
     if needed is not None and find_spec(needed) is None:
         note(f"probpca {name} is left out because it needs {needed}: pip install 'probpca[report]'.")
         return
-    print(f"\n== {number}. {step.heading} ==\n{wrap(step.why)}\n$ probpca {step.command}", flush=True)
-    code = main(shlex.split(step.command))
-    sys.stdout.flush()
-    if code in (INTERRUPTED, TERMINATED):
-        raise KeyboardInterrupt if code == INTERRUPTED else Terminated
-    if code:
-        msg = f"probpca {step.command} failed."
-        raise SourceError(msg)
+    print_answer(f"\n== {number}. {step.heading} ==\n{wrap(step.why)}\n$ probpca {step.command}")
+    flush_output()
+    run_command(parse(shlex.split(step.command)))
     if step.remark:
-        print(f"\n{wrap(step.remark)}")
+        print_answer(f"\n{wrap(step.remark)}")

@@ -15,16 +15,18 @@ from probpca.cli.run import (
     given_format,
     place_for,
     place_for_plot,
-    print_json,
+    print_facts,
     shown_progress,
     write_figure,
     write_model,
 )
+from probpca.cli.screen import is_terminal, print_answer
 from probpca.cli.table import Survey, Surveyed, Table, open_table, require_columns, survey
-from probpca.cli.text import fact, is_terminal, listed, note, screen_width, wrap
+from probpca.cli.text import fact, listed, note, screen_width, shell_file, shell_word, wrap
 from probpca.estimators import PPCA, BayesianPCA, select_n_components
 from probpca.learning import Status
 from probpca.learning.describe import about_units
+from probpca.printable_text import printable_line
 from probpca.result_tables import clip, several
 from probpca.sources.files import Stamp
 from probpca.statistics import ColumnSummary
@@ -60,16 +62,17 @@ def _fit(args: Any) -> None:
     estimator.fit(rows)
     # Progress and threads belong to the terminal, not to the model.
     write_model(estimator.set_params(verbose=False, n_jobs=None), out, stamp, given_format(args))
+    args.written.append(out)
     for text in _remarks(table, found):
         note(text)
     if args.json:
-        print_json({"command": "fit", **_facts(table, found), **_model_facts(estimator, table), "out": out})
+        print_facts({"command": "fit", **_facts(table, found), **_model_facts(estimator, table), "out": out})
         return
-    print(_about_table(table, found))
-    print()
-    print(on_screen(_summary(estimator, table), estimator))
-    print()
-    print(_next_steps(args, table, found, out))
+    print_answer(_about_table(table, found))
+    print_answer()
+    print_answer(on_screen(_summary(estimator, table), estimator))
+    print_answer()
+    print_answer(_next_steps(args, table, found, out))
 
 
 def _surveyed(args: Any) -> Surveyed:
@@ -191,8 +194,8 @@ def _status(estimator: Any) -> str:
 
 
 def _next_steps(args: Any, table: Table, found: Survey, out: Path) -> str:
-    model, rows = shlex.quote(str(out)), shlex.quote(str(table.place)) if table.stored else "-"
-    ident = f" --id {shlex.quote(args.id)}" if args.id else ""
+    model, rows = shell_file(out), shell_file(table.place) if table.stored else "-"
+    ident = f" --id {shell_word(args.id)}" if args.id else ""
     steps = [f"probpca impute {model} {rows}{ident} --out completed.csv"] if found.missing_share else []
     steps += [
         f"probpca outliers {model} {rows}{ident}",
@@ -218,6 +221,7 @@ def _select(args: Any) -> None:
         from probpca.displays.selection_display import SelectionDisplay  # noqa: PLC0415
 
         write_figure(SelectionDisplay.from_selection(selection).figure_, plot)
+        args.written.append(plot)
     limit = [name for name, choice in selection.choices.items() if choice == args.max_components]
     if limit:
         note(f"{', '.join(limit)} chose the largest number considered; try a larger --max-components.")
@@ -225,14 +229,14 @@ def _select(args: Any) -> None:
     for text in [*_remarks(table, found), *about_units(std, table.numbers, "--standardize")]:
         note(text)
     if args.json:
-        print_json({"command": "select", **_facts(table, found), **_selection_facts(selection), "plot": plot})
+        print_facts({"command": "select", **_facts(table, found), **_selection_facts(selection), "plot": plot})
         return
-    print("\n".join(map(_wrapped_choice, selection.table().text(screen_width()).splitlines())))
+    print_answer("\n".join(map(_wrapped_choice, selection.table().text(screen_width()).splitlines())))
     best = _best(selection.choices)
     if best is not None:
-        print(f"\nNext step:\n  probpca fit {shlex.quote(args.table)} --components {best}{_same_options(args)}")
+        print_answer(f"\nNext step:\n  probpca fit {shell_word(args.table)} --components {best}{_same_options(args)}")
     if plot is not None:
-        print(f"\nThe plot was saved to {plot}.")
+        print_answer(f"\nThe plot was saved to {printable_line(str(plot))}.")
 
 
 def _wrapped_choice(line: str) -> str:
@@ -255,7 +259,7 @@ def _same_options(args: Any) -> str:
     parts += ["--exclude", *args.exclude] if args.exclude else []
     parts += ["--numbers", *args.numbers] if args.numbers else []
     parts += format_options(given_format(args))
-    return "".join(f" {shlex.quote(part)}" for part in parts)
+    return "".join(f" {shell_word(part)}" for part in parts)
 
 
 def _selection_facts(selection: Selection) -> dict[str, Any]:

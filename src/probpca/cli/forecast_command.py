@@ -16,11 +16,13 @@ from probpca.cli.run import (
     write_figure,
     written,
 )
+from probpca.cli.screen import is_terminal, print_answer
 from probpca.cli.table import Table, open_table, require_column, survey
-from probpca.cli.text import TextColumn, is_terminal, note, numbers, screen_width, table, words, wrap
+from probpca.cli.text import TextColumn, note, numbers, screen_width, table, words, wrap
 from probpca.cli.times import Times, counted, joined, part_of_year, time_column, times_after
 from probpca.errors import DataError
 from probpca.estimators import LinearDynamicalSystem
+from probpca.inference.time_series.prediction import require_memory_for_steps
 from probpca.result_tables import clip, several
 from probpca.sources.write import batch_of
 
@@ -66,6 +68,7 @@ class Stamps(NamedTuple):
 
 def run(args: Any) -> None:
     """Learn a dynamical system from the table and forecast the rows after the last one."""
+    require_memory_for_steps(args.steps)
     place = place_for_table(args, args.table)
     plot = None if args.plot is None else place_for_plot(args)
     looked = open_table(args.table, given_format(args))
@@ -82,17 +85,18 @@ def run(args: Any) -> None:
         note(text)
     if plot is not None:
         _draw(system, values, found, times, args.level, plot)
+        args.written.append(plot)
     facts = {"n_components": system.n_components_, "log_likelihood": system.log_likelihood_, "level": args.level}
     facts |= {"converged": system.converged_, "status": system.status_.value, "steps": args.steps}
     facts |= {} if plot is None else {"plot": plot}
     if finish(args, place, _batches(found), lambda: facts) is None:
         return
-    print(on_screen(system.summary(rows.numbers, width=screen_width()), system))
-    print(f"\nThe next {several(args.steps, 'step')}, with {100 * args.level:g}% intervals")
-    print(_text(found))
+    print_answer(on_screen(system.summary(rows.numbers, width=screen_width()), system))
+    print_answer(f"\nThe next {several(args.steps, 'step')}, with {100 * args.level:g}% intervals")
+    print_answer(_text(found))
     files = [written(place, args.steps)] if place else []
     files += [_drawn(plot, len(rows.numbers))] if plot else []
-    print("".join(f"\n{line}" for line in files), end="\n" if files else "")
+    print_answer("".join(f"\n{line}" for line in files), end="\n" if files else "")
 
 
 def _growth(system: LinearDynamicalSystem, mean: Array, values: Array, names: tuple[str, ...]) -> list[str]:

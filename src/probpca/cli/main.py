@@ -5,7 +5,6 @@ Nothing heavy is imported before a command runs, so that ``probpca --help`` is q
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import sys
@@ -16,9 +15,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from probpca.cli.parser import parse
+from probpca.cli.screen import discard_output, flush_output, hold_standard_descriptors, print_message
+from probpca.printable_text import printable_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 QUIET_SECONDS = 2.0
 """Seconds of a command before a progress bar appears."""
@@ -55,26 +57,31 @@ def _terminate(*_: object) -> None:
 @orderly_termination()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code of the process."""
-    args = parse(argv)
+    args = None
+    hold_standard_descriptors()
     try:
-        _run(args)
-        sys.stdout.flush()
+        args = parse(argv)
+        flush_output()  # which fails at once if it is closed
+        run_command(args)
+        flush_output()
     except KeyboardInterrupt as end:
         what, code = ("terminated", TERMINATED) if isinstance(end, Terminated) else ("interrupted", INTERRUPTED)
-        print(f"probpca: {what}; no file was left half written.", file=sys.stderr)
+        print_message(f"probpca: {what}; no file was left half written.")
         return code
     except BrokenPipeError:  # the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         return 0
     except Exception as error:
-        if args.debug:
+        discard_output()
+        if args is not None and args.debug:
             raise
-        print(error_text(error), file=sys.stderr)
+        print_message(error_text(error, () if args is None else args.written))
         return 1
     return 0
 
 
-def _run(args: Any) -> None:
+def run_command(args: Any) -> None:
+    """Run the command that was parsed; it raises an exception if it fails."""
     import warnings  # noqa: PLC0415
 
     from probpca.cli.text import note  # noqa: PLC0415
@@ -103,8 +110,8 @@ def _run(args: Any) -> None:
             QUIET_UNTIL.reset(quiet)
 
 
-def error_text(error: Exception) -> str:
-    """Describe an error in one line, and its hint, if it has one, in another."""
+def error_text(error: Exception, written: Sequence[Path] = ()) -> str:
+    """Describe an error in one line, and its hint, if it has one, in another; ``written`` are complete files."""
     match error:
         case FileNotFoundError(filename=str(name)):
             text = f"there is no file {name}.\nHint: check the name and the folder."
@@ -112,16 +119,23 @@ def error_text(error: Exception) -> str:
             text = f"{error.filename}: {why}." if error.filename else f"{why}."
         case ImportError(name=str(name)):
             text = f"this command needs {name}.\nHint: pip install 'probpca[cli]'."
-        case MemoryError():
-            text = f"there is not enough memory: {error}.\nHint: use fewer components, or --jobs 1."
         case OSError():
             text = str(error)
         case ValueError() if type(error).__name__ != "LinAlgError":  # which is never the user's mistake
             text = str(error)
+        case MemoryError():
+            text = f"there is not enough memory: {error}.\nHint: use fewer components, or --jobs 1."
         case _:
             text = f"{type(error).__name__}: {error}.\nHint: this is a bug in probpca; --debug shows where."
     what, *hint = text.split("\nHint: ")
-    return "\n".join([f"probpca: error: {_line(what)}", *(f"Hint: {_line(line)}" for line in hint)])
+    lines = [f"probpca: error: {_line(what)}{_about(written)}", *(f"Hint: {_line(line)}" for line in hint)]
+    return "\n".join(lines)
+
+
+def _about(written: Sequence[Path]) -> str:
+    """A sentence that names the files that a command has completed before it failed; empty if there are none."""
+    names = printable_line(", ".join(map(str, written)))
+    return f" {names} {'was' if len(written) == 1 else 'were'} written before." if written else ""
 
 
 def with_options(text: str) -> str:

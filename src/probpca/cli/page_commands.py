@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.cli.run import Opened, open_both, place_for, print_json, shown_progress
+from probpca.cli.run import Opened, open_both, place_for, print_facts, shown_progress
+from probpca.cli.screen import print_answer
 from probpca.cli.table import require_column
 from probpca.cli.text import note, wrap
 from probpca.displays.inputs import numbers_in, text_of
@@ -62,6 +63,7 @@ def run(args: Any) -> None:
     else:
         options["training"] = opened.training
     page = _writer(args.command)(opened.fitted.estimator, rows.values, out, **options)
+    args.written.append(page)
     _answer(args, page, rows, labels, opened)
 
 
@@ -69,15 +71,15 @@ def _answer(args: Any, page: Path, rows: Gathered, labels: Labels, opened: Opene
     if args.json:
         facts = {} if args.command == "explorer" else {"training": opened.training}
         groups = list(labels.groups)
-        print_json({"command": args.command, "rows": len(rows.values), **facts, "groups": groups, "out": page})
+        print_facts({"command": args.command, "rows": len(rows.values), **facts, "groups": groups, "out": page})
         return
-    print(
+    print_answer(
         wrap(f"The {args.command} on {several(len(rows.values), 'row')} was written to {page}: open it in a browser.")
     )
     if labels.groups:
-        print(wrap(f"Rows can be coloured by {', '.join(labels.groups)}."))
+        print_answer(wrap(f"Rows can be coloured by {', '.join(labels.groups)}."))
     if args.command == "report":
-        print(wrap(opened.judged))
+        print_answer(wrap(opened.judged))
 
 
 def _labels(opened: Opened, rows: Gathered, args: Any) -> Labels:

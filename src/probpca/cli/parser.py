@@ -6,9 +6,12 @@ import argparse
 import re
 import sys
 from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from probpca import __version__
+from probpca.cli.screen import flush_output, print_answer, print_message
+from probpca.printable_text import printable_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -151,6 +154,17 @@ class Program(argparse.ArgumentParser):
         """Whether the command reads a model."""
         return any(action.dest == "model" for action in self._get_positional_actions())
 
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """End the process, with a message on standard error if there is one."""
+        if message:
+            print_message(message)
+        raise SystemExit(status)
+
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ARG002
+        """Print the help or the version, which is the answer."""
+        print_answer(message, end="")
+        flush_output()
+
     def error(self, message: str) -> NoReturn:
         """Print the mistake in one line, and how to use the program in another; exit with code 2."""
         text = re.sub(r"^argument ([^:]+): ", r"\1 ", message)
@@ -164,7 +178,8 @@ class Program(argparse.ArgumentParser):
         )
         end = "" if text.endswith(("?", ".")) else "."
         usage = self.format_usage().strip()
-        self.exit(2, f"{self.prog}: error: {text}{end}\n{usage}; {self.prog} --help explains more\n")
+        what = printable_line(f"{self.prog}: error: {text}{end}")
+        self.exit(2, f"{what}\n{usage}; {self.prog} --help explains more")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -183,7 +198,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     program, commands = _program()
     given = list(sys.argv[1:] if argv is None else argv)
     if not given:
-        program.print_help(sys.stderr)
+        print_message(program.format_help().rstrip())
         raise SystemExit(2)
     _require_known_words(program, commands, given)
     args, left = program.parse_known_args(given)
@@ -193,6 +208,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         commands[args.command].error(
             "with --bayesian, --components must be a whole number: the maximum number of components"
         )
+    args.written = []  # complete files, which an error afterwards names
     return args
 
 
@@ -208,10 +224,23 @@ def _require_known_words(program: Program, commands: dict[str, Program], given: 
         program.error(f"there is no command {first}.{table}")
     for word in takewhile(lambda word: word != "--", rest):
         name, known = word.partition("=")[0], commands[first].known_options
-        if name.startswith("--") and name not in known:
+        if _is_unknown_option(word, known):
             where = [f"probpca {other}" for other, command in commands.items() if name in command.known_options]
             elsewhere = f" {' and '.join(where)} {'have' if len(where) > 1 else 'has'} it." if where else ""
-            commands[first].error(f"there is no option {name}.{elsewhere or did_you_mean(name, known)}")
+            file = f" If it is a file, write ./{word}." if "." in word or Path(word).exists() else ""
+            commands[first].error(f"there is no option {name}.{elsewhere or file or did_you_mean(name, known)}")
+
+
+def _is_unknown_option(word: str, known: Sequence[str]) -> bool:
+    """Whether a word begins like an option that does not exist; ``-o`` may be followed by its value, but by no file.
+
+    A negative number, and a word with a space in it, is a value.
+    """
+    if word.startswith("--"):
+        return word.partition("=")[0] not in known
+    if not word.startswith("-") or word == "-" or " " in word or re.match(r"-\.?\d", word):
+        return False
+    return word not in known and (word[:2] not in known or Path(word).exists())
 
 
 def _program() -> tuple[Program, dict[str, Program]]:
@@ -478,6 +507,11 @@ def _out(command: Program, about: str, default: str | None = None) -> None:
 
 def _table_out(command: Program) -> None:
     _out(command, "output file: .csv, .tsv, .csv.gz, .parquet, .feather or .npy; - prints CSV")
+    command.group("output").add_argument(
+        "--safe-cells",
+        action="store_true",
+        help="in CSV, put ' before text that a spreadsheet would run as a formula (=, +, -, @ at its start)",
+    )
 
 
 def _plot(command: Program, about: str, *, force: bool = True) -> None:

@@ -22,6 +22,7 @@ from probpca.cli.run import (
     shown_progress,
     written,
 )
+from probpca.cli.screen import print_answer
 from probpca.cli.table import require_column
 from probpca.cli.text import TextColumn, counts, left_of, note, numbers, one_line, screen_width, table, words, wrap
 from probpca.errors import DataError
@@ -215,11 +216,11 @@ def _impute(args: Any) -> None:
         note(remark)
     if not shown:
         return
-    print(wrap(completion.summary()))
+    print_answer(wrap(completion.summary()))
     if place:
-        print(written(place, completion.n_seen))
+        print_answer(written(place, completion.n_seen))
     elif completion.cells:
-        print(f"\n{completion}")
+        print_answer(f"\n{completion}")
 
 
 class Ends(NamedTuple):
@@ -251,14 +252,14 @@ def _transform(args: Any) -> None:
         label = opened.label if opened.label in head.columns else None
         if label is not None:
             head.columns[label] = opened.shown(head.columns[label])
-        print(head.text(scores if label is None else [label, *scores]), end="\n\n")
-    print(wrap("Rows with the lowest and highest component scores (in standard deviations)"))
+        print_answer(head.text(scores if label is None else [label, *scores]), end="\n\n")
+    print_answer(wrap("Rows with the lowest and highest component scores (in standard deviations)"))
     for name, end in zip(names, ends, strict=False):
-        print(end.text(name))
+        print_answer(end.text(name))
     if q > len(ends):
-        print(f"... and {several(q - len(ends), 'more component')}")
+        print_answer(f"... and {several(q - len(ends), 'more component')}")
     if place:
-        print(f"\n{written(place, head.n_rows)}")
+        print_answer(f"\n{written(place, head.n_rows)}")
 
 
 def _latents(opened: Opened, watch: Any, ends: list[Ends]) -> Iterator[Any]:
@@ -304,11 +305,11 @@ def _score(args: Any) -> None:
         head = finish(args, place, scores.batches(watch), scores.facts)
     if head is None:
         return
-    print(f"{'log-likelihood':<18}{scores.total:,.2f}  ({scores.total / scores.n_rows:.4f} per row)")
-    print("\nLeast likely rows: they fit the model worst")
-    print(table([words("row", scores.least.kept), numbers("log-likelihood", scores.least.scores)]))
+    print_answer(f"{'log-likelihood':<18}{scores.total:,.2f}  ({scores.total / scores.n_rows:.4f} per row)")
+    print_answer("\nLeast likely rows: they fit the model worst")
+    print_answer(table([words("row", scores.least.kept), numbers("log-likelihood", scores.least.scores)]))
     if place:
-        print(f"\n{written(place, head.n_rows)}")
+        print_answer(f"\n{written(place, head.n_rows)}")
 
 
 @dataclass
@@ -421,12 +422,12 @@ def _outliers(args: Any) -> None:
         head = finish(args, place, batches(watch), judgement.facts)
     if head is None:
         return
-    print(judgement.text(WORST_ROWS if place else judgement.worst.count))
-    print(f"\n{judgement.summary()}")
+    print_answer(judgement.text(WORST_ROWS if place else judgement.worst.count))
+    print_answer(f"\n{judgement.summary()}")
     if not place:
-        print("probpca outliers --help explains the columns.")
+        print_answer("probpca outliers --help explains the columns.")
     if place:
-        print(f"\n{written(place, head.n_rows)}")
+        print_answer(f"\n{written(place, head.n_rows)}")
 
 
 def _sample(args: Any) -> None:
@@ -435,7 +436,7 @@ def _sample(args: Any) -> None:
     fitted = open_model(args.model)
     head = finish(args, place, _draws(fitted, args.rows, args.seed), lambda: {"seed": args.seed})
     if head is not None:
-        print(written(place, head.n_rows) if place else head.text())
+        print_answer(written(place, head.n_rows) if place else head.text())
 
 
 def _draws(fitted: Fitted, n: int, seed: int) -> Iterator[Any]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import shlex
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
@@ -18,13 +16,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from probpca.atomic_write import appearing, descriptor, is_stream, require_writable
+from probpca.cli.screen import is_terminal, print_json, table_output
 from probpca.cli.table import Input, Table, infinite_cell, matched, open_table, row_names
-from probpca.cli.text import cells, is_terminal, note, table as text_table, wrap
+from probpca.cli.text import cells, note, table as text_table, wrap
 from probpca.errors import DataError, FileFormatError, SourceError
 from probpca.estimators import PPCA, BayesianPCA
 from probpca.estimators.storage import write_estimator
 from probpca.learning.progress import ProgressBar
-from probpca.models.serialization import read_record
+from probpca.models.archive import open_regular
+from probpca.models.serialization import read_record, reading
+from probpca.printable_text import printable_line
 from probpca.result_tables import LONGEST_NAME, clip, default_names, several
 from probpca.sources import TableFormat
 from probpca.sources.files import FORMATS, READ_ONLY, Stamp, written_format
@@ -232,13 +233,13 @@ def open_model(path: str, n_jobs: int | None = None) -> Fitted:
     if place.is_dir():
         msg = f"{place} is a folder, not a model.\nHint: probpca fit TABLE saves a model, by default as model.npz."
         raise FileFormatError(msg)
-    with place.open("rb") as file:
+    with open_regular(place) as file:
         if file.read(2) != b"PK":
             msg = f"{place} is not a model.\nHint: probpca fit TABLE saves a model, by default as model.npz."
             raise FileFormatError(msg)
     kinds: dict[Any, Any] = {kind.__name__: kind for kind in (PPCA, BayesianPCA)}
     header = read_record(place)[0]
-    kind = header.get("kind")
+    kind = header["kind"]
     if kind not in kinds:
         msg = f"{place} holds a {kind}; the model must be a {' or a '.join(kinds)}.\nHint: probpca fit saves one."
         raise FileFormatError(msg)
@@ -247,11 +248,10 @@ def open_model(path: str, n_jobs: int | None = None) -> Fitted:
     names = getattr(estimator, "feature_names_in_", None)
     if names is not None:
         del estimator.feature_names_in_
+    with reading(place):
+        table_format = TableFormat.from_record(header.get(FORMAT, {}))
     return Fitted(
-        estimator,
-        None if names is None else tuple(map(str, names)),
-        _read_stamp(header.get(STAMP)),
-        _read_format(header),
+        estimator, None if names is None else tuple(map(str, names)), _read_stamp(header.get(STAMP)), table_format
     )
 
 
@@ -267,10 +267,6 @@ def write_model(estimator: Any, out: Path, stamp: Stamp | None, table_format: Ta
     """Write a model that remembers which file it was fitted to, unless that is unknown, and how the file was read."""
     table = None if stamp is None else [str(stamp.path), stamp.size, stamp.modified]
     write_estimator(estimator, out, **{STAMP: table, FORMAT: table_format.record()})
-
-
-def _read_format(header: Mapping[str, Any]) -> TableFormat:
-    return TableFormat.from_record(header.get(FORMAT) or {})
 
 
 def _read_stamp(stored: Any) -> Stamp | None:
@@ -314,12 +310,27 @@ def place_for_table(args: Any, *reads: str) -> Path | None:
     """Check the file for the answer of a command that reads other files; None if it goes to the screen."""
     if args.out is not None and descriptor(Path(args.out)) == 1:
         args.out = "-"
+    if args.safe_cells:
+        _require_csv(args.out)
     if args.out is None or args.out == "-":
         return None
     place = place_for(args.out, force=args.force, reads=reads)
     if written_format(place) == "npy":
         note(f"{place} will contain the numeric columns only: .npy files hold no text and no column names.")
     return place
+
+
+def _require_csv(out: str | None) -> None:
+    """Raise ``SourceError`` unless the answer is written as CSV, whose cells a spreadsheet may run as formulas."""
+    if out is None:
+        msg = "--safe-cells needs a table to write.\nHint: --out FILE.csv, or --out - for standard output."
+        raise SourceError(msg)
+    if out != "-" and written_format(Path(out)) != "csv":
+        msg = (
+            f"--safe-cells applies to CSV; got --out {out}.\n"
+            "Hint: leave it out: programs do not take cells of such a file for formulas."
+        )
+        raise SourceError(msg)
 
 
 def place_for_plot(args: Any) -> Path:
@@ -351,9 +362,9 @@ def shown_progress() -> Iterator[Watch | None]:
         yield bar.parts
 
 
-def print_json(found: Mapping[str, Any]) -> None:
-    """Print one object with numbers in full, and null for those that are not finite."""
-    print(json.dumps(_plain(found), allow_nan=False, ensure_ascii=False, default=str))
+def print_facts(found: Mapping[str, Any]) -> None:
+    """Print one JSON object with numbers in full, and null for those that are not finite."""
+    print_json(_plain(found))
 
 
 def _plain(value: Any) -> Any:
@@ -441,22 +452,22 @@ def finish(
     head = Head(None) if args.json and place is None else Head()
     passing = head.watch(batches)
     if place is not None:
-        write_batches(place, passing)
+        write_batches(place, passing, safe_cells=args.safe_cells)
+        args.written.append(place)
     elif args.out == "-":
-        sys.stdout.flush()
-        stream_batches(sys.stdout.buffer, passing)
-        sys.stdout.buffer.flush()
+        with table_output() as stream:
+            stream_batches(stream, passing, safe_cells=args.safe_cells)
         return None
     else:
         for _ in passing:
             pass
     if args.json:
         answer = {"out": place} if place else {"data": head.columns}
-        print_json({"command": args.command, "rows": head.n_rows, **facts(), **answer})
+        print_facts({"command": args.command, "rows": head.n_rows, **facts(), **answer})
         return None
     return head
 
 
 def written(place: Path, n_rows: int) -> str:
     """A line about a file that was written."""
-    return f"{several(n_rows, 'row')} written to {place}"
+    return f"{several(n_rows, 'row')} written to {printable_line(str(place))}"

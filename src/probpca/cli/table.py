@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
 import numpy as np
 
 from probpca.cli.identifiers import Steps, calendar_columns, is_time, row_axes
-from probpca.cli.text import is_terminal, note
+from probpca.cli.screen import is_terminal
+from probpca.cli.text import note
 from probpca.errors import DataError, ShapeError, SourceError
+from probpca.result_tables import clip
 from probpca.sources import TableFormat, open_source
 from probpca.sources.engines.local import resolve_jobs
 from probpca.sources.files import Column, TableFile, delimiter_of, file_format, is_identifier, kind_of_bytes
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from probpca.sources.source import Watch
     from probpca.typing import Array, Floats, Index
 
-HELD_BYTES = 2**28
+HELD_BYTES = 2**25
 """Tables up to this size are read once and held in memory; larger ones are read again in every pass."""
 
 
@@ -141,6 +143,9 @@ class Input(NamedTuple):
         """Find a file by its name; - is standard input, which is held in memory."""
         if path != "-":
             return cls(path, _format_of_file(Path(path)))
+        if sys.stdin is None:
+            msg = "standard input is closed; - reads the table from it."
+            raise SourceError(msg)
         if is_terminal() and sys.stdin.isatty():
             note("the table is read from standard input.")
         content = sys.stdin.buffer.read()
@@ -211,7 +216,7 @@ def require_column(table: Table, name: str) -> None:
     names = table.names
     if name not in names:
         close = get_close_matches(name, names, 1)
-        some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+        some = ", ".join(map(clip, names[:8])) + (", ..." if len(names) > 8 else "")
         hint = f"Hint: did you mean {close[0]!r}?" if close else f"Hint: its columns are {some}."
         msg = f"{table.place} has no column {name!r}.\n{hint}"
         raise SourceError(msg)
@@ -317,7 +322,7 @@ class Survey:
     kept: tuple[Floats, ...] | None  # all rows, one piece below the other, while they are small
 
     @classmethod
-    def of(cls, suspects: list[int], calendar: tuple[int, ...], block: Any) -> Survey:
+    def of(cls, suspects: list[int], calendar: tuple[int, ...], block: Any, *, keep: bool = True) -> Survey:
         """Survey of one block; columns called like identifiers are ``suspects``, those like dates ``calendar``."""
         x = np.asarray(block.values)
         seen = ~np.isnan(x)
@@ -331,7 +336,7 @@ class Survey:
             (int(infinite[0, 0]), int(infinite[0, 1])) if len(infinite) else None,
             Steps.of(x, calendar),
             x[:100_000, suspects],
-            (x,) if x.size * 8 <= HELD_BYTES else None,
+            (x,) if keep and x.size * 8 <= HELD_BYTES else None,
         )
 
     def merge(self, other: Self) -> Survey:
@@ -406,7 +411,8 @@ def survey(table: Table, n_jobs: int | None, watch: Watch | None = None) -> Surv
     if source.n_rows == 0:
         msg = f"{table.place} has no rows."
         raise DataError(msg)
-    found = source.fold(partial(Survey.of, suspects, calendar_columns(table.numbers)))
+    small = 8 * (source.n_stored or 0) <= HELD_BYTES  # as far as that is known
+    found = source.fold(partial(Survey.of, suspects, calendar_columns(table.numbers), keep=small))
     _require_sound(found, table)
     left_out = _left_out(table, found) if table.named else {}
     if left_out:
@@ -417,7 +423,7 @@ def survey(table: Table, n_jobs: int | None, watch: Watch | None = None) -> Surv
     if found.kept is not None:
         held = open_source(np.concatenate(found.kept), n_jobs=source.n_jobs)
         source = replace(held, info=replace(held.info, columns=table.numbers if table.named else None))
-    return Surveyed(table, found, source)
+    return Surveyed(table, replace(found, kept=None), source)
 
 
 def _require_one_unit(table: Table) -> None:

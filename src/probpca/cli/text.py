@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
-import sys
 import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from probpca.cli.screen import is_terminal, print_message
 from probpca.estimators.summary import whole_items
+from probpca.printable_text import printable_line
 from probpca.result_tables import GAP, LONGEST_NAME, clip, number_format, rest, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 
 def note(text: str) -> None:
     """Print something that is not part of the result, in one line unless a person watches."""
-    line = f"note: {text}"
-    print(wrap(line) if is_terminal() else line, file=sys.stderr)
-
-
-def is_terminal() -> bool:
-    """Whether a person watches a terminal."""
-    return sys.stderr.isatty()
+    line = printable_line(f"note: {text}")
+    print_message(wrap(line) if is_terminal() else line)
 
 
 class TextColumn(NamedTuple):
@@ -59,6 +57,16 @@ def fact(name: str, text: str) -> str:
 def one_line(start: str, items: Sequence[str]) -> str:
     """One line of the screen with as many whole items as fit behind its start."""
     return start + whole_items(items, screen_width() - len(start))
+
+
+def shell_word(text: str) -> str:
+    """A word of a command that a person may copy; characters that a terminal would obey are replaced."""
+    return printable_line(shlex.quote(text))
+
+
+def shell_file(place: Path) -> str:
+    """The name of a file in a command, which is not taken for an option."""
+    return shell_word(f"./{place}" if str(place).startswith("-") else str(place))
 
 
 def wrap(text: str, indent: str = "") -> str:

@@ -233,7 +233,11 @@ def names_of(estimator: Any, given: Any = None) -> list[str]:
 
 
 def table_of(X: Any, *, unstored_missing: bool = False) -> Array:
-    """All cells of a table in memory, NaN where missing: (n, d)."""
+    """All cells of a table in memory, NaN where missing: (n, d); a read-only view of an array of float64."""
+    if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2:
+        cells = X.view()
+        cells.setflags(write=False)
+        return cells
     return np.asarray(open_source(X, unstored_missing=unstored_missing).map(dense_values))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -16,7 +16,7 @@ from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
 from probpca.blocks.block import NUMBERS_AS_TEXT, not_numbers, unmasked, without_pandas_na
-from probpca.errors import DataError, ShapeError, SourceError
+from probpca.errors import ClusterError, DataError, ShapeError, SourceError
 from probpca.estimators.storage import read_estimator, write_estimator
 from probpca.learning.progress import ProgressBar
 from probpca.result_tables import Names, frame_of
@@ -26,11 +26,11 @@ from probpca.sources.open import is_table, kind_of
 from probpca.sources.readers.frames import as_text, frame_values, is_frame, order_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from probpca.estimators.constraints import Constraint, Option
+    from probpca.estimators.constraints import Constraint
     from probpca.learning import Status
     from probpca.sources import Source
     from probpca.sources.source import Watch
@@ -177,6 +177,12 @@ class Estimator(
         -------
         estimator
             The fitted estimator, of the class that this method is called on.
+
+        Raises
+        ------
+        FileFormatError
+            If this is not a file of such an estimator: another kind of file, a pipe, or a file that was damaged or
+            changed. Every field is checked, and the error names the one that is wrong.
         """
         estimator: Self = read_estimator(cls, path)
         return estimator
@@ -206,30 +212,6 @@ class Estimator(
         return tags
 
 
-def check_parameters(estimator: BaseEstimator, constraints: Mapping[str, Constraint]) -> None:
-    """Raise ``DataError`` if a parameter of the estimator has a value that its constraint does not allow."""
-    for name, options in constraints.items():
-        value = getattr(estimator, name)
-        for option in options:
-            if _allows(option, value):
-                break
-        else:
-            words, kind = " or ".join(option.words for option in options), type(estimator).__name__
-            msg = f"The {name!r} parameter of {kind} must be {words}. Got {value!r} instead."
-            raise DataError(msg)
-
-
-def _allows(option: Option, value: Any) -> bool:
-    if not isinstance(value, option.types):
-        return False
-    if option.interval is None:
-        return option.names is None or value in option.names
-    left, low, high, right = option.interval
-    number: Any = value
-    above = number >= low if left == "[" else number > low
-    return bool(above and (number <= high if right == "]" else number < high))
-
-
 def generator(random_state: Any) -> np.random.Generator:
     """Make a numpy Generator from what scikit-learn accepts as ``random_state``, or from a Generator."""
     if isinstance(random_state, np.random.Generator):
@@ -240,6 +222,23 @@ def generator(random_state: Any) -> np.random.Generator:
         msg = f"random_state must be an int, a RandomState, a Generator or None; got {random_state!r}."
         raise DataError(msg) from error
     return np.random.default_rng(legacy.randint(2**31 - 1))
+
+
+@contextmanager
+def fit_replaced(estimator: Any) -> Iterator[None]:
+    """Forget an earlier fit, so that a fit that fails leaves none behind.
+
+    If the new fit fails because a cluster was lost, the estimator stays as it was: nothing is wrong with its
+    parameters or with the rows.
+    """
+    before = vars(estimator).copy()
+    estimator._fitted = None  # noqa: SLF001
+    try:
+        yield
+    except ClusterError:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 def progress_bar(verbose: Any, objective: str = "ll") -> AbstractContextManager[ProgressBar | None]:
@@ -306,7 +305,7 @@ def _number_array(X: Any) -> Any:
         raise SourceError(msg)
     if not isinstance(X, np.ndarray) and kind_of(X) == "nothing":
         return open_source(X)  # which raises, and says what it takes
-    X = np.asarray(X) if isinstance(X, list | tuple) else X
+    X = _array_of(X) if isinstance(X, list | tuple) else X
     kind = getattr(getattr(X, "dtype", None), "kind", "")
     if not kind or kind in "fiubc":  # scikit-learn refuses complex numbers
         return X
@@ -318,6 +317,17 @@ def _number_array(X: Any) -> Any:
         )
         raise DataError(msg)
     return without_pandas_na(X) if isinstance(X, np.ndarray) else X
+
+
+def _array_of(X: list[Any] | tuple[Any, ...]) -> Any:
+    try:
+        return np.asarray(X)
+    except ValueError as error:
+        msg = (
+            f"rows must all have the same number of cells; got nested lists of different lengths ({error}).\n"
+            "Hint: use NaN for missing cells."
+        )
+        raise ShapeError(msg) from error
 
 
 def checked_latents(X: Any, n_components: int) -> Any:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from probpca.estimators.base import check_parameters, generator, open_training, progress_bar
-from probpca.estimators.constraints import nothing, table_constraints, whole
+from probpca.cached_property import cached_property
+from probpca.estimators.base import fit_replaced, generator, open_training, progress_bar
+from probpca.estimators.constraints import check_parameters, nothing, table_constraints, whole
 from probpca.estimators.queries import TableEstimator, TableFit, distances_of_fit
 from probpca.estimators.storage import (
     calibration_record,
@@ -29,7 +29,6 @@ from probpca.result_tables import WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from probpca.models import LinearGaussian, ParameterBelief
     from probpca.typing import Array
@@ -69,9 +68,9 @@ class BeliefFit(TableFit):
         return numbers | obstacle, {**belief_arrays(self.result.belief), **arrays}
 
     @classmethod
-    def from_record(cls, path: str | Path, numbers: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
+    def from_record(cls, numbers: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
         """Build the fit from the numbers and arrays of a file."""
-        belief = belief_from_arrays(path, arrays)
+        belief = belief_from_arrays(arrays)
         result = BeliefResult(
             belief=belief,
             model=belief.predictive(),
@@ -245,7 +244,8 @@ class BayesianPCA(TableEstimator):
         y : ignored
             Present for compatibility with scikit-learn.
         sample_weight : array-like of shape (n,) or None, default=None
-            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all.
+            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all. Weights must sum to
+            at least 2.
         cell_weight : array-like of shape (n, n_features) or None, default=None
             Relative precision of each cell: its noise variance is sigma2 / weight. A cell of weight 0 counts as
             missing.
@@ -256,13 +256,13 @@ class BayesianPCA(TableEstimator):
             The fitted estimator itself.
         """
         check_parameters(self, self._constraints)
-        self._fitted = None  # a fit that fails leaves no fit behind
         rng = generator(self.random_state)
-        with progress_bar(self.verbose, "bound") as bar:
-            source = open_training(self, X, sample_weight, cell_weight, None if bar is None else bar.parts)
-            settings = Settings(tol=self.tol, max_iter=self.max_iter, watch=bar)
-            result = fit_variational(source, self.n_components, settings, rng, standardize=bool(self.standardize))
-        training = distances_of_fit(source, result)
+        with fit_replaced(self):
+            with progress_bar(self.verbose, "bound") as bar:
+                source = open_training(self, X, sample_weight, cell_weight, None if bar is None else bar.parts)
+                settings = Settings(tol=self.tol, max_iter=self.max_iter, watch=bar)
+                result = fit_variational(source, self.n_components, settings, rng, standardize=bool(self.standardize))
+            training = distances_of_fit(source, result)
         return self._finish(BeliefFit(result._replace(sample=None), int(rng.integers(2**63)), training=training))
 
     @property

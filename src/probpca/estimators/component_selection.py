@@ -50,7 +50,8 @@ def select_n_components(
     max_components : int or None, default=None
         Largest number of components to try. None: 50 for "bic" and "parallel", 20 for criteria that need fits.
     sample_weight : array-like or None, default=None
-        Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all.
+        Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all. Weights must sum to
+        at least 2.
     missing : "nan" or "unstored", default="nan"
         NaN always marks a missing cell. With "unstored" the cells that a sparse matrix does not store are missing
         too, as in a table of ratings; with "nan" they are zero.

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from probpca.errors import DataError
 from probpca.learning import SOLVERS
 from probpca.learning.components import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @runtime_checkable
@@ -35,9 +39,10 @@ Constraint: TypeAlias = tuple[Option, ...]
 """The value must be one of these options."""
 
 
-def whole(least: float = -math.inf) -> Option:
-    """Allow whole numbers, Python's or numpy's, from ``least`` on."""
-    return Option(f"an int in the range [{least}, inf)", (Integral,), ("[", least, math.inf, ")"))
+def whole(least: float = -math.inf, most: float = math.inf) -> Option:
+    """Allow whole numbers, Python's or numpy's, from ``least`` to ``most``."""
+    end = ")" if most == math.inf else "]"
+    return Option(f"an int in the range [{least}, {most}{end}", (Integral,), ("[", least, most, end))
 
 
 def number(left: str, low: float, high: float, right: str) -> Option:
@@ -72,7 +77,7 @@ def iteration_constraints() -> dict[str, Constraint]:
         "tol": (number("[", 0, math.inf, ")"),),
         "max_iter": (whole(1),),
         "verbose": (whole(0), boolean()),
-        "random_state": (whole(0), random, nothing()),
+        "random_state": (whole(0, 2**32 - 1), random, nothing()),
     }
 
 
@@ -81,7 +86,7 @@ def table_constraints() -> dict[str, Constraint]:
     return {
         "standardize": (boolean(),),
         "missing": (one_of("nan", "unstored"),),
-        "n_jobs": (whole(), nothing()),
+        "n_jobs": (whole(1), whole(-1, -1), nothing()),
         **iteration_constraints(),
     }
 
@@ -99,3 +104,27 @@ def ppca_constraints() -> dict[str, Constraint]:
         "half_life": (number("(", 0, math.inf, ")"), nothing()),
         **table_constraints(),
     }
+
+
+def check_parameters(estimator: Any, constraints: Mapping[str, Constraint]) -> None:
+    """Raise ``DataError`` if a parameter of the estimator has a value that its constraint does not allow."""
+    for name, options in constraints.items():
+        value = getattr(estimator, name)
+        for option in options:
+            if _allows(option, value):
+                break
+        else:
+            words, kind = " or ".join(option.words for option in options), type(estimator).__name__
+            msg = f"The {name!r} parameter of {kind} must be {words}. Got {value!r} instead."
+            raise DataError(msg)
+
+
+def _allows(option: Option, value: Any) -> bool:
+    if not isinstance(value, option.types):
+        return False
+    if option.interval is None:
+        return option.names is None or value in option.names
+    left, low, high, right = option.interval
+    number: Any = value
+    above = number >= low if left == "[" else number > low
+    return bool(above and (number <= high if right == "]" else number < high))

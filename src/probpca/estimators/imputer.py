@@ -15,11 +15,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from probpca.blocks.block import row_of_cell, unmasked
 from probpca.errors import DataError, ShapeError, require_shape
-from probpca.estimators.base import check_parameters, checked_matrix, require_no_infinity
-from probpca.estimators.constraints import array, boolean, nothing, number, ppca_constraints
+from probpca.estimators.base import checked_matrix, require_no_infinity
+from probpca.estimators.constraints import array, boolean, check_parameters, nothing, number, ppca_constraints
 from probpca.estimators.ppca import PPCA
-from probpca.estimators.storage import fit_record, plain_parameters, read_estimator, with_fit, write_estimator
+from probpca.estimators.storage import (
+    fit_record,
+    plain_parameters,
+    read_estimator,
+    with_fit,
+    with_parameters,
+    write_estimator,
+)
+from probpca.learning.describe import require_counted
 from probpca.sources.open import check_weight, open_source
+from probpca.statistics import ColumnSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,21 +58,19 @@ class ImputerFit:
         arrays |= {"kept": self.kept, "empty": self.empty_features, "lower": self.limits[0], "upper": self.limits[1]}
         if self.indicator is not None:
             arrays["indicated"] = self.indicator.features_
-        if self.ppca is not None:
-            numbers["ppca"] = plain_parameters(self.ppca)
-        return {**numbers, "code": None if np.isnan(self.code) else self.code}, arrays
+        ppca = None if self.ppca is None else plain_parameters(self.ppca, "estimator.ppca_")
+        return {**numbers, "ppca": ppca, "code": self.code}, arrays
 
     @classmethod
-    def from_record(cls, path: str | Path, numbers: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
+    def from_record(cls, numbers: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
         """Build the fit from the numbers and arrays of a file."""
-        indicator, ppca, code = None, None, numbers.get("code")
-        code = np.nan if code is None else float(code)
+        indicator, ppca, code = None, None, float(numbers["code"])
         if "indicated" in arrays:
             row = np.full((1, len(arrays["lower"])), 1.0 if code == 0 else 0.0)
             row[:, arrays["indicated"]] = code
             indicator = _indicator(code).fit(row)
-        if "ppca" in numbers:
-            ppca = with_fit(PPCA(**numbers["ppca"]), path, numbers, arrays)
+        if numbers["ppca"] is not None:
+            ppca = with_fit(with_parameters(PPCA, numbers["ppca"]), numbers, arrays)
             ppca.n_features_in_ = len(arrays["kept"])
         mean = arrays["mean"] if ppca is None else None
         limits = arrays["lower"], arrays["upper"]
@@ -204,7 +211,8 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         y : ignored
             Present for compatibility with scikit-learn.
         sample_weight : array-like of shape (n,) or None, default=None
-            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all.
+            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all. Weights must sum to
+            at least 2.
 
         Returns
         -------
@@ -227,7 +235,9 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         if len(kept) > 1:
             ppca = self._named(self._learned(_columns(rows, kept), weight), kept)
         else:
-            mean = _means(_columns(rows, kept), weight)
+            summary = open_source(_columns(rows, kept), weight=weight).fold(ColumnSummary.of)
+            require_counted(summary)
+            mean = summary.mean
         self._fitted = ImputerFit(ppca, mean, kept, empty, limits, indicator, code)
         return self
 
@@ -308,6 +318,12 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         -------
         PPCAImputer
             The fitted imputer.
+
+        Raises
+        ------
+        FileFormatError
+            If this is not a file of an imputer: another kind of file, a pipe, or a file that was damaged or changed.
+            Every field is checked, and the error names the one that is wrong.
         """
         imputer: Self = read_estimator(cls, path)
         fit = imputer._state
@@ -457,13 +473,6 @@ def _coded(rows: Any, code: float) -> Any:
     cells = out.data if sparse.issparse(out) else out
     cells[np.isnan(cells)] = code
     return out
-
-
-def _means(rows: Any, weight: Array | None) -> Array:
-    """Mean of the observed cells of each column: (d,)."""
-    x = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
-    seen = ~np.isnan(x) * (1.0 if weight is None else weight[:, None])
-    return np.asarray((np.where(np.isnan(x), 0.0, x) * seen).sum(axis=0) / seen.sum(axis=0))
 
 
 def _holes(rows: Any) -> tuple[Index, Index]:

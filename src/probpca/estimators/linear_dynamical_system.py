@@ -15,13 +15,21 @@ from probpca.errors import DataError, ShapeError
 from probpca.estimators.base import (
     Estimator,
     Fit,
-    check_parameters,
     checked_latents,
     generator,
     progress_bar,
     rounded,
 )
-from probpca.estimators.constraints import Option, array, iteration_constraints, nothing, number, one_of, whole
+from probpca.estimators.constraints import (
+    Option,
+    array,
+    check_parameters,
+    iteration_constraints,
+    nothing,
+    number,
+    one_of,
+    whole,
+)
 from probpca.estimators.ppca import PPCA, PPCAFit
 from probpca.estimators.storage import read_story, story_record
 from probpca.estimators.summary import dynamics_summary
@@ -45,7 +53,6 @@ from probpca.result_tables import WIDTH, default_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     import numpy.typing as npt
 
@@ -97,10 +104,10 @@ class SeriesFit(Fit):
         return numbers, {**state_space_arrays(self.result.model), **arrays}
 
     @classmethod
-    def from_record(cls, path: str | Path, numbers: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
+    def from_record(cls, numbers: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
         """Build the fit from the numbers and arrays of a file."""
         result = SeriesResult(
-            model=state_space_from_arrays(path, arrays),
+            model=state_space_from_arrays(arrays),
             log_likelihood=numbers["log_likelihood_"],
             n_observed=numbers["n_observed_"],
             empty=arrays["empty_features_"],

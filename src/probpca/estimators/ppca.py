@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -13,17 +12,18 @@ from sklearn.exceptions import NotFittedError
 
 from probpca.blocks import Block
 from probpca.blocks.block import unmasked
+from probpca.cached_property import cached_property
 from probpca.errors import DataError, ProbpcaError, ShapeError, SourceError
 from probpca.estimators.base import (
-    check_parameters,
     checked_matrix,
+    fit_replaced,
     generator,
     is_matrix,
     names_for,
     open_training,
     progress_bar,
 )
-from probpca.estimators.constraints import ppca_constraints
+from probpca.estimators.constraints import check_parameters, ppca_constraints
 from probpca.estimators.queries import TableEstimator, TableFit, distances_of_fit
 from probpca.estimators.storage import (
     calibration_record,
@@ -36,18 +36,22 @@ from probpca.estimators.storage import (
 from probpca.estimators.summary import table_summary
 from probpca.inference.imputation import ParameterCovariance, noise_inflation
 from probpca.learning import Settings, fit_ppca
+from probpca.learning.describe import summarise
 from probpca.learning.result import FitResult, complete_information
 from probpca.learning.streaming.exact import Sketched, Summed, begin_stream, check_half_life, needed_rows
 from probpca.learning.streaming.online_em import Gathered
 from probpca.learning.training_distances import STREAM
 from probpca.learning.uncertainty.asymptotic import COMFORTABLE, asymptotic_uncertainty
-from probpca.learning.uncertainty.bootstrap import Bootstrap, bootstrap_uncertainty
-from probpca.learning.uncertainty.parameter_draws import draw_parameters, require_rows_in_memory
+from probpca.learning.uncertainty.bootstrap import Bootstrap, bootstrap_uncertainty, require_memory_for_bootstrap
+from probpca.learning.uncertainty.parameter_draws import (
+    draw_parameters,
+    require_memory_for_draws,
+    require_rows_in_memory,
+)
 from probpca.models.serialization import MODEL_FIELDS, model_arrays, model_from_arrays
 from probpca.result_tables import WIDTH
 from probpca.sources import open_source
 from probpca.sources.open import check_weight
-from probpca.statistics import ColumnSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,8 +105,10 @@ class PPCAFit(TableFit):
 
     def with_draws(self, source: Source, count: int) -> PPCAFit:
         """Add draws of the parameters until there are ``count``; each is the same whenever it is made."""
+        model = self.result.model
+        require_memory_for_draws(count, model.n_features, model.n_components)
         rngs = np.random.default_rng(self.draw_seed).spawn(count)[len(self.draws) :]
-        drawn = draw_parameters(source, self.result.model, self.noise_inflation, rngs)
+        drawn = draw_parameters(source, model, self.noise_inflation, rngs)
         return replace(self, draws=(*self.draws, *drawn))
 
     def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -126,7 +132,7 @@ class PPCAFit(TableFit):
         return numbers, {**model_arrays(self.result.model), **arrays}
 
     @classmethod
-    def from_record(cls, path: str | Path, numbers: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
+    def from_record(cls, numbers: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
         """Build the fit from the numbers and arrays of a file."""
         result = FitResult(
             log_likelihood=numbers["log_likelihood_"],
@@ -134,13 +140,13 @@ class PPCAFit(TableFit):
             cells=numbers["n_observed_"],
             information=arrays["information_"],
             empty=arrays["empty_features_"],
-            model=model_from_arrays(path, arrays),
+            model=model_from_arrays(arrays),
             **read_story(numbers, arrays),
             **read_choice(numbers, arrays),
         )
         stacks = [arrays[f"draws_{name}"] for name in MODEL_FIELDS if f"draws_{name}" in arrays]
         drawn = [dict(zip(MODEL_FIELDS, parts, strict=True)) for parts in zip(*stacks, strict=True)]
-        draws = tuple(model_from_arrays(path, parts) for parts in drawn)
+        draws = tuple(model_from_arrays(parts) for parts in drawn)
         training = read_calibration(numbers, arrays)
         return cls(result, numbers["draw_seed_"], numbers["sketch_error_"], draws=draws, training=training)
 
@@ -405,7 +411,8 @@ class PPCA(TableEstimator):
         y : ignored
             Present for compatibility with scikit-learn.
         sample_weight : array-like of shape (n,) or None, default=None
-            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all.
+            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all. Weights must sum to
+            at least 2.
         cell_weight : array-like of shape (n, n_features) or None, default=None
             Relative precision of each cell: its noise variance is sigma2 / weight. A cell of weight 0 counts as
             missing. A common factor of all weights changes only the unit of the noise variance.
@@ -416,15 +423,17 @@ class PPCA(TableEstimator):
             The fitted estimator itself.
         """
         check_parameters(self, self._constraints)
-        self._fitted = None  # a fit that fails leaves no fit behind
         rng = generator(self.random_state)
-        with progress_bar(self.verbose) as bar:
-            source = open_training(self, X, sample_weight, cell_weight, None if bar is None else bar.parts)
-            if self.keep_source or self.n_parameter_draws:
-                require_rows_in_memory(source)
-            settings, standardize = self._settings(bar), bool(self.standardize)
-            result = fit_ppca(source, self.n_components, settings, rng, standardize=standardize)
-        training = distances_of_fit(source, result, complete=result.cells is None)
+        with fit_replaced(self):
+            with progress_bar(self.verbose) as bar:
+                source = open_training(self, X, sample_weight, cell_weight, None if bar is None else bar.parts)
+                if self.keep_source or self.n_parameter_draws:
+                    require_rows_in_memory(source)
+                q = self.n_components if isinstance(self.n_components, int) else 1
+                require_memory_for_draws(self.n_parameter_draws, source.n_features, q)
+                settings, standardize = self._settings(bar), bool(self.standardize)
+                result = fit_ppca(source, self.n_components, settings, rng, standardize=standardize)
+            training = distances_of_fit(source, result, complete=result.cells is None)
         kept = source if self.keep_source else None
         fit = PPCAFit.of(result, int(rng.integers(2**63)), source=kept, training=training)
         if self.n_parameter_draws:
@@ -552,7 +561,8 @@ class PPCA(TableEstimator):
         y : ignored
             Present for compatibility with scikit-learn.
         sample_weight : array-like of shape (n,) or None, default=None
-            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all.
+            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all. The weights of all
+            batches must sum to at least 2.
 
         Returns
         -------
@@ -744,6 +754,7 @@ class PPCA(TableEstimator):
                 raise DataError(msg)
             return self._named(asymptotic_uncertainty(model, self.n_samples_, corrected=self.bias_correction), X)
         source = self._training_rows(X, sample_weight, cell_weight)
+        require_memory_for_bootstrap(n_draws, model.n_components)
         rngs = self._generator(random_state).spawn(n_draws)
         with progress_bar(self.verbose) as bar:
             return self._named(bootstrap_uncertainty(source, model, rngs, how, None if bar is None else bar.draws), X)
@@ -789,7 +800,7 @@ class PPCA(TableEstimator):
             unstored_missing=block.unstored_missing,
             n_jobs=self.n_jobs,
         )
-        summary = rows.fold(ColumnSummary.of)
+        summary = summarise(rows)
         self._require_same("rows", self.n_samples_, summary.total_weight)
         self._require_same("observed cells", self.n_observed_, float(summary.observed.sum()))
         return rows

@@ -5,15 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
+from probpca.available_memory import require_memory
 from probpca.blocks import Block, as_block
 from probpca.blocks.block import unmasked
+from probpca.cached_property import cached_property
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.estimators.base import (
     Estimator,
@@ -43,6 +45,7 @@ from probpca.inference.likelihood import log_likelihood
 from probpca.inference.outlier_scores import Outliers, outliers
 from probpca.inference.posteriors import posterior, posterior_covariance, posterior_mean
 from probpca.learning.training_distances import NO_ROWS, TrainingDistances, training_distances
+from probpca.learning.uncertainty.parameter_draws import bytes_of_draws
 from probpca.models import Gaussian, LinearGaussian
 from probpca.result_tables import default_names
 from probpca.sources import open_source
@@ -194,7 +197,8 @@ class TableEstimator(Estimator):
         y : ignored
             Present for compatibility with scikit-learn.
         sample_weight : array-like of shape (n,) or None, default=None
-            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all.
+            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all. Weights must sum to
+            at least 2.
         cell_weight : array-like of shape (n, n_features) or None, default=None
             Relative precision of each cell: a cell of weight 0 counts as missing.
 
@@ -421,7 +425,8 @@ class TableEstimator(Estimator):
         scores = self.score_samples(X)
         if sample_weight is None:
             return float(scores.mean())
-        return float(np.average(scores, weights=check_weight(sample_weight, scores.size)))
+        w = check_weight(sample_weight, scores.size)
+        return float(np.average(scores, weights=w / w.max()))  # so that the sum of huge weights does not overflow
 
     def log_likelihood(self, X: Any) -> float:
         """Total log-likelihood of rows: the sum of ``score_samples(X)``.
@@ -737,10 +742,11 @@ class TableEstimator(Estimator):
             msg = f"n_draws must be a whole number, at least 1; got {n_draws!r}."
             raise ShapeError(msg)
         rng = self._generator(random_state)
-        models = self._parameters(n_draws)
         rows = self._block(X)
-        kind = rows.values.dtype
-        return np.stack([rounded(draw_missing(model, rows, rng=rng), kind) for model in models])
+        tables = _empty_tables(int(n_draws), rows, self.model_)
+        for table, model in zip(tables, self._parameters(n_draws), strict=True):
+            table[...] = draw_missing(model, rows, rng=rng)
+        return tables
 
     @abstractmethod
     def _parameters(self, n_draws: int) -> list[LinearGaussian]:
@@ -843,6 +849,15 @@ def _interval(imputation: Callable[..., Imputed], level: float, model: LinearGau
 def _in_precision_of_rows(question: Callable[[Block], Any], block: Block) -> Any:
     """Answer in double precision, then round to the floating-point type of the rows."""
     return rounded(question(block), block.values.dtype)
+
+
+def _empty_tables(n_draws: int, rows: Block, model: LinearGaussian) -> Array:
+    """Uninitialised array for draws of a table; raises ``NotEnoughMemoryError`` if it does not fit into memory."""
+    n, d, kind = rows.n_rows, rows.n_features, rows.values.dtype
+    needed = n_draws * n * d * kind.itemsize + bytes_of_draws(n_draws, d, model.n_components)
+    what = f"{n_draws:,} draws of {n:,} rows and {d:,} columns"
+    require_memory(what, needed, "use fewer draws, or pass fewer rows at a time")
+    return np.empty((n_draws, n, d), kind)
 
 
 def _checked(training: Any) -> bool:

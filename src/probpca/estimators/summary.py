@@ -8,6 +8,7 @@ import numpy as np
 
 from probpca.errors import ShapeError
 from probpca.learning.describe import about_units
+from probpca.printable_text import printable, printable_line
 from probpca.result_tables import WIDTH, default_names, number_format, several
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def table_summary(estimator: Any, objective: tuple[str, float], feature_names: A
         *_ending(estimator, objective, estimator.n_samples_, "row"),
     ]
     notes = [*estimator.notes_, *about_units(estimator.column_std_, names, "standardize=True")]
-    return "\n".join([*lines, *(f"{'note':<18}{text}" for text in notes)])
+    return printable("\n".join([*lines, *(f"{'note':<18}{printable_line(text)}" for text in notes)]))
 
 
 def dynamics_summary(
@@ -67,7 +68,7 @@ def dynamics_summary(
         lines += [f"{state:<5}   {largest}", *(" " * 8 + text for text in below)]
     if len(states) > shown:
         lines.append(f"...     and {len(states) - shown} more")
-    return "\n".join([*lines, "", *_ending(estimator, objective, estimator.n_steps_, "step")])
+    return printable("\n".join([*lines, "", *_ending(estimator, objective, estimator.n_steps_, "step")]))
 
 
 def whole_items(items: Sequence[str], width: int) -> str:
@@ -143,7 +144,7 @@ def _largest(names: list[str], axis: Array, form: str, width: int) -> list[str]:
 
 def _loading(name: str, value: str, width: int) -> str:
     """One loading in at most ``width`` letters."""
-    name, room = " ".join(name.split()), width - len(value)
+    name, room = printable_line(name), width - len(value)
     return f"{name if len(name) <= room else f'{name[: max(room - 3, 1)]}...'}{value}"
 
 

@@ -120,8 +120,16 @@ class Remembered(NamedTuple):
         """Labels of the rows after the table: an index of pandas, or row numbers: (horizon,)."""
         if self.backend != "pandas":
             return np.arange(self.length, self.length + horizon)
-        known = _index(self.index) if isinstance(self.index, dict) else self.index
-        return _following(known, self.length, horizon)
+        if not isinstance(self.index, dict):
+            return _following(self.index, self.length, horizon)
+        try:
+            return _following(_index(self.index), self.length, horizon)
+        except (ValueError, TypeError, LookupError, OverflowError) as error:
+            msg = (
+                f"the model file must hold a time index that pandas can continue; got {self.index} ({error}).\n"
+                "Hint: it was damaged or changed, or comes from another version of pandas; fit again."
+            )
+            raise FileFormatError(msg) from error
 
 
 def _following(index: Any, length: int, n: int) -> Any:

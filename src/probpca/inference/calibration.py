@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import betainc, betaincinv, betaln, gammaincc, gammainccinv, gammaln
 
 from probpca.errors import DataError
+from probpca.models.schema import SMALLEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,9 +115,12 @@ class Calibration:
     obstacle: str = ""
 
     def __post_init__(self) -> None:
-        """Check that scale and degrees of freedom are positive."""
-        if not (0 < self.scale < inf and self.degrees > 0):
-            msg = f"scale and degrees must be positive, and scale finite; got {self.scale} and {self.degrees}."
+        """Check that scale and degrees of freedom are positive, and that half of the degrees is not rounded to 0."""
+        if not (0 < self.scale < inf and self.degrees >= SMALLEST):
+            msg = (
+                f"scale and degrees must be positive, scale finite and degrees at least {SMALLEST:.2g}; "
+                f"got {self.scale} and {self.degrees}."
+            )
             raise DataError(msg)
 
     def tail(self, distance: Array | float, degrees: Array | float) -> Array:

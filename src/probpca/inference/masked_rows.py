@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from probpca.blocks import observe
 from probpca.blocks.block import with_units
 from probpca.blocks.cells import FORM_SETTINGS
+from probpca.cached_property import cached_property
 from probpca.errors import DataError
 from probpca.linalg.low_rank import SplitDistance
 from probpca.linalg.packed import (
@@ -25,6 +26,7 @@ from probpca.linalg.packed import (
     solve,
     unpack,
 )
+from probpca.linalg.rotations import symmetric_root
 from probpca.scratch import workspace
 
 if TYPE_CHECKING:
@@ -35,6 +37,19 @@ if TYPE_CHECKING:
     from probpca.models import LinearGaussian, ParameterBelief
     from probpca.scratch import Workspace
     from probpca.typing import Array, Index
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StiffSettings:
+    """When and how posteriors are computed by orthogonal transformations, which take more time and keep more digits."""
+
+    information: float = 1e8  # largest entry of the precision that the cells of a row add, above which digits are lost
+    cells: int = 2**22  # largest group of rows; only rows with very few observed cells are in larger groups
+    chunk_cells: int = 2**21  # entries of the matrices that are factored at a time
+
+
+STIFF = StiffSettings()
 
 
 @final
@@ -121,7 +136,10 @@ def latents(parameters: Parameters, cells: Cells, *, joint: bool = False, work: 
     ``joint`` the second moments P + m m' are returned in place of P, at no extra cost, unless rows share patterns.
     With a workspace the covariances are in its buffer "latent covariance".
     """
-    information, h = cells.mask.products(parameters.information), parameters.score(cells)
+    information = cells.mask.products(parameters.information)
+    if is_stiff(information) and parameters.centre.size * len(cells.observed()) <= STIFF.cells:
+        return _latents_by_rotation(parameters, cells, joint=joint)
+    h = parameters.score(cells)
     if cells.pattern is not None:
         return _latents_by_pattern(information, h, cells.pattern)
     q, b = h.shape
@@ -136,6 +154,55 @@ def latents(parameters: Parameters, cells: Cells, *, joint: bool = False, work: 
             explained[chunk] = np.einsum("ib,ib->b", found.half, found.half)
             inner_products(found.root if joint else found.root[:q], covariance[:, chunk])
     return Latents(mean, covariance, logdet, explained, None)
+
+
+def is_stiff(information: Array) -> bool:
+    """Whether Cholesky factors of I + A lose half of the digits for some of the packed matrices A."""
+    return bool(information.max(initial=0.0) > STIFF.information)  # the largest entry is on the diagonal
+
+
+def _latents_by_rotation(parameters: Parameters, cells: Cells, *, joint: bool) -> Latents:
+    r"""Posterior of the latent variables by QR of the matrices :math:`[\Omega^{1/2} \Psi^{-1/2} W; I]`.
+
+    Their condition numbers are square roots of those of the precisions :math:`I + W^\top \Omega \Psi^{-1} W`. If the
+    parameters have a posterior covariance, its square roots are further rows of W.
+    """
+    q, d, pattern = parameters.q, parameters.centre.size, cells.pattern
+    W, values = _whitened_rows(parameters)  # (r, d, q), (r, d)
+    roots = np.sqrt(cells.mask.products(np.eye(d))).T  # (b or patterns, d)
+    of_row = np.arange(len(roots)) if pattern is None else pattern
+    weighted = cells.residual(parameters.loadings[-1:], np.ones((1, of_row.size))).dense()
+    y = weighted / (np.where(roots > 0, roots, 1.0)[of_row] * np.sqrt(parameters.noise))  # (b, d)
+    half, mean = np.empty((of_row.size, q)), np.empty((of_row.size, q))
+    logdet, covariance = np.empty(len(roots)), np.zeros((packed_size(q + 1), len(roots)))
+    step = max(STIFF.chunk_cells // (W.size + q * q), 1)
+    for start in range(0, len(roots), step):
+        some = slice(start, min(start + step, len(roots)))
+        rows = np.flatnonzero((of_row >= start) & (of_row < some.stop))
+        matrices = (roots[some, None, :, None] * W).reshape(some.stop - start, -1, q)
+        identities = np.broadcast_to(np.eye(q), (some.stop - start, q, q))
+        basis, R = np.linalg.qr(np.concatenate([matrices, identities], axis=1))
+        right = roots[of_row[rows], None, :] * values
+        right[:, 0] += y[rows]
+        half[rows] = np.einsum("bkq,bk->bq", basis[of_row[rows] - start, :-q], right.reshape(rows.size, -1))
+        mean[rows] = np.linalg.solve(R[of_row[rows] - start], half[rows][..., None])[..., 0]
+        logdet[some] = 2 * np.log(np.abs(np.diagonal(R, axis1=1, axis2=2))).sum(axis=1)
+        inner_products(np.linalg.inv(R).transpose(2, 1, 0), covariance[:, some])
+    latent = mean.T.copy()
+    if joint and pattern is None:
+        covariance[: packed_size(q)] += outer_products(latent)
+    return Latents(latent, covariance, logdet, np.square(half).sum(axis=1), pattern)
+
+
+def _whitened_rows(parameters: Parameters) -> tuple[Array, Array]:
+    """Rows S of a matrix with S'S = E[w w'] / psi for each feature, (r, d, q), and v with S'v = -Cov[w, mu] / psi."""
+    W = parameters.loadings[:-1].T
+    root = np.sqrt(np.broadcast_to(parameters.noise, (len(W),)))
+    if parameters.covariance is None:
+        return W[None] / root[:, None], np.zeros((1, len(W)))
+    spread = symmetric_root(unpack(np.broadcast_to(parameters.covariance, (len(parameters.covariance), len(W)))))
+    rows = np.concatenate([W[None], spread[:, :-1].transpose(2, 0, 1)])  # (q + 2, d, q)
+    return rows / root[:, None], np.concatenate([np.zeros((1, len(W))), -spread[:, -1].T]) / root
 
 
 def _latents_by_pattern(information: Array, h: Array, pattern: Index) -> Latents:
@@ -189,11 +256,11 @@ class GroupPosterior:
 
     def mean(self) -> Array:
         """Posterior mean of each row, computed without the covariance: (q, b)."""
-        if self.cells.pattern is not None:
+        information = self.cells.mask.products(self.parameters.information)
+        if self.cells.pattern is not None or is_stiff(information):
             return self.latents.mean
         q = self.parameters.q
-        precision = self.cells.mask.products(self.parameters.information)[by_rows(q)] + identity(q)
-        return solve(precision, self.parameters.score(self.cells))
+        return solve(information[by_rows(q)] + identity(q), self.parameters.score(self.cells))
 
     @property
     def covariance(self) -> Array:
@@ -205,11 +272,20 @@ class GroupPosterior:
         """Noise variance in the units of the group."""
         return float(self.parameters.noise)
 
+    def distance(self) -> Array:
+        """Squared Mahalanobis distance of each row, |x - mu - W m|^2 / sigma2 + |m|^2: (b,).
+
+        The posterior mean m minimises this sum, so that errors of m enter squared. The sum of T2 and Q has no such
+        protection, if the observed cells hardly determine one of the latent directions.
+        """
+        found = self.latents
+        left = found.residual(self.parameters, self.cells).row_squares() / self.noise
+        return np.asarray(left + np.square(found.mean).sum(axis=0))
+
     def log_likelihood(self) -> Array:
         """Log density of the observed cells of each row: (b,)."""
         found = self.latents
-        distance = found.residual(self.parameters, self.cells).row_squares() / self.noise
-        distance += np.square(found.mean).sum(axis=0)
+        distance = self.distance()
         constant = self.group.observed * (np.log(2 * np.pi) + np.log(self.noise)) - self.group.log_precision
         if self.scale.ndim:
             units = self.cells.mask.products(2 * np.log(self.scale)[None])[0]

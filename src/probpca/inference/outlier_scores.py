@@ -223,16 +223,17 @@ def outliers(
     block = as_block(x, model.n_features)
     found = _of_complete(model, block) if block.is_complete else _of_observed(model, block)
     inside, outside, k, rank = found.distances
-    distance, judged = inside + outside, found.distances
+    distance, judged, whole = found.whole, found.distances, found.whole
     if left_out_of is not None and not calibration.obstacle:
         judged = judged.left_out(left_out_of)
-    p, model_p = calibration.tail(judged.whole, k), chi2_tail(distance, k)
+        whole = judged.whole
+    p, model_p = calibration.tail(whole, k), chi2_tail(distance, k)
     return Outliers(
         distance,
         inside,
         outside,
         p,
-        calibration.log10_tail(judged.whole, k, p),
+        calibration.log10_tail(whole, k, p),
         model_p,
         log10_chi2_tail(distance, k, model_p),
         calibration.tail(judged.inside, rank),
@@ -269,12 +270,13 @@ def calibrate(model: LinearGaussian, x: Rows) -> Calibration:
 
 class _Scores(NamedTuple):
     distances: Distances
+    whole: Array  # D2, which is more precise than T2 + Q if cells hardly determine a latent direction: (n,)
     contributions: Array  # (n, d)
     scores: Array  # (n, d)
 
     @classmethod
     def empty(cls, n: int, d: int) -> _Scores:
-        return cls(Distances.empty(n), np.empty((n, d)), np.empty((n, d)))
+        return cls(Distances.empty(n), np.empty(n), np.empty((n, d)), np.empty((n, d)))
 
 
 def _of_complete(model: LinearGaussian, block: Block) -> _Scores:
@@ -291,6 +293,7 @@ def _of_complete(model: LinearGaussian, block: Block) -> _Scores:
             weighted = model.covariance.solve_at(*coordinates)  # g: (rows, d)
             out.contributions[rows] = centred * weighted
             out.scores[rows] = weighted / roots
+    out.whole[:] = out.distances.whole
     return out
 
 
@@ -303,7 +306,7 @@ def _of_observed(model: LinearGaussian, block: Block) -> _Scores:
         index, parameters, cells = found.index, found.parameters, found.cells
         best = found.least_squares()
         ones = np.ones((1, index.size))
-        inside[index] = best.distance
+        inside[index], out.whole[index] = best.distance, found.distance()
         left = cells.residual(parameters.loadings, np.vstack([best.latent, ones])).row_squares() / found.noise
         rank[index], degrees[index] = best.rank, found.group.observed
         outside[index] = np.where(found.group.observed > best.rank, left, 0.0)

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from probpca.available_memory import require_memory
 from probpca.blocks import as_block
 from probpca.inference.posteriors import posterior, posterior_mean, posterior_root
 from probpca.inference.projection import decode
 from probpca.linalg.packed import unpack
+from probpca.linalg.rotations import triangular_root
 from probpca.models import LinearGaussian
 
 if TYPE_CHECKING:
@@ -32,7 +34,9 @@ def sample(model: LinearGaussian, n: int, *, rng: np.random.Generator) -> Array:
     >>> sample(model, 5, rng=np.random.default_rng(0)).shape
     (5, 3)
     """
-    return add_noise(model, decode(model, rng.standard_normal((n, model.n_components))), rng)
+    q, d = model.n_components, model.n_features
+    require_memory(f"{n:,} rows of {d:,} columns", 8 * int(n) * (2 * d + q), "draw fewer rows at a time")
+    return add_noise(model, decode(model, rng.standard_normal((n, q))), rng)
 
 
 def sample_parameters(belief: ParameterBelief, *, rng: np.random.Generator) -> LinearGaussian:
@@ -64,12 +68,13 @@ def sample_latent(model: LinearGaussian, x: Rows, n_draws: int, *, rng: np.rando
     ((1000, 1, 1), 1.5, 0.7)
     """
     block = as_block(x, model.n_features)
+    _require_memory(n_draws, block.n_rows, model.n_components)
     if block.is_complete:
         mean = posterior_mean(model, block)  # (n, q)
         return mean + rng.standard_normal((n_draws, *mean.shape)) @ posterior_root(model).T
     belief = posterior(model, block)
     noise = rng.standard_normal((n_draws, *belief.mean.shape))
-    return belief.mean + np.einsum("nij,knj->kni", np.linalg.cholesky(belief.covariance), noise)
+    return belief.mean + np.einsum("nij,knj->kni", triangular_root(belief.covariance), noise)
 
 
 def explore(model: LinearGaussian, x: Rows, n_draws: int, *, rng: np.random.Generator) -> Array:
@@ -88,11 +93,21 @@ def explore(model: LinearGaussian, x: Rows, n_draws: int, *, rng: np.random.Gene
     >>> explore(model, [[2.0, np.nan]], 5, rng=np.random.default_rng(0)).shape
     (5, 1, 2)
     """
-    latent = sample_latent(model, x, n_draws, rng=rng)
+    block = as_block(x, model.n_features)
+    _require_memory(n_draws, block.n_rows, model.n_features)
+    latent = sample_latent(model, block, n_draws, rng=rng)
     return add_noise(model, decode(model, latent), rng)
 
 
 def add_noise(model: LinearGaussian, x: Array, rng: np.random.Generator) -> Array:
     """Add noise with the noise variance of the model to rows, in place."""
-    x += rng.standard_normal(x.shape) * np.sqrt(model.noise_variance)
+    noise = rng.standard_normal(x.shape)
+    noise *= np.sqrt(model.noise_variance)
+    x += noise
     return x
+
+
+def _require_memory(n_draws: int, n: int, columns: int) -> None:
+    """Raise ``NotEnoughMemoryError`` if draws and the random numbers that they are made of do not fit into memory."""
+    what = f"{n_draws:,} draws of {n:,} rows and {columns:,} columns"
+    require_memory(what, 2 * 8 * int(n_draws) * n * columns, "use fewer draws, or pass fewer rows at a time")

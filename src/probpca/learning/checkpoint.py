@@ -11,7 +11,7 @@ import numpy as np
 from probpca.atomic_write import remove_abandoned, require_writable
 from probpca.blocks.block import mixed
 from probpca.errors import DataError
-from probpca.models.serialization import model_arrays, model_from_arrays, read_record, write_record
+from probpca.models.serialization import model_arrays, model_from_arrays, read_record, reading, write_record
 from probpca.statistics import Sum
 
 if TYPE_CHECKING:
@@ -93,11 +93,8 @@ class Checkpoint:
             msg = f"the checkpoint {self.path} must be a regular file, to be read again.\nHint: use another name."
             raise DataError(msg)
         header, arrays = read_record(self.path)
-        if header.get("kind") != "checkpoint":
-            msg = (
-                f"{self.path} is not a checkpoint but a {header.get('kind')}.\n"
-                "Hint: use another name for the checkpoint."
-            )
+        if header["kind"] != "checkpoint":
+            msg = f"{self.path} is not a checkpoint but a {header['kind']}.\nHint: use another name for the checkpoint."
             raise DataError(msg)
         for name, asked in self.asked.items():
             if header["asked"].get(name) != asked:
@@ -109,7 +106,8 @@ class Checkpoint:
         if not self._are_the_same(header["cells"], arrays):
             msg = f"{self.path} belongs to a fit to other rows.\nHint: delete it, or use another name."
             raise DataError(msg)
-        return Saved(model_from_arrays(self.path, arrays), header["rule"], tuple(arrays["trace"].tolist()))
+        with reading(self.path):
+            return Saved(model_from_arrays(arrays), header["rule"], tuple(arrays["trace"].tolist()))
 
     def _are_the_same(self, cells: float, arrays: dict[str, Array]) -> bool:
         """Whether stored summary and fingerprint agree with those of the rows."""
@@ -120,7 +118,7 @@ class Checkpoint:
         return bool(
             (np.abs(mean - columns.mean) <= rounding).all()
             and np.allclose(squares, columns.squares, rtol=1e-6)
-            and is_same(arrays.get("fingerprint", np.zeros(0)), self.fingerprint, columns)
+            and is_same(arrays["fingerprint"], self.fingerprint, columns)
         )
 
     def write(self, saved: Saved) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from probpca.errors import DataError
 from probpca.learning.settings import SampleSize
+from probpca.result_tables import clip
 from probpca.sources import open_source
 from probpca.sources.engines.local import itself
 from probpca.statistics import Both, ColumnSummary, Distinct, Sum
@@ -28,7 +29,13 @@ FirstPass: TypeAlias = "Callable[[Source], Pass]"
 
 
 class NothingToLearnError(DataError):
-    """Too few cells were observed, or they are all identical; more rows may help."""
+    """Too few rows or cells were observed, or they are all identical; more rows may help."""
+
+
+LEAST_WEIGHT = 2 - 1e-9
+"""Smallest total weight of the rows of a fit, two rows up to rounding: weights are frequencies."""
+MOST_WEIGHT = 1e303
+"""Largest total weight of the rows of a fit: sums over them must not overflow."""
 
 
 class Variances(Protocol):
@@ -84,7 +91,7 @@ class Description:
     @property
     def total_weight(self) -> float:
         """Sum of the row weights."""
-        return self.sums.total_weight if isinstance(self.sums, ColumnSummary) else self.sums.weight
+        return _total_weight(self.sums)
 
     def summarise(self) -> ColumnSummary:
         """Summary of each column; needs another pass if the first one computed other sums."""
@@ -97,13 +104,14 @@ def describe(
     """Read the rows once, and compute the sums that a solver of complete rows needs, or a summary of each column.
 
     ``first_pass`` makes the pass for the solver of complete rows; None always summarises the columns. A sample of
-    rows that are not in memory is drawn in the same pass. Raises ``DataError`` unless values are finite and at
-    least two rows differ.
+    rows that are not in memory is drawn in the same pass. Raises ``DataError`` unless values are finite, at least two
+    rows differ, and the weights sum to at least 2.
     """
     if not source.repeatable and (first_pass is None or source.starts_incomplete()):
         source = source.keep()
     if first_pass is not None and (source.in_memory or not source.starts_incomplete()):
         sums, sample = _begin(first_pass(source), source, size.calibration)
+        require_counted(sums)
         if sums.complete and np.isfinite(sums.total_variance):
             require_variation(sums, complete=True)
             return Description(source, sums, complete=True, sample=sample)
@@ -113,7 +121,7 @@ def describe(
         summary = summarise(source)
         return Description(source, summary, summary.complete)
     both = source.fold(partial(Both.of, ColumnSummary.of, draw_rows(source, rng, size)))
-    summary, drawn = _usable(both.first), both.second
+    summary, drawn = _usable(both.first, source), both.second
     return Description(source, summary, summary.complete, _source_of(drawn, source.n_jobs))
 
 
@@ -137,11 +145,12 @@ def _source_of(drawn: Distinct, n_jobs: int) -> Source | None:
 
 def summarise(source: Source) -> ColumnSummary:
     """Summary of each column; raises ``DataError`` unless values are finite and at least two rows differ."""
-    return _usable(source.fold(ColumnSummary.of))
+    return _usable(source.fold(ColumnSummary.of), source)
 
 
-def _usable(summary: ColumnSummary) -> ColumnSummary:
-    _require_finite(summary)
+def _usable(summary: ColumnSummary, source: Source) -> ColumnSummary:
+    require_counted(summary)
+    _require_finite(summary, source)
     require_variation(summary, complete=summary.complete)
     return summary
 
@@ -160,10 +169,10 @@ def about_units(std: Array | None, names: Sequence[str], option: str, least_rati
     if std is None or not (std > 0).any():
         return []
     low, high = int(np.where(std > 0, std, np.inf).argmin()), int(std.argmax())
-    ratio = std[high] / std[low]
+    ratio = float(std[high]) / float(std[low])  # infinite, without a warning, if the smaller one is subnormal
     if not ratio > least_ratio:
         return []
-    ends = f"{names[high]} {std[high]:.3g}, {names[low]} {std[low]:.3g}"
+    ends = f"{clip(names[high])} {std[high]:.3g}, {clip(names[low])} {std[low]:.3g}"
     differ = f"The standard deviations of the columns differ {ratio:,.0f}-fold ({ends})"
     what = "and columns with large ones dominate the components"
     return [f"{differ}, {what}. If their units are arbitrary, {option} gives all columns the same weight."]
@@ -214,25 +223,38 @@ def warn_of_no_checkpoint(when: str) -> None:
     )
 
 
-def require_counted(summary: ColumnSummary) -> None:
-    """Raise ``DataError`` if the weights sum to less than 2: the criterion needs weights that are frequencies."""
-    if summary.total_weight < 2:
-        msg = (
-            f"sample_weight must sum to at least 2, because weights are frequencies; got {summary.total_weight:.3g}.\n"
-            "Hint: multiply the weights so that they sum to the number of rows."
-        )
-        raise DataError(msg)
-
-
 def can_learn(sums: Sums) -> bool:
-    """Whether at least two rows differ."""
-    return sums.count >= 2 and sums.total_variance > 0
+    """Whether at least two rows differ, and the weights sum to at least 2."""
+    least = np.square(4 * np.finfo(float).eps * sums.mean)  # smaller variances are rounding errors of the mean
+    return sums.count >= 2 and _total_weight(sums) >= LEAST_WEIGHT and bool((sums.variance > least).any())
+
+
+def _total_weight(sums: Any) -> float:
+    return float(sums.total_weight if isinstance(sums, ColumnSummary) else sums.weight)
+
+
+def require_counted(sums: Any) -> None:
+    """Raise ``DataError`` if there are at least two rows, but their weights sum to less than 2, or nearly overflow."""
+    total = _total_weight(sums)
+    if not total <= MOST_WEIGHT:
+        hint = "Hint: divide the weights by their mean."
+        msg = f"sample_weight must sum to at most {MOST_WEIGHT:g}; got {total:.3g}.\n{hint}"
+        raise DataError(msg)
+    if sums.count < 2 or total >= LEAST_WEIGHT:
+        return
+    msg = (
+        f"sample_weight must sum to at least 2, because weights are frequencies; got {total:.3g}.\n"
+        "Hint: divide the weights by their mean, so that they sum to the number of rows. If they sum to 1, multiply "
+        "them by the number of rows."
+    )
+    raise NothingToLearnError(msg)
 
 
 def require_variation(sums: Sums, *, complete: bool = True) -> None:
-    """Raise ``NothingToLearnError`` unless at least two rows differ."""
+    """Raise ``NothingToLearnError`` unless at least two rows differ, and their weights sum to at least 2."""
     if can_learn(sums):
         return
+    require_counted(sums)
     if sums.count < 2:
         which = f"n_samples={sums.count}" if complete else f"{sums.count}"
         rows = "2 rows are needed" if complete else "2 rows with observed cells are needed"
@@ -243,23 +265,57 @@ def require_variation(sums: Sums, *, complete: bool = True) -> None:
     raise NothingToLearnError(msg)
 
 
-def _require_finite(summary: ColumnSummary) -> None:
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _FirstInfinite:
+    """Number of rows, and the first of their cells that is infinite, by row and column: mergeable."""
+
+    n_rows: int
+    cell: tuple[int, int] | None
+
+    @classmethod
+    def of(cls, block: Block) -> _FirstInfinite:
+        """Look at one block."""
+        values = block.values.tocsr() if block.is_sparse else block.values
+        infinite = np.isinf(values.data if block.is_sparse else values)
+        if block.precision is not None:
+            infinite &= block.precision > 0
+        if block.is_sparse:
+            cells = values.tocoo()
+            rows, columns = cells.row[infinite], cells.col[infinite]
+        else:
+            rows, columns = np.nonzero(infinite)
+        return cls(block.n_rows, min(zip(rows.tolist(), columns.tolist(), strict=True), default=None))
+
+    def merge(self, other: _FirstInfinite) -> _FirstInfinite:
+        """First infinite cell of both sets of rows, the other ones below."""
+        later = None if other.cell is None else (self.n_rows + other.cell[0], other.cell[1])
+        return _FirstInfinite(self.n_rows + other.n_rows, self.cell or later)
+
+
+def _require_finite(summary: ColumnSummary, source: Source) -> None:
     if summary.is_finite:
         return
     n_infinite = int(summary.infinite.sum())
     if n_infinite:
-        first = int(np.flatnonzero(summary.infinite)[0])
         cells = "1 cell" if n_infinite == 1 else f"{n_infinite} cells"
         msg = (
-            f"observed values must be finite; X contains infinity ({cells}), first in column {first}.\n"
+            f"observed values must be finite; X contains infinity ({cells}), first in {_first_infinite(source)}.\n"
             "Hint: use NaN for missing values."
         )
     else:
         msg = (
-            "the squares of the values must be below 1e308; these are too large.\n"
-            "Hint: change the units of the data, for example divide by 1e100."
+            "the sums of the squared values, times their weights, must be below 1e308; these are too large.\n"
+            "Hint: change the units of the data, for example divide by 1e100, or use smaller weights."
         )
     raise DataError(msg)
+
+
+def _first_infinite(source: Source) -> str:
+    """Column and row of the first infinite cell, found by another pass over the rows."""
+    row, column = source.fold(_FirstInfinite.of).cell or (0, 0)
+    name = "" if source.columns is None else f" ({source.columns[column]!r})"
+    return f"column {column}{name}, row {row}, both counted from 0"
 
 
 def _not_finite_once() -> DataError:

@@ -62,10 +62,11 @@ class Monitor:
 
     If gains :math:`\delta_k` shrink by the factor :math:`c = \delta_k / \delta_{k-1}` per step, the remaining gain
     is :math:`\delta_k c / (1 - c)` (Aitken). The last gain alone is not enough: a slow method gains little in each
-    step and much in total. If gains are irregular, as those of a quasi-Newton method, the estimate is twice the gain
-    of the last ten steps. The iteration stops when the estimate is below ``tol`` twice in a row. In the first steps
-    gains shrink fast while a slow direction is still hidden, and the iteration stops only if the estimate is below
-    ``tol`` for a slow rate too.
+    step and much in total. Nor is the last rate, if gains shrink fast towards a level above zero: the level,
+    extrapolated from the last three gains, counts as a gain that shrinks slowly. If gains are irregular, as those of
+    a quasi-Newton method, the estimate is twice the gain of the last ten steps. The iteration stops when the estimate
+    is below ``tol`` twice in a row. In the first steps gains shrink fast while a slow direction is still hidden, and
+    the iteration stops only if the estimate is below ``tol`` for a slow rate too.
     """
 
     def __init__(
@@ -113,8 +114,8 @@ class Monitor:
         last = self.trace[-1] - self.trace[-2]
         if last <= 1e-14 * abs(self.trace[-1]):
             return 0.0
-        rate = max(self._rate(), self._slowest, least_rate)
-        return last * rate / (1 - rate) if rate < 1 else np.inf
+        rate, slow = max(self._rate(), self._slowest, least_rate), self.rule.slowest
+        return max(last * rate / (1 - rate), self._level() * slow / (1 - slow)) if rate < 1 else np.inf
 
     def _rate(self) -> float:
         """Convergence rate, the ratio of the last two gains of plain steps; infinite if gains grow."""
@@ -122,6 +123,16 @@ class Monitor:
             return 0.0
         earlier, before, now = self.trace[-3:]
         return (now - before) / (before - earlier) if before > earlier else np.inf
+
+    def _level(self) -> float:
+        """Level that the gains of plain steps approach, extrapolated from the last three; 0 if they approach zero."""
+        if len(self.trace) < 4 or self.plain_steps < 3:
+            return 0.0
+        first, second, third = np.diff(self.trace[-4:])
+        if not third < second < first:
+            return 0.0
+        near, far = second / first, third / first
+        return float(first * max(far - near**2, 0.0) / (1 - 2 * near + far)) if 1 - 2 * near + far > 0 else 0.0
 
 
 def iterate(step: Callable[[S], tuple[S, float]], state: S, monitor: Monitor) -> Iterated[S]:

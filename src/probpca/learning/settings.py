@@ -105,6 +105,9 @@ class DenseSettings:
     block: int = 16  # largest number of vectors of an iteration on a dense matrix
     svd_side: int = 3000  # largest shorter side of a table whose singular values are computed as a last resort
     svd_cells: float = 2e8  # largest number of cells of such a table
+    # Up to this many cells, products of float32 rows are computed in float64: they take little time, and the rounding
+    # errors of a larger table cancel out.
+    single_cells: int = 2**18
 
 
 @final
@@ -127,11 +130,27 @@ class KrylovSettings:
 
 @final
 @dataclass(frozen=True, slots=True)
+class SaddleSettings:
+    """Options of the test of whether a fit has ended at a saddle point of the likelihood."""
+
+    products: int = 12  # number of products that estimate the largest growth of a deviation in one step
+    rate: float = 1.01  # growth above which a direction leads away from a saddle point
+    difference: float = 1e-3  # size of the differences that approximate derivatives, in units of the noise
+    lengths: tuple[float, ...] = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003)  # distances tried, in units of the noise
+    # Growth is estimated from a sample of rows with this many observed cells, and at least so many per parameter.
+    cells: int = 2**14
+    cells_per_parameter: int = 20
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class StreamLimits:
     """Limits of learning from streams of batches."""
 
     scatter: int = 2000  # up to this many features, the scatter matrix is kept; beyond, a sketch of it
     spare_rows: int = 2  # rows needed in addition to one per component: for the mean and for the noise
+    # Smallest effective number of rows that a half-life leaves: the first three rows then have a total weight above 2.
+    effective_rows: float = 4.3
 
     def sketch_rows(self, q: int) -> int:
         """Number of rows of a sketch for q components."""
@@ -192,6 +211,8 @@ class Settings:
         Sizes of matrices up to which direct eigensolvers are used.
     krylov : KrylovSettings
         Options of the block Krylov eigensolver.
+    saddle : SaddleSettings
+        Options of the test for saddle points.
     stream : StreamLimits
         Limits of learning from streams of batches.
     online : OnlineSettings
@@ -220,6 +241,7 @@ class Settings:
     sample: SampleSize = SampleSize()
     dense: DenseSettings = DenseSettings()
     krylov: KrylovSettings = KrylovSettings()
+    saddle: SaddleSettings = SaddleSettings()
     stream: StreamLimits = StreamLimits()
     online: OnlineSettings = OnlineSettings()
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 from scipy.linalg.blas import dgemm
+
+from probpca.cached_property import cached_property
 
 if TYPE_CHECKING:
     from probpca.typing import Array, Index

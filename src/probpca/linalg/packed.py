@@ -206,6 +206,25 @@ def log_determinants(packed: Array) -> Array:
     return out
 
 
+def all_zero_or_definite(packed: Array, rounding: float = 1e-9) -> bool:
+    """Whether each matrix, packed by rows, is zero or positive definite, up to ``rounding`` of a unit diagonal.
+
+    Subnormal numbers on the diagonal, whose inverses may be infinite, count as zero.
+    """
+    q = _size(packed)
+    some = packed[:, np.flatnonzero(packed.any(axis=0))]
+    diagonal = some[packed_size(np.arange(1, q + 1)) - 1]
+    if not (diagonal >= np.finfo(np.float64).tiny).all():
+        return False
+    try:
+        for chunk in chunks(some.shape[1], q):
+            scale = 1.0 / np.sqrt(diagonal[:, chunk]).T  # (b, q)
+            np.linalg.cholesky(unpack(some[:, chunk]) * scale[:, :, None] * scale[:, None, :] + rounding * np.eye(q))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
 def _size(packed: Array) -> int:
     """Size q of packed matrices with q (q + 1) / 2 entries."""
     return isqrt(2 * len(packed))

@@ -29,9 +29,19 @@ def orthonormal(matrix: Array) -> Array:
 
 
 def symmetric_root(covariance: Array) -> Array:
-    """Square root L with L L' = ``covariance``, which may be singular: (q, q)."""
+    """Square root L with L L' = ``covariance`` of one or several matrices, which may be singular: (..., q, q)."""
     values, axes = np.linalg.eigh(covariance)
-    return np.asarray(axes * np.sqrt(np.maximum(values, 0.0)))
+    return np.asarray(axes * np.sqrt(np.maximum(values, 0.0))[..., None, :])
+
+
+def triangular_root(covariance: Array) -> Array:
+    """Lower triangular L with L L' = ``covariance`` of several matrices, which may be singular: (..., q, q).
+
+    It is the Cholesky factor, whose diagonal is not negative, computed so that rounding errors do not matter.
+    """
+    upper = np.linalg.qr(np.swapaxes(symmetric_root(covariance), -1, -2), mode="r")
+    signs = np.where(np.diagonal(upper, axis1=-2, axis2=-1) < 0, -1.0, 1.0)
+    return np.asarray(np.swapaxes(upper * signs[..., None], -1, -2))
 
 
 def triangular(matrix: Array, right: Array) -> tuple[Array, Array]:

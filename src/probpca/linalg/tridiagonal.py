@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 from scipy.linalg.lapack import dpbtrf, dpbtrs, dtbtrs
 
+from probpca.cached_property import cached_property
 from probpca.linalg.packed import inverse_root, row_order
 
 if TYPE_CHECKING:

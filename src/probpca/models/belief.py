@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from probpca.cached_property import cached_property
 from probpca.errors import require_finite, require_positive, require_shape
 from probpca.linalg.packed import by_columns, packed_size, turn, unpack
 from probpca.models.gaussian import LinearGaussian

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from scipy.special import ndtri
 
+from probpca.cached_property import cached_property
 from probpca.errors import DataError, ShapeError, require_finite, require_positive, require_shape
 from probpca.linalg.low_rank import DiagPlusLowRank
 from probpca.linalg.packed import scaled_outer_products

@@ -1,89 +1,66 @@
-"""Model files: npz archives of arrays with a JSON header. Reading one never unpickles or runs code."""
+"""Model files: arrays with a JSON header. Reading one never unpickles or runs code."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from probpca.atomic_write import appearing
 from probpca.errors import FileFormatError, ProbpcaError
+from probpca.models.archive import SCHEMA_VERSION, read_archive, write_archive
 from probpca.models.belief import ParameterBelief
 from probpca.models.gaussian import Gaussian, LinearGaussian
+from probpca.models.schema import check_record
 from probpca.models.state_space import StateSpace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
-SCHEMA_VERSION = 2
-"""Version of the file format. Version 2 added the scales of standardised columns."""
 MODEL_FIELDS = ("mean", "loadings", "noise_variance")
 DYNAMICS_FIELDS = ("transition", "process_noise", "input_loadings")
 
 
 def write_record(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-    """Write arrays and a JSON header to ``path``; an interrupted write leaves no partial file."""
-    path = Path(path)
+    """Write arrays and a JSON header to ``path``; an interrupted write leaves no partial file.
+
+    What ``read_record`` would not accept is not written: it raises ``FileFormatError``.
+    """
     text = json.dumps({"format": "probpca", "schema": SCHEMA_VERSION, **header})
-    with appearing(path) as part, part.open("wb") as file:
-        np.savez_compressed(file, header=np.array(text), **arrays)
+    try:
+        check_record(json.loads(text), arrays)
+    except FileFormatError as error:
+        msg = f"{path} cannot be written, because it could not be read again: {error}"
+        raise FileFormatError(msg) from error
+    write_archive(path, text, arrays)
 
 
 def read_record(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Read the header and the arrays of a file from ``write_record``; raise ``FileFormatError`` for other files."""
-    try:
-        # Opened here because numpy leaves the file open when it finds a broken archive.
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-    except (FileNotFoundError, PermissionError):
-        raise
-    except Exception as error:  # damaged files fail in many ways: in zip, in zlib, in numpy's headers
-        msg = f"{path} cannot be read as a probpca file ({error}).\nHint: it may be incomplete; write it again."
-        raise FileFormatError(msg) from error
-    try:
-        header = json.loads(str(arrays.pop("header")))
-        known = header["format"] == "probpca" and isinstance(header["schema"], int)
-    except (KeyError, TypeError, ValueError):
-        known = False
-    if not known:
-        msg = (
-            f"{path} was not written by probpca: it has no probpca header.\n"
-            "Hint: write models with save_model or an estimator's to_file method."
-        )
-        raise FileFormatError(msg)
-    if header["schema"] > SCHEMA_VERSION:
-        msg = (
-            f"{path} has schema {header['schema']}; this version reads up to {SCHEMA_VERSION}.\nHint: upgrade probpca."
-        )
-        raise FileFormatError(msg)
-    if header["schema"] < SCHEMA_VERSION:
-        msg = (
-            f"{path} must have schema {SCHEMA_VERSION}; got {header['schema']}, from an earlier version of probpca.\n"
-            "Hint: fit again and write a new file; if it is a checkpoint, delete it first."
-        )
-        raise FileFormatError(msg)
+    header, arrays = read_archive(path)
+    with reading(path):
+        check_record(header, arrays)
     return header, arrays
 
 
-def model_from_arrays(path: str | Path, arrays: Mapping[str, Any]) -> LinearGaussian:
-    """Build a ``LinearGaussian`` from stored arrays; raise ``FileFormatError`` if they are not valid."""
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """Add the name of the file to errors in what it holds, which all become ``FileFormatError``."""
     try:
-        return LinearGaussian(*(arrays[name] for name in MODEL_FIELDS))
-    except (KeyError, ProbpcaError, TypeError, ValueError) as error:
-        msg = f"{path} holds no valid model: {error}"
+        yield
+    except ProbpcaError as error:
+        msg = f"{path} holds no valid model: {error}\nHint: it was damaged or changed; write it again."
         raise FileFormatError(msg) from error
 
 
-def belief_from_arrays(path: str | Path, arrays: Mapping[str, Any]) -> ParameterBelief:
-    """Build a ``ParameterBelief`` from stored arrays; raise ``FileFormatError`` if they are not valid."""
-    centre = model_from_arrays(path, arrays)
-    try:
-        return ParameterBelief(centre, arrays["covariance"], arrays["precision"])
-    except (KeyError, ProbpcaError, TypeError, ValueError) as error:
-        msg = f"{path} holds no valid model: {error}"
-        raise FileFormatError(msg) from error
+def model_from_arrays(arrays: Mapping[str, Any]) -> LinearGaussian:
+    """Build a ``LinearGaussian`` from stored arrays."""
+    return LinearGaussian(*(arrays[name] for name in MODEL_FIELDS))
+
+
+def belief_from_arrays(arrays: Mapping[str, Any]) -> ParameterBelief:
+    """Build a ``ParameterBelief`` from stored arrays."""
+    return ParameterBelief(model_from_arrays(arrays), arrays["covariance"], arrays["precision"])
 
 
 def belief_arrays(belief: ParameterBelief) -> dict[str, Any]:
@@ -103,16 +80,11 @@ def state_space_arrays(model: StateSpace) -> dict[str, Any]:
     return {**model_arrays(model.emission), **dynamics, **start}
 
 
-def state_space_from_arrays(path: str | Path, arrays: Mapping[str, Any]) -> StateSpace:
-    """Build a ``StateSpace`` from stored arrays; raise ``FileFormatError`` if they are not valid."""
-    emission = model_from_arrays(path, arrays)
-    try:
-        initial = Gaussian(arrays["initial_mean"], arrays["initial_covariance"])
-        transition, process_noise = arrays["transition"], arrays["process_noise"]
-        return StateSpace(initial, transition, process_noise, emission, arrays.get("input_loadings"))
-    except (KeyError, ProbpcaError, TypeError, ValueError) as error:
-        msg = f"{path} holds no valid model: {error}"
-        raise FileFormatError(msg) from error
+def state_space_from_arrays(arrays: Mapping[str, Any]) -> StateSpace:
+    """Build a ``StateSpace`` from stored arrays."""
+    initial = Gaussian(arrays["initial_mean"], arrays["initial_covariance"])
+    transition, process_noise = arrays["transition"], arrays["process_noise"]
+    return StateSpace(initial, transition, process_noise, model_from_arrays(arrays), arrays.get("input_loadings"))
 
 
 def save_model(model: LinearGaussian | StateSpace, path: str | Path) -> None:
@@ -142,7 +114,9 @@ def load_model(path: str | Path) -> LinearGaussian | StateSpace:
     """Read a model from a file written by ``save_model`` or by the ``to_file`` method of an estimator.
 
     For the file of an estimator the result is its ``model_``; for ``BayesianPCA`` that is the predictive distribution
-    of a new row. Any other file raises ``FileFormatError``. Reading never unpickles.
+    of a new row, whose noise includes the uncertainty of the parameters. Every field of the file is checked. A file
+    that is damaged, was changed, or is something else raises ``FileFormatError``, and so does whatever is not a regular
+    file, such as a pipe. Reading never unpickles, and takes no more memory than the file is large.
 
     Examples
     --------
@@ -158,13 +132,12 @@ def load_model(path: str | Path) -> LinearGaussian | StateSpace:
     (4, 2)
     """
     header, arrays = read_record(path)
-    match header.get("kind"):
-        case "LinearGaussian" | "PPCA" | "PPCAImputer":
-            return model_from_arrays(path, arrays)
-        case "BayesianPCA":
-            return belief_from_arrays(path, arrays).predictive()
-        case "StateSpace" | "LinearDynamicalSystem":
-            return state_space_from_arrays(path, arrays)
-        case kind:
-            msg = f"{path} holds a {kind}, not a model.\nHint: save_model and the to_file methods write models."
-            raise FileFormatError(msg)
+    kind = header["kind"]
+    if kind == "checkpoint" or "loadings" not in arrays:
+        what = "a checkpoint" if kind == "checkpoint" else f"a {kind} of a single column"
+        msg = f"{path} holds {what}, not a model.\nHint: save_model and the to_file methods write models."
+        raise FileFormatError(msg)
+    with reading(path):
+        if kind == "BayesianPCA":
+            return belief_from_arrays(arrays).predictive()
+        return state_space_from_arrays(arrays) if "transition" in arrays else model_from_arrays(arrays)

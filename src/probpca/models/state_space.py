@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, final
 
 import numpy as np
-from scipy.linalg import solve_discrete_are, solve_discrete_lyapunov
+from scipy.linalg import solve_discrete_are
 
+from probpca.cached_property import cached_property
 from probpca.errors import DataError, ShapeError, require_finite, require_shape
 from probpca.linalg.rotations import fix_signs, symmetric_root
 from probpca.models.gaussian import Gaussian, standard_normal
@@ -130,7 +130,8 @@ class StateSpace:
     def stationary(self) -> Gaussian:
         """Stationary distribution N(0, P) of the state without inputs, with P = A P A' + Q.
 
-        Raises ``DataError`` if the process is not stationary.
+        P is the sum of A^k Q A'^k, of which every step doubles the number of terms: a sum of squares, also where the
+        linear equations of P are close to singular. Raises ``DataError`` if the process is not stationary.
         """
         if not self.is_stationary:
             msg = (
@@ -138,7 +139,10 @@ class StateSpace:
                 f"below 1; the largest is {self.spectral_radius:.6g}."
             )
             raise DataError(msg)
-        P = solve_discrete_lyapunov(self.transition, self.process_noise)
+        P, power, added = self.process_noise, self.transition, self.process_noise
+        while np.abs(added).max() > np.finfo(np.float64).eps * np.abs(P).max():
+            added = power @ P @ power.T
+            P, power = P + added, power @ power
         return Gaussian(np.zeros(self.n_components), (P + P.T) / 2)
 
     def steady_state(self) -> Array:

@@ -35,6 +35,8 @@ class SupportsArray(Protocol):
 
 LARGEST_RATIO = 1e100
 """Largest ratio of two positive weights of cells."""
+LARGEST_PRODUCT = 1e280
+"""Largest product of the total weight of the rows and the weight of a cell, far enough below the largest float."""
 
 Kind: TypeAlias = Literal["matrix", "source", "file", "dask", "spark", "frame", "batches", "nothing"]
 
@@ -289,12 +291,26 @@ def _open_table(rows: Any, kind: Kind, weight: Any, cell_weight: Any, n_jobs: in
         raise SourceError(msg)
     omega = None if cell_weight is None else check_cell_weight(cell_weight, values)
     w = None if weight is None else check_weight(weight, values.shape[0])
+    if w is not None and omega is not None:
+        _require_product(w, omega)
     if w is not None and (w == 0).any():
         present = np.flatnonzero(w)
         if omega is not None:
             omega = omega[np.repeat(w > 0, np.diff(values.indptr)) if is_sparse else present]
         values, w = values[present], w[present]
     return Source.of_block(Block(values, w, omega, unstored_missing), n_jobs, columns)
+
+
+def _require_product(w: Array, omega: Array) -> None:
+    """Raise ``DataError`` if sums of products of both kinds of weights could overflow."""
+    largest, total = float(omega.max(initial=0.0)), float((w / w.max()).sum())
+    if np.log10(w.max()) + np.log10(total) + np.log10(max(largest, 1e-300)) > np.log10(LARGEST_PRODUCT):
+        msg = (
+            f"the sum of sample_weight times the largest cell_weight must be below {LARGEST_PRODUCT:g}; got weights of "
+            f"rows up to {w.max():.3g} and of cells up to {largest:.3g}.\n"
+            "Hint: divide cell_weight by its mean, which changes only the unit of the noise variance."
+        )
+        raise DataError(msg)
 
 
 def _require_matrix(kind: Kind) -> None:

@@ -15,7 +15,7 @@ from probpca.errors import DataError
 from probpca.sources.engines.local import LocalEngine, itself
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from probpca.typing import Array, Index
 
@@ -25,6 +25,9 @@ Watch = Callable[[int, int], None]
 
 FEW_ROWS = 256
 """Smallest number of rows of the blocks that rows in memory are cut into for the threads."""
+
+COPIED_CELLS = 2**21
+"""Largest number of cells of the blocks of rows in memory that are copied in every pass."""
 
 
 class Mergeable(Protocol):
@@ -55,6 +58,8 @@ class Info:
         Names of the columns; None if they have none.
     single_precision : bool
         Whether the values are float32.
+    single_digits : bool
+        Whether the values are float64, but were computed from float32 values and have no more digits.
     repeatable : bool
         Whether the rows can be read more than once.
     in_memory : bool
@@ -72,6 +77,7 @@ class Info:
     n_stored: int | None = None
     columns: tuple[str, ...] | None = None
     single_precision: bool = False
+    single_digits: bool = False
     repeatable: bool = True
     in_memory: bool = False
     sparse: bool = False
@@ -165,6 +171,11 @@ class Source:
     def single_precision(self) -> bool:
         """Whether the values are float32."""
         return self.info.single_precision
+
+    @property
+    def rounded_to_single(self) -> bool:
+        """Whether the values are float32, or were computed from float32 values."""
+        return self.info.single_precision or self.info.single_digits
 
     @property
     def dtype(self) -> type[np.floating[Any]]:
@@ -275,8 +286,12 @@ class Source:
         return blocks if self.prepare is None else [self.prepare(block) for block in blocks]
 
     def scaled(self, scale: Array) -> Source:
-        """Source of the same rows with each column multiplied by a constant: (d,)."""
-        return replace(self, prepare=in_turn(self.prepare, partial(_scale, scale)))
+        """Source of the same rows with each column multiplied by a constant (d,), in float64."""
+        info = replace(self.info, single_precision=False, single_digits=self.rounded_to_single)
+        engine = self.engine
+        if self.in_memory and isinstance(engine, LocalEngine):
+            engine = replace(engine, parts=_small(engine.parts))
+        return replace(self, info=info, engine=engine, prepare=in_turn(self.prepare, partial(_scale, scale)))
 
     def with_precision_unit(self, unit: float) -> Source:
         """Source of the same rows with the relative precision of every cell divided by a constant."""
@@ -344,6 +359,14 @@ def _cut(block: Block, stored: int, n_jobs: int) -> tuple[Block, ...]:
     smallest = min(max(PIECE_BYTES * n // (8 * max(stored, 1)), 1), MAX_PIECE_ROWS)
     smallest = max(smallest, min(FEW_ROWS, -(-n // n_jobs)))
     step = max(-(-n // (2 * n_jobs)), smallest)
-    if step >= n:
-        return (block,)
+    return (block,) if step >= n else _slices(block, step)
+
+
+def _small(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """Cut blocks so small that a copy of each takes little memory."""
+    return tuple(part for block in blocks for part in _slices(block, max(COPIED_CELLS // block.n_features, FEW_ROWS)))
+
+
+def _slices(block: Block, step: int) -> tuple[Block, ...]:
+    n = block.n_rows
     return tuple(block.take(slice(start, min(start + step, n))) for start in range(0, n, step))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from numpy.lib import format as npy
 
 from probpca.atomic_write import appearing
 from probpca.errors import SourceError
-from probpca.sources.files import arrow_module, delimiter_of, is_compressed, written_format
+from probpca.sources.files import arrow_module, delimiter_of, is_compressed, is_number, written_format
 
 if TYPE_CHECKING:
     import os
@@ -34,10 +35,11 @@ def write_rows(path: str | os.PathLike[str], answers: Iterable[Floats], names: S
     return write_batches(place, _record_batches(tables, names))
 
 
-def write_batches(path: str | os.PathLike[str], batches: Iterable[Any]) -> Path:
+def write_batches(path: str | os.PathLike[str], batches: Iterable[Any], *, safe_cells: bool = False) -> Path:
     """Write at least one Arrow record batch to a file; its extension chooses .npy, Parquet, Feather or CSV.
 
-    A .npy file holds the numeric columns only. The file appears only once it is complete.
+    A .npy file holds the numeric columns only. The file appears only once it is complete. ``safe_cells`` is for CSV,
+    as in ``stream_batches``.
     """
     place = Path(path)
     kind = written_format(place)
@@ -49,22 +51,20 @@ def write_batches(path: str | os.PathLike[str], batches: Iterable[Any]) -> Path:
         else:
             compression = "gzip" if is_compressed(place) else None
             with arrow_module("pyarrow").output_stream(str(part), compression=compression) as stream:
-                stream_batches(stream, batches, kind, delimiter_of(place))
+                stream_batches(stream, batches, kind, delimiter_of(place), safe_cells=safe_cells)
     return place
 
 
-def stream_batches(stream: Any, batches: Iterable[Any], kind: str = "csv", delimiter: str = ",") -> None:
-    """Write at least one Arrow record batch to a binary stream."""
-    pa = arrow_module("pyarrow")
-    batches = iter(batches)
+def stream_batches(
+    stream: Any, batches: Iterable[Any], kind: str = "csv", delimiter: str = ",", *, safe_cells: bool = False
+) -> None:
+    """Write at least one Arrow record batch to a binary stream.
+
+    With ``safe_cells``, CSV has an apostrophe before cells of text and column names that a spreadsheet would take for
+    a formula: those that begin with =, +, -, @, a tab or a line break, and are not numbers.
+    """
+    batches = _text_batches(batches, safe_cells=safe_cells) if kind == "csv" else iter(batches)
     first = next(batches)
-    nested = [field for field in first.schema if pa.types.is_nested(field.type)]
-    if nested and kind == "csv":
-        msg = (
-            f"column {nested[0].name!r} holds a {nested[0].type}, which a text file cannot store.\n"
-            "Hint: write a .parquet file."
-        )
-        raise SourceError(msg)
     with _writer(stream, kind, first.schema, delimiter) as writer:
         for batch in chain([first], batches):
             writer.write_batch(batch)
@@ -96,6 +96,58 @@ def _record_batches(tables: Iterable[Floats], names: Sequence[str]) -> Iterator[
     first = next(tables, np.empty((0, len(names))))
     for table in chain([first], tables):
         yield pa.record_batch([pa.array(column, pa.float64()) for column in table.T], schema=schema)
+
+
+FORMULA = r"^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
+"""How a cell begins that a spreadsheet may take for a formula; the last four are wide forms of = + - @."""
+
+
+def _text_batches(batches: Iterable[Any], *, safe_cells: bool) -> Iterator[Any]:
+    """Record batches that a text file can store: bytes become text, and nested columns are refused."""
+    pa, start = arrow_module("pyarrow"), 0
+    for batch in batches:
+        names, columns = batch.schema.names, [_as_text(batch, j, start) for j in range(batch.num_columns)]
+        if safe_cells:
+            names, columns = [_safe(name) for name in names], list(map(_safe_column, columns))
+        yield pa.record_batch(columns, names=names)
+        start += batch.num_rows
+
+
+def _as_text(batch: Any, j: int, start: int) -> Any:
+    """A column that a text file can store; ``start`` rows come before the batch."""
+    types, name, column = arrow_module("pyarrow").types, batch.schema.names[j], batch.column(j)
+    what = f"a {column.type}" if types.is_nested(column.type) else ""
+    if types.is_binary(column.type) or types.is_large_binary(column.type) or types.is_fixed_size_binary(column.type):
+        cells = column.to_pylist()
+        odd = next((i for i, cell in enumerate(cells) if cell is not None and not _is_utf8(cell)), None)
+        if odd is None:
+            return arrow_module("pyarrow").array([cell if cell is None else cell.decode() for cell in cells])
+        what = f"bytes in row {start + odd + 1:,} that are not UTF-8 text"
+    if what:
+        msg = f"column {name!r} holds {what}, which a text file cannot store.\nHint: write a .parquet file."
+        raise SourceError(msg)
+    return column
+
+
+def _is_utf8(cell: bytes) -> bool:
+    try:
+        cell.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _safe_column(column: Any) -> Any:
+    """A column whose texts begin with an apostrophe where a spreadsheet would take them for formulas."""
+    pa = arrow_module("pyarrow")
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
+        return column
+    return pa.array([cell if cell is None else _safe(cell) for cell in column.to_pylist()], pa.string())
+
+
+def _safe(text: str) -> str:
+    return f"'{text}" if re.match(FORMULA, text) and not is_number(text) else text
 
 
 def _array(values: Any) -> Any:

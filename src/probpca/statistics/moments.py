@@ -53,20 +53,25 @@ class Moments:
         """Compute the moments of a block.
 
         Products within a piece of the block are computed in ``dtype``, and added up in float64. Pieces have at least
-        1.5 d rows, so that most of the time is spent in matrix products. The computation stops at the first missing
-        or infinite cell, and ``complete`` is then false.
+        1.5 d rows, so that most of the time is spent in matrix products. In float32 the diagonal is summed separately,
+        because rounding errors of sums of squares do not cancel out. The computation stops at the first missing or
+        infinite cell, and ``complete`` is then false.
         """
         centre = centre_near_mean(block)
         d, weight = centre.size, block.total_weight
         if not _may_be_complete(block, centre):
             return cls._incomplete(block)
-        sums, scatter = np.zeros(d), np.zeros((d, d))
+        sums, squares, scatter = np.zeros(d), np.zeros(d), np.zeros((d, d))
         with workspace() as work:
             for rows, weighted, centred in deviations(block, centre, dtype, work, min_rows=3 * d // 2):
                 if not (np.isfinite(weighted.sum()) or np.isfinite(block.raw(rows)).all()):
                     return cls._incomplete(block)
                 sums += weighted
                 scatter += np.matmul(centred.T, centred, out=work.array("product", (d, d), dtype))
+                if dtype == np.float32:
+                    squares += column_squares(centred)
+        if dtype == np.float32:
+            np.fill_diagonal(scatter, squares)
         shift = sums / max(weight, TINY)
         _add_outer(scatter, shift, -weight)
         return cls(weight, centre + shift, scatter, block.count)
@@ -111,6 +116,30 @@ class Moments:
         """Covariance of the rows, scatter / weight: (d, d)."""
         # Divide by n, not n - 1: the closed form maximises the likelihood only with the biased covariance.
         return self.scatter / self.weight
+
+
+CHUNK_ROWS = 32
+"""Number of rows that are summed in float32 one after the other: rounding errors of longer sums do not cancel out."""
+
+
+def column_squares(x: Floats) -> Array:
+    """Sum of the squares of each column, of a few rows at a time in the precision of x: (d,)."""
+    if x.dtype == np.float64:
+        return np.einsum("ij,ij->j", x, x)
+    whole = len(x) // CHUNK_ROWS * CHUNK_ROWS
+    chunks, last = x[:whole].reshape(-1, CHUNK_ROWS, x.shape[1]), x[whole:]
+    total = np.einsum("abj,abj->aj", chunks, chunks).sum(axis=0, dtype=np.float64)
+    return np.asarray(total + np.einsum("ij,ij->j", last, last))
+
+
+def column_sums(w: Floats, x: Floats) -> Array:
+    """Sum of w x over the rows for each column, of a few rows at a time in the precision of x: (d,)."""
+    if x.dtype == np.float64:
+        return np.asarray(w @ x)
+    whole = len(x) // CHUNK_ROWS * CHUNK_ROWS
+    chunks, of_chunk = x[:whole].reshape(-1, CHUNK_ROWS, x.shape[1]), w[:whole].reshape(-1, 1, CHUNK_ROWS)
+    total = (of_chunk @ chunks).sum(axis=(0, 1), dtype=np.float64)
+    return np.asarray(total + w[whole:] @ x[whole:])
 
 
 def _add_outer(matrix: Array, shift: Array, factor: float) -> None:
@@ -161,7 +190,7 @@ def deviations(
     for rows in block.pieces(min_rows=min_rows):
         centred = block.raw(rows) if as_they_are else block.centred(rows, centre, dtype, work)
         w = block.weight_of(rows).astype(dtype, copy=False)
-        weighted = (w @ centred).astype(np.float64, copy=False)
+        weighted = column_sums(w, centred)
         if block.weight is not None:
             centred *= np.sqrt(w)[:, None]
         yield rows, weighted, centred
@@ -255,7 +284,7 @@ class ColumnSummary:
         summed = block.n_rows
         with workspace() as work:
             for rows, weighted, centred in deviations(block, centre, dtype, work):
-                about = np.einsum("ij,ij->j", centred, centred)
+                about = column_squares(centred)
                 if not np.isfinite(weighted.sum() + about.sum()):
                     summed = rows.start
                     break

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
 from probpca.blocks import Block
 from probpca.blocks.block import dense_values, mixed
+from probpca.cached_property import cached_property
 from probpca.scratch import workspace
 
 if TYPE_CHECKING:
@@ -130,9 +130,15 @@ class Distinct:
 
 
 def _joined(parts: tuple[_Drawn, ...], size: int) -> _Drawn:
-    keys, rows, weights = (np.concatenate(found) for found in zip(*parts, strict=True))
+    keys, weights = np.concatenate([part.keys for part in parts]), np.concatenate([part.weight for part in parts])
     best, weight = _largest(keys, weights, size)
-    return _Drawn(keys[best], rows[best], weight)
+    rows = np.empty((best.size, parts[0].rows.shape[1]))
+    start = 0
+    for part in parts:  # without a copy of all rows
+        chosen = np.flatnonzero((best >= start) & (best < start + len(part.rows)))
+        rows[chosen] = part.rows[best[chosen] - start]
+        start += len(part.rows)
+    return _Drawn(keys[best], rows, weight)
 
 
 HASHED_BYTES = 2**18

@@ -1,5 +1,7 @@
 """A block is its rows, whatever they are made of and however they are cut."""
 
+import datetime as dt
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -91,6 +93,8 @@ def test_total_weight_counts_rows_unless_told_otherwise(x):
         ([[b"1", b"2"]], DataError, r"got \|S1 entries, which are text"),
         (np.array([[1, 2], [3, "1_000"]], dtype=object), DataError, "got text such as '1_000' in row 1, column 1"),
         (np.array([[1, b"2"]], dtype=object), DataError, "got text such as b'2' in row 0, column 1"),
+        (np.array([[1, 2j]], dtype=object), DataError, "got an entry such as 2j in row 0, column 1"),
+        (np.array([[1, dt.date(2026, 1, 2)]], dtype=object), DataError, r"date\(2026, 1, 2\) in row 0, column 1"),
         (np.array([[1, np.datetime64("2020-01-01")]], dtype=object), DataError, "datetime64.* in row 0, column 1"),
         (np.array([[1, 10**400]], dtype=object), DataError, "rows must be numbers; int too large"),
         (np.array([[{}]], dtype=object), DataError, "rows must be numbers"),

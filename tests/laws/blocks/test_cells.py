@@ -212,7 +212,7 @@ def test_two_patterns_with_one_key_are_told_apart(rng):
 
 @pytest.mark.parametrize(("density", "kind"), [(0.05, StoredCells), (0.5, MaskedCells)])
 def test_a_sparse_table_stays_sparse_as_long_as_it_is_thin(rng, density, kind):
-    values = sparse.random_array((200, 40), density=density, format="csr", rng=rng)
+    values = sparse.random_array((200, 40), density=density, format="csr", random_state=rng)
     groups = observe(Block(values, unstored_missing=True), np.zeros(40)).groups
     assert {type(group.cells) for group in groups} == {kind}
     rows = np.concatenate([group.index for group in groups])
@@ -259,7 +259,7 @@ def test_large_blocks_are_cut_into_parts_that_keep_their_rows(rng, form):
 
 
 def test_sparse_tables_are_cut_too(rng):
-    values = sparse.random_array((500, 40), density=0.05, format="csr", rng=rng)
+    values = sparse.random_array((500, 40), density=0.05, format="csr", random_state=rng)
     block = Block(values, rng.random(500), unstored_missing=True)
     whole_sum = observe(block, np.ones(40)).groups[0].squares
     groups = observe(block, np.ones(40), settings=FormSettings(stored_cells=100)).groups
@@ -285,9 +285,30 @@ def test_single_precision_is_stored_and_double_precision_multiplied(rng):
     x = rows_seen(rng, 100, WIDE, 30).astype(np.float32)
     for form in FORMS:
         group, cells, _ = whole(observe(Block(x), np.zeros(WIDE), form=form))
-        assert group.cells.values.entries.dtype == np.float32
+        kept = group.cells.stored if form == "stored" else group.cells.values.entries
+        assert kept.dtype == np.float32
         assert cells.values.entries.dtype == np.float64
     assert observe(Block(x), np.zeros(WIDE), form="masked").groups[0].cells.mask.entries.itemsize == 1
+
+
+@pytest.mark.parametrize("form", [None, *FORMS])
+@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sparse.csr_array])
+@pytest.mark.parametrize("offset", [0.0, 1.0, 1e6])
+def test_deviations_of_single_precision_cells_are_not_rounded(rng, form, kind, offset):
+    x = rows_seen(rng, 100, WIDE, 30)
+    x = (x + offset + rng.standard_normal(WIDE)).astype(np.float32)
+    block, double = (Block(kind(values)) for values in (x, x.astype(np.float64)))
+    found = observe(block, np.nanmean(x, axis=0, dtype=np.float64), form=form)
+    assert_array_equal(found.centre, found.centre.astype(np.float32))
+    wanted = observe(double, found.centre, form=form)
+    left, right = rng.standard_normal((3, WIDE)), rng.standard_normal((3, 100))
+    for mine, theirs in zip(found.groups, wanted.groups, strict=True):
+        mine_ready, b = mine.cells.ready(), theirs.index.size
+        for cells in (mine.cells, mine_ready):
+            assert_array_equal(cells.values.products(left), theirs.cells.values.products(left))
+            residual, other = (one.residual(left, right[:, :b]).dense() for one in (cells, theirs.cells))
+            assert_array_equal(residual, other)
+        assert_allclose(mine.squares, theirs.squares, rtol=1e-14)
 
 
 def test_squares_of_single_precision_cells_are_summed_in_double(rng):

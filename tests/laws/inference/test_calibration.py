@@ -93,7 +93,9 @@ def test_infinite_degrees_are_the_limit_of_many():
     assert_allclose(Calibration(1.0, 1e9).tail(distance, 8), Calibration().tail(distance, 8), rtol=1e-6)
 
 
-@pytest.mark.parametrize("wrong", [{"scale": 0.0}, {"scale": np.inf}, {"scale": np.nan}, {"degrees": -1.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"scale": 0.0}, {"scale": np.inf}, {"scale": np.nan}, {"degrees": -1.0}, {"degrees": 5e-324}]
+)
 def test_numbers_that_are_no_distribution_are_refused(wrong):
     with pytest.raises(DataError, match="scale and degrees must be positive"):
         Calibration(**wrong)

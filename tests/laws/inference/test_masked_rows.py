@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from oracles import random_model
+from oracles import precise_log_likelihood, random_model
 from probpca.blocks import Block, observe
 from probpca.errors import DataError
+from probpca.inference import log_likelihood
 from probpca.inference.masked_rows import Parameters, group_posteriors, latents, variational_posteriors
 from probpca.linalg.packed import packed_size, unpack
-from probpca.models import ParameterBelief
+from probpca.models import LinearGaussian, ParameterBelief
 
 
 @pytest.fixture
@@ -95,3 +96,26 @@ def test_a_pickled_model_carries_its_parameters_alone(model):
     again = pickle.loads(pickle.dumps(model))  # noqa: S301
     assert_array_equal(again.loadings, model.loadings)
     assert not again.loadings.flags.writeable
+
+
+@pytest.mark.parametrize("form", ["rows", "patterns", "weights"])
+@pytest.mark.parametrize("noise", [1e-6, 1e-9, 1e-12, 1e-14])
+def test_digits_are_kept_if_noise_is_tiny_and_cells_are_fewer_than_components(rng, form, noise):
+    n, d, q = 150, 8, 5
+    model = random_model(rng, d=d, q=q, noise=noise)
+    z = rng.standard_normal((n, q))
+    x = model.mean + z @ model.loadings.T + np.sqrt(noise) * rng.standard_normal((n, d))
+    holes = np.broadcast_to(np.arange(d) % 3 > 0, x.shape) if form == "patterns" else rng.random(x.shape) < 0.6
+    x[holes] = np.nan
+    x[0] = np.nan
+    omega = rng.uniform(0.5, 2, x.shape) if form == "weights" else np.ones(x.shape)
+    block = Block(x, precision=omega if form == "weights" else None)
+    found = log_likelihood(model, block)
+    assert found[0] == 0
+    for i in range(1, n, 5):
+        row, certain, value = x[i], omega[i], found[i]
+        seen = np.flatnonzero(~np.isnan(row))
+        if not seen.size:
+            continue
+        part = LinearGaussian(model.mean[seen], model.loadings[seen], noise / certain[seen])
+        assert_allclose(value, precise_log_likelihood(part, row[seen], bits=300)[0], rtol=1e-9, atol=1e-7)

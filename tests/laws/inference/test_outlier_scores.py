@@ -6,10 +6,17 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chi2, kstest
 
-from oracles import assert_within_errors, dense_condition, dense_covariance, random_model
+from oracles import (
+    assert_within_errors,
+    dense_condition,
+    dense_covariance,
+    precise_log_likelihood,
+    punched,
+    random_model,
+)
 from probpca.inference import calibration as tails, outliers, sample
 from probpca.inference.calibration import chi2_tail, log10_chi2_tail
-from probpca.models import Gaussian
+from probpca.models import Gaussian, LinearGaussian
 
 NEAR = {"rtol": 1e-9, "atol": 1e-12}
 SHAPES = [(7, 3), (4, 4), (3, 5)]
@@ -131,3 +138,20 @@ def test_probabilities_run_from_one_at_the_centre_down():
     assert log10_chi2_tail(np.array([0.0]), 3).item() == 0.0
     assert_array_equal(chi2_tail(distance, 0), 1.0)
     assert_array_equal(log10_chi2_tail(distance, 0), 0.0)
+
+
+def test_a_direction_that_cells_hardly_determine_costs_the_distance_no_digits(rng):
+    loadings = rng.standard_normal((8, 3)) * [1e3, 1e2, 1e-3]
+    model = LinearGaussian(np.zeros(8), loadings, 0.01)
+    rows = punched(rng, sample(model, 20, rng=rng), 0.2)
+    wanted = [-2 * value for value in precise_observed(model, rows)]
+    assert_allclose(outliers(model, rows).distance, wanted, rtol=1e-11)
+
+
+def precise_observed(model, rows):
+    """Log density of the observed cells of each row, without its constant, in sixty digits."""
+    for row in rows:
+        seen = np.flatnonzero(~np.isnan(row))
+        part = model.restrict(seen)
+        at_mean, here = precise_log_likelihood(part, np.stack([part.mean, row[seen]]))
+        yield here - at_mean

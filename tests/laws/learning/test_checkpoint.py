@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from forged_models import packed, unpacked
 from kill_resume import survive
 from oracles import dense_covariance, dense_observed_log_likelihood, largest_fall, spiked_rows, spiked_rows_with_holes
 from probpca import PPCA, DataError, FileFormatError, ProbpcaError, SourceError
@@ -288,6 +289,26 @@ def test_a_file_that_is_no_checkpoint_is_refused_and_kept(x, path, make):
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "needed"),
+    [
+        ("asked", 5, "asked must be an object; got 5"),
+        ("cells", "many", "cells must be a finite number from 0 on; got 'many'"),
+        ("rule", None, "rule must be text; got None"),
+        ("trace", np.array(["x"]), "trace must hold float64 numbers; got <U1"),
+        ("column_squares", np.ones(2), r"column_squares must have shape \(8\); got \(2,\)"),
+        ("loadings", np.ones((D, 0)), "loadings must be a matrix"),
+    ],
+)
+def test_a_checkpoint_with_a_field_that_is_wrong_names_it(x, path, name, value, needed):
+    interrupted(x, path)
+    header, arrays = unpacked(path.read_bytes())
+    (header if name in header else arrays)[name] = value
+    path.write_bytes(packed(header, arrays))
+    with pytest.raises(FileFormatError, match=f"{path.name} holds no valid model: {needed}"):
+        fit(x, path)
+
+
 def test_a_pipe_is_no_checkpoint(x, path):
     os.mkfifo(path)
     with pytest.raises(DataError, match=r"must be a regular file(?s:.*)another name"):
@@ -351,7 +372,7 @@ def test_a_write_that_fails_leaves_the_earlier_one(path, columns, rng, monkeypat
         file.write(b"half of")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez_compressed", full)
+    monkeypatch.setattr(np, "savez", full)
     with pytest.raises(OSError, match="No space left"):
         Checkpoint(path, columns).write(Saved(model, "as given", (-2.0, -1.0)))
     monkeypatch.undo()

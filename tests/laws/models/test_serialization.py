@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 from oracles import random_model
 from probpca import FileFormatError, ProbpcaError
-from probpca.models import LinearGaussian, load_model, save_model, serialization as files
+from probpca.models import LinearGaussian, archive as files, load_model, save_model
 
 FIELDS = ("mean", "loadings", "noise_variance")
 
@@ -26,8 +26,11 @@ def path(tmp_path):
 
 def stored(model, **changes):
     """The arrays of a valid file, some of them changed or (None) left out."""
-    header = np.array(json.dumps({"format": "probpca", "schema": 2, "kind": "LinearGaussian"}))
-    arrays = {"header": header, **{name: getattr(model, name) for name in FIELDS}, **changes}
+    arrays = {
+        "header": header(format="probpca", schema=3, kind="LinearGaussian"),
+        **{name: getattr(model, name) for name in FIELDS},
+        **changes,
+    }
     return {name: value for name, value in arrays.items() if value is not None}
 
 
@@ -47,11 +50,22 @@ def test_a_model_comes_back_bit_for_bit(model, tmp_path, name, kind):
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
-@pytest.mark.parametrize("value", [5e-324, 1e-300, 1e300, 0.1, np.nextafter(1, 2)])
+@pytest.mark.parametrize("value", [1e-300, 1e-154, 0.1, np.nextafter(1, 2), 1e154])
 def test_extreme_numbers_come_back_bit_for_bit(path, value):
-    save_model(LinearGaussian([value], [[-value]], value), path)
+    save_model(LinearGaussian([5e-324], [[-value]], value), path)
     assert load_model(path).noise_variance == value
     assert load_model(path).loadings.item() == -value
+    assert load_model(path).mean.item() == 5e-324
+
+
+@pytest.mark.parametrize(
+    ("loading", "noise", "message"),
+    [(1.0, 5e-324, "noise_variance must be at least 2.2.*e-308"), (1e200, 1.0, "loadings must be from -1e")],
+)
+def test_a_model_without_finite_answers_is_not_written(path, loading, noise, message):
+    with pytest.raises(FileFormatError, match=rf"{path.name} cannot be written(.|\n)*{message}"):
+        save_model(LinearGaussian([0.0], [[loading]], noise), path)
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("share", np.linspace(0.0, 0.99, 10).round(2))
@@ -106,20 +120,32 @@ def test_a_foreign_archive_is_refused(path, arrays, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"mean": None}, "holds no valid model: 'mean'"),
-        ({"loadings": None}, "holds no valid model: 'loadings'"),
+        ({"mean": None}, "holds no valid model: the arrays must include mean; got 'loadings'"),
+        ({"loadings": None}, "holds no valid model: the arrays must include loadings; got 'mean'"),
         ({"mean": np.zeros(3)}, "holds no valid model: mean must have shape"),
-        ({"noise_variance": np.array(-1.0)}, "holds no valid model: noise_variance must be positive"),
-        ({"loadings": np.full((7, 3), np.nan)}, "holds no valid model: loadings must be finite"),
-        ({"mean": np.array(["a"] * 7)}, "holds no valid model"),
+        (
+            {"noise_variance": np.array(-1.0)},
+            "holds no valid model: noise_variance must be at least 2.22507e-308 and finite; got numbers from -1 to -1",
+        ),
+        (
+            {"loadings": np.full((7, 3), np.nan)},
+            "holds no valid model: loadings must be from -1e\\+154 to 1e\\+154; got numbers from nan to nan",
+        ),
+        ({"mean": np.array(["a"] * 7)}, "holds no valid model: mean must hold float64 numbers; got <U1"),
         ({"mean": np.array([None] * 7, dtype=object)}, "cannot be read.*pickle"),
-        ({"header": header(format="probpca", schema=3)}, "has schema 3; this version reads up to 2.\nHint: upgrade"),
+        ({"header": header(format="probpca", schema=4)}, "has schema 4; this version reads up to 3.\nHint: upgrade"),
         (
             {"header": header(format="probpca", schema=1)},
-            "must have schema 2; got 1, from an earlier.*\nHint: fit again",
+            "must have schema 3; got 1, from an earlier.*\nHint: fit again",
         ),
-        ({"header": header(format="probpca")}, "was not written by probpca"),
-        ({"header": header(format="probpca", schema="one")}, "was not written by probpca"),
+        ({"header": header(format="probpca")}, "must have schema 3; got None"),
+        ({"header": header(format="probpca", schema="one")}, "must have schema 3; got 'one'"),
+        ({"header": header(format="probpca", schema=True)}, "must have schema 3; got True"),
+        ({"header": header(format="probpca", schema=-5)}, "must have schema 3; got -5"),
+        ({"header": header(format="probpca", schema=3)}, "kind must be one of LinearGaussian, .*; got None"),
+        ({"header": header(format="probpca", schema=3, kind="Tree")}, "kind must be one of .*; got 'Tree'"),
+        ({"header": header(format="probpca", schema=3, kind=["PPCA"])}, "kind must be one of"),
+        ({"extra": np.ones(3)}, "the arrays must not include 'extra'"),
     ],
 )
 def test_a_file_with_something_wrong_says_what(model, path, changes, message):
@@ -197,7 +223,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(model, path, monkey
         raise failure
 
     if moment == "writing":
-        monkeypatch.setattr(np, "savez_compressed", fail)
+        monkeypatch.setattr(np, "savez", fail)
     else:
         monkeypatch.setattr(files.Path, "replace", fail)
     with pytest.raises(type(failure)):

@@ -322,3 +322,12 @@ def test_memory_makes_rows_depend_on_their_order(rng):
     system = replace(random_system(rng, 4, 2), initial=Gaussian(np.zeros(2), random_covariance(rng, 2)))
     y = system.emission.mean + rng.standard_normal((6, 4))
     assert abs(series_log_likelihood(system, y) - series_log_likelihood(system, y[::-1])) > 0.1
+
+
+def test_the_stationary_covariance_needs_no_equations_that_can_be_solved(recwarn):
+    A = np.array([[0.5, 1e14], [0.0, 0.5]])  # the linear equations of P have a condition number beyond 1e28
+    P = StateSpace(START, A, I2, SEEN).stationary().covariance
+    assert_allclose(P[1, 1], 4 / 3)
+    assert_allclose(P[0, 1], 1e14 * 0.5 * P[1, 1] / (1 - 0.25))
+    assert_allclose(P[0, 0], (1 + 2 * 0.5 * 1e14 * P[0, 1] + 1e28 * P[1, 1]) / (1 - 0.25))
+    assert not recwarn.list

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from probpca.cached_property import cached_property
 from probpca.inference.likelihood import LOG_2PI
 from probpca.inference.time_series.emissions import collapse, squared_residuals
 from probpca.linalg.packed import pack, unpack

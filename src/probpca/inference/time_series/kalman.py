@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
+from probpca.available_memory import require_memory
 from probpca.blocks import Sequences, as_sequences
 from probpca.errors import ShapeError
 from probpca.inference.time_series.banded_smoother import Trajectory
@@ -198,5 +199,8 @@ def sample_trajectories(
         msg = f"n_draws must be at least 1; got {n_draws}."
         raise ShapeError(msg)
     rows = rows_of(model, y, inputs)
-    noise = rng.standard_normal((n_draws, rows.n_steps, model.n_components))
+    n, q = rows.n_steps, model.n_components
+    what = f"{n_draws:,} trajectories of {n:,} steps and {q:,} states"
+    require_memory(what, 2 * 8 * int(n_draws) * n * q, "draw fewer trajectories at a time")
+    noise = rng.standard_normal((n_draws, n, q))
     return believe(model, rows).sample(noise)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from scipy.special import erfc
 
+from probpca.available_memory import OBJECT_BYTES, require_memory
 from probpca.blocks.block import unmasked
+from probpca.cached_property import cached_property
 from probpca.errors import ShapeError, require_finite
 from probpca.inference.calibration import chi2_tail, log10_chi2_tail
 from probpca.inference.imputation import Imputed
@@ -174,8 +175,15 @@ def forecast_from(
     if not isinstance(horizon, int | np.integer) or horizon < 1:
         msg = f"horizon must be an int of at least 1; got {horizon!r}."
         raise ShapeError(msg)
+    require_memory_for_steps(int(horizon), len(states), model.n_components)
     pushes = _pushes(model, inputs, len(states), horizon, future)
     return [_ahead(model, state, push) for state, push in zip(states, pushes, strict=True)]
+
+
+def require_memory_for_steps(horizon: int, k: int = 1, q: int = 1) -> None:
+    """Raise ``NotEnoughMemoryError`` if forecasts of k sequences with q states do not fit into memory."""
+    needed = k * horizon * (OBJECT_BYTES + 2 * 8 * (q + q * q))
+    require_memory(f"forecasts for {horizon:,} steps", needed, "forecast fewer steps")
 
 
 def _pushes(model: StateSpace, inputs: Array | None, k: int, horizon: Any, future: Any) -> Array:
@@ -264,6 +272,7 @@ def sample_series(model: StateSpace, n: int, *, rng: np.random.Generator, inputs
         msg = f"the number of steps must be at least 1; got {n}."
         raise ShapeError(msg)
     q, d = model.n_components, model.n_features
+    require_memory(f"{n:,} steps of {d:,} columns", 8 * int(n) * (2 * q + 3 * d), "draw fewer steps")
     drive = rng.standard_normal((n, q)) @ symmetric_root(model.process_noise).T
     drive[0] = model.initial.mean + symmetric_root(model.initial.covariance) @ rng.standard_normal(q)
     if model.input_loadings is None and inputs is not None:

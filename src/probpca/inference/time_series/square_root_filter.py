@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from probpca.cached_property import cached_property
 from probpca.inference.time_series.emissions import collapse_roots, distances, noise_constants
 from probpca.linalg.rotations import applied, divided, symmetric_root, triangular
 from probpca.linalg.tridiagonal import InverseBlocks, solve_bidiagonal

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
+from probpca.errors import DataError
 from probpca.inference.likelihood import LOG_2PI
 from probpca.learning.complete.iterative import condensed, is_worth_condensing
 from probpca.learning.complete.leading_spectrum import leading_spectrum
@@ -18,7 +19,6 @@ from probpca.learning.describe import (
     describe,
     in_unit_precision,
     in_unit_variance,
-    require_counted,
     rows_in_memory,
 )
 from probpca.learning.em.e_step import expect, expect_believed
@@ -29,6 +29,7 @@ from probpca.learning.missing.start import first_model
 from probpca.learning.result import Status
 from probpca.learning.settings import SearchLimits, Settings
 from probpca.linalg.packed import identity, inverse, log_determinants, multiply, pack, traces
+from probpca.linalg.rotations import cholesky_or_none
 from probpca.models import LinearGaussian, ParameterBelief
 from probpca.sources import open_source
 from probpca.sources.engines.local import one_blas_thread
@@ -79,12 +80,13 @@ class VariationalEM:
 
     def learn(self, model: LinearGaussian, precision: Array, sums: Regression) -> ParameterBelief:
         """Posterior of the parameters given the statistics of the E-step at a model."""
-        prior = np.append(precision, 0.0)  # flat prior of the mean
-        tau = 1.0 / float(model.noise_variance)
+        noise = float(model.noise_variance)
+        prior = noise * np.append(precision, 0.0)  # in units of the noise; flat prior of the mean
         known = sums.gram[-1] > 0
-        gained = np.where(known, tau * sums.gram, identity(prior.size))
+        gained = np.where(known, sums.gram, identity(prior.size))
         spread = np.where(known, inverse(gained + pack(np.diag(prior))[:, None]), 0.0)
-        change = multiply(spread, tau * sums.score - prior[:, None] * theta_of(model))
+        change = multiply(spread, sums.score - prior[:, None] * theta_of(model))
+        spread *= noise
         squares = sums.squares_after(change) + traces(sums.gram, spread)  # (d,)
         sigma2 = max(float(squares.sum()) / sums.cells, self.floor)
         mean, loadings = model.mean + change[-1], model.loadings + change[:-1].T
@@ -108,7 +110,13 @@ def with_faster_noise(belief: ParameterBelief, before: float, largest: float = 1
 def best_basis(belief: ParameterBelief, latent: Gaussian) -> Array:
     """Change of latent axes that makes latent variables N(0, I) on average and E[W'W] diagonal: (q + 1, q + 1)."""
     W, q = belief.centre.loadings, belief.n_components
-    root = np.linalg.cholesky(latent.covariance)
+    root = cholesky_or_none(latent.covariance)
+    if root is None:
+        msg = (
+            "the components cannot be told apart in double precision: weights of cells differ too much, or rows are "
+            "too few or repeated.\nHint: use fewer components, or weights of cells that differ less."
+        )
+        raise DataError(msg)
     second = W.T @ W + belief.summed_covariance
     _, rotation = np.linalg.eigh(root.T @ second @ root)
     basis = np.eye(q + 1)
@@ -276,13 +284,16 @@ def fit_variational(
     source, unit = in_unit_precision(source)
     with one_blas_thread():
         table = describe(source, rng, None, settings.sample)
-        require_counted(table.summarise())
         q = _most(table, settings.search) if n_components is None else n_components
         start = _start_complete(table, q, rng) if table.complete else _start_missing(table, q, settings, rng)
         em = VariationalEM(start.floor)
         monitor = Monitor(settings.tol, settings.max_iter, settings.watch)
         belief = _first_belief(em, start.rows, start.model)
         ended = iterate(partial(_step, em, start.rows, monitor), belief, monitor)
+        final = ended.state.principal()
+        bound = start.rows.fold(partial(expect_believed, final)).log_likelihood - divergence(final)
+    # The rotation to principal axes of the mean loadings lowers the bound a little, because the prior is not rotated.
+    ended = ended._replace(state=final, trace=(*ended.trace[:-1], bound))
     result = _result(ended, start.floor, table.summarise(), q).in_precision_unit(unit)
     return result._replace(sample=rows_in_memory(source, table))
 
@@ -310,7 +321,7 @@ def _start_missing(table: Description, q: int, settings: Settings, rng: np.rando
 
 
 def _result(ended: Iterated[ParameterBelief], floor: float, summary: ColumnSummary, asked: int) -> BeliefResult:
-    belief, trace = ended.state.principal(), ended.trace
+    belief, trace = ended.state, ended.trace
     status = Status.BOUND_CONVERGED if ended.status.converged else Status.BOUND_MAX_ITER
     if float(belief.centre.noise_variance) <= 2 * floor:
         status = Status.NOISE_COLLAPSED

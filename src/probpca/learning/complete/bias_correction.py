@@ -65,7 +65,7 @@ def _spikes(values: Array, noise: float, c: float) -> Array:
 
 def without_bias(result: FitResult) -> FitResult:
     """Correct eigenvalues and noise of a fit to complete rows for their bias; the log-likelihood becomes lower."""
-    if result.status is Status.NOISE_COLLAPSED:
+    if result.status in (Status.NOISE_COLLAPSED, Status.LOW_RANK):
         return result
     model, n = result.model, result.weight
     W, noise, d = model.loadings, float(model.noise_variance), model.n_features

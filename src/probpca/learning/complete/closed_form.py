@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from probpca.errors import ShapeError
 from probpca.learning.complete.bias_correction import without_bias
 from probpca.learning.complete.dense import Gram
@@ -26,8 +28,6 @@ from probpca.learning.selection.criteria import (
 from probpca.statistics import ColumnSummary, Moments, Root, Stack
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from probpca.learning.components import Components
     from probpca.learning.describe import Description
     from probpca.learning.selection.correlations import Parallel
@@ -73,7 +73,7 @@ def choose_components(table: Description, wanted: Components, settings: Settings
             k = min(parallel.n_components, k)
     spectrum = leading_spectrum(table, k, settings, rng)
     if isinstance(wanted, Rule):
-        rank = exact_rank(spectrum, single=table.source.single_precision)
+        rank = exact_rank(spectrum, single=table.source.rounded_to_single)
         if rank is not None:
             return Chosen(rank, spectrum, EXACT_RANK)
     if parallel is not None:
@@ -148,11 +148,13 @@ def pairs_wanted(source: Source, wanted: Components, settings: Settings) -> int:
 
 def first_pass(wanted: Components, settings: Settings, source: Source) -> Pass:
     """First pass over the rows, with the sums that their eigensolver needs."""
+    large = source.n_stored is None or source.n_stored > settings.dense.single_cells
+    dtype = source.dtype if large else np.float64
     match regime_of(source, pairs_wanted(source, wanted, settings), settings):
         case "covariance":
-            return Pass(partial(Moments.of, dtype=source.dtype))
+            return Pass(partial(Moments.of, dtype=dtype))
         case "gram":
-            return Pass(Stack.of, partial(Gram.of_stack, dtype=source.dtype, n_jobs=source.n_jobs))
+            return Pass(Stack.of, partial(Gram.of_stack, dtype=dtype, n_jobs=source.n_jobs))
         case "svd":
             return Pass(Root.of)
-    return Pass(partial(ColumnSummary.of, dtype=source.dtype))
+    return Pass(partial(ColumnSummary.of, dtype=dtype))

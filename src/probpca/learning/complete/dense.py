@@ -64,7 +64,7 @@ class Gram:
     @property
     def total_variance(self) -> float:
         """Sum of the variances of all features."""
-        return float(np.trace(self.products)) / self.weight
+        return float(self.variance.sum())  # the trace of products in float32 would be less accurate
 
     @property
     def complete(self) -> bool:
@@ -245,7 +245,7 @@ def _single_was_enough(spectrum: Spectrum, tol: float) -> bool:
     angle = error * (d - k) / max(spectrum.residual(k), error)
     return (
         within_single_range(spectrum.total)
-        and error < 1e-7 * spectrum.residual(k)
+        and error < 5e-8 * spectrum.residual(k)
         and 0.5 * spectrum.weight * k * angle**2 < tol
     )
 

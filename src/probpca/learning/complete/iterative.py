@@ -17,6 +17,7 @@ from probpca.learning.complete.spectrum import (
     model_of,
     noise_of,
     resolution_of_rows,
+    spectrum_of_span,
 )
 from probpca.learning.components import Count
 from probpca.learning.describe import Description, Pass, warn_of_no_checkpoint
@@ -26,6 +27,7 @@ from probpca.learning.em.incremental import Incremental
 from probpca.learning.em.m_step import EM, ZeroNoiseEM
 from probpca.learning.loop import Monitor, iterate
 from probpca.learning.result import FitResult, collapsed_status
+from probpca.learning.saddle_points import SaddleCheck
 from probpca.learning.settings import ZERO_NOISE
 from probpca.linalg.rotations import orthonormal
 from probpca.models import LinearGaussian
@@ -65,20 +67,20 @@ def fit_iteratively(table: Description, wanted: Components, settings: Settings, 
     """Fit PPCA to complete rows by the iterative solver named in the settings."""
     if settings.checkpoint is not None:
         warn_of_no_checkpoint("if no cell is missing")
-    table = condensed(table)
+    n, table = table.total_weight, condensed(table)
     rows, summary = table.source, table.summarise()
     count = _count(table, wanted, settings, rng)
     q, rule = count.q, count.rule
     floor = NOISE_FLOOR * summary.total_variance / rows.n_features
-    ended = _run(rows, _start(rows, summary, q, rng), floor, settings)
-    model, value, status = ended.state.principal(), ended.trace[-1], ended.status
-    if settings.solver in ZERO_NOISE:
-        spectrum = rayleigh_ritz(rows, summary, model.loadings)
+    ended = _run(rows, _start(rows, summary, q, floor, rng), floor, settings)
+    model, trace, status = ended.state.principal(), ended.trace, ended.status
+    if settings.solver in ZERO_NOISE or settings.bias_correction:
+        spectrum = spectrum_of_span(ended.state, rows.fold(partial(expect_zero_noise, ended.state)))
         model, value = model_of(spectrum, q), log_likelihood_of(spectrum, q)
+        trace = tuple(value + (earlier - trace[-1]) for earlier in trace)  # incremental EM knows only gains
     if float(model.noise_variance) <= 2 * floor:
         status = collapsed_status(rule)
-    n_iter, n = len(ended.trace) - 1, summary.total_weight
-    result = FitResult(model, status, value, ended.trace, n_iter, n, rule, notes=count.notes)
+    result = FitResult(model, status, trace[-1], trace, len(trace) - 1, n, rule, notes=count.notes)
     return without_bias(result) if settings.bias_correction else result
 
 
@@ -91,7 +93,21 @@ def _count(table: Description, wanted: Components, settings: Settings, rng: np.r
 
 
 def _run(rows: Source, start: LinearGaussian, floor: float, settings: Settings) -> Iterated[LinearGaussian]:
-    monitor = Monitor(settings.tol, settings.max_iter, settings.watch, steady=settings.solver != "gradient")
+    """Run the solver named in the settings, and again if it ends at a saddle point."""
+    solve = partial(_solve, rows, floor, settings)
+    if settings.solver in ZERO_NOISE:
+        return solve(start, ())
+    step = partial(EM(floor).step, source=rows)
+    check = SaddleCheck(step, step, floor, settings.tol, settings.saddle, slow=True)
+    return check.fit(solve, start, (), settings.max_iter)
+
+
+def _solve(
+    rows: Source, floor: float, settings: Settings, start: LinearGaussian, trace: tuple[float, ...]
+) -> Iterated[LinearGaussian]:
+    """Run the solver named in the settings until its gains are small; ``trace`` holds earlier log-likelihoods."""
+    steady = settings.solver != "gradient"
+    monitor = Monitor(settings.tol, settings.max_iter, settings.watch, steady=steady, trace=trace)
     pieces = settings.incremental_rows
     match settings.solver:
         case "em":
@@ -110,7 +126,7 @@ def _run(rows: Source, start: LinearGaussian, floor: float, settings: Settings) 
 
 
 def _start(
-    rows: Source, summary: ColumnSummary, q: int, rng: np.random.Generator, n_products: int = 3
+    rows: Source, summary: ColumnSummary, q: int, floor: float, rng: np.random.Generator, n_products: int = 3
 ) -> LinearGaussian:
     """Starting model from a few power iterations on random directions, with the remaining variance as noise.
 
@@ -121,7 +137,7 @@ def _start(
         span = covariance_product(rows, summary.mean, orthonormal(span), summary.total_weight)
     spectrum = rayleigh_ritz(rows, summary, span)
     loadings = spectrum.axes * np.sqrt(spectrum.values)
-    return LinearGaussian(summary.mean, loadings, np.asarray(noise_of(spectrum, q).variance))
+    return LinearGaussian(summary.mean, loadings, np.asarray(max(noise_of(spectrum, q).variance, floor)))
 
 
 def rayleigh_ritz(rows: Source, summary: ColumnSummary, span: Array) -> Spectrum:

@@ -19,7 +19,7 @@ from probpca.linalg.block_krylov import block_krylov
 from probpca.linalg.rotations import orthonormal
 from probpca.scratch import workspace
 from probpca.sources.engines.local import map_blocks, one_blas_thread
-from probpca.statistics import Sample, Stack, Sum
+from probpca.statistics import ColumnSummary, Sample, Stack, Sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,9 +42,10 @@ def covariance_product(
     return folded.value.T / weight
 
 
-def projected_covariance(source: Source, mean: Array, vectors: Array, weight: float) -> Array:
-    """Product V'S V with the covariance S about ``mean``, in one pass over the rows: (k, k)."""
-    return source.fold(partial(squared_image, mean, vectors)).value / weight
+def projected_covariance(source: Source, mean: Array, vectors: Array, weight: float) -> tuple[Array, float]:
+    """Product V'S V (k, k) with the covariance S about ``mean``, and the trace of S, in one pass over the rows."""
+    found = source.fold(partial(squared_image, mean, vectors)).value / weight
+    return found[:-1].reshape(vectors.shape[1], -1), float(found[-1])
 
 
 def gram_product(
@@ -109,15 +110,19 @@ def _sparse_scatter_product(mean: Array, vectors: Any, block: Block) -> Sum:
 
 
 def squared_image(mean: Array, vectors: Array, block: Block) -> Sum:
-    """Sum over rows of w V'(x - mean) (x - mean)'V: (k, k)."""
+    """Sums over rows of w V'(x - mean) (x - mean)'V, flattened, and of w |x - mean|^2: (k^2 + 1,)."""
     if block.is_sparse:
-        return Sum(_weighted_products(block.values @ vectors - mean @ vectors, block.weight))
-    total = np.zeros((vectors.shape[1], vectors.shape[1]))
+        image, summary = block.values @ vectors - mean @ vectors, ColumnSummary.of(block)
+        square = summary.squares.sum() + summary.total_weight * np.square(summary.mean - mean).sum()
+        return Sum(np.append(_weighted_products(image, block.weight), square))
+    total, square = np.zeros((vectors.shape[1], vectors.shape[1])), 0.0
     with workspace() as work:
         for rows in block.pieces():
             w = None if block.weight is None else block.weight[rows]
-            total += _weighted_products(block.centred(rows, mean, work=work) @ vectors, w)
-    return Sum(total)
+            centred = block.centred(rows, mean, work=work)
+            total += _weighted_products(centred @ vectors, w)
+            square += float(block.weight_of(rows) @ np.einsum("ij,ij->i", centred, centred))
+    return Sum(np.append(total, square))
 
 
 def _weighted_products(image: Array, w: Array | None) -> Array:
@@ -141,6 +146,7 @@ class Found(NamedTuple):
 
     values: Array  # (k,)
     axes: Array  # (d, k)
+    total: float  # trace of S
     n_products: int
     certified: bool
 
@@ -149,15 +155,15 @@ def by_krylov(table: Description, k: int, settings: Settings, rng: np.random.Gen
     """Top k eigenpairs by block Krylov iteration with blocks of k + 4 vectors.
 
     Products with dense rows are computed in float32 until the axes are accurate enough. One pass in float64 then
-    makes their variances accurate to double precision, unless the rows themselves are float32. If float32 is not
-    accurate enough, the iteration continues in float64.
+    makes their variances, and the variance outside them, accurate to double precision. If float32 is not accurate
+    enough, the iteration continues in float64.
     """
     source, summary = table.source, table.summarise()
     n, mean, total = summary.total_weight, summary.mean, summary.total_variance
     work = _Work(source, mean, n, Certificate(n, source.n_features, k, total, settings.tol), settings.krylov)
     with one_blas_thread():
         found = _from_rows(work, rng) if is_wide(source, k, settings.krylov) else _from_columns(work, rng)
-    tail = total - float(found.values.sum())
+    tail = found.total - float(found.values.sum())
     resolution = resolution_of_squares(found.values)
     return Spectrum(
         n, summary.count, mean, found.values, found.axes, tail, resolution, found.n_products, found.certified
@@ -190,13 +196,21 @@ def _from_columns(work: _Work, rng: np.random.Generator) -> Found:
     sample = source.fold(partial(Sample.of, settings.sampled * width, int(rng.integers(2**63))))
     apply = partial(covariance_product, source, mean, weight=total_weight)
     found, good = _iterate(work, apply, _start(_leading(sample.rows - mean, width), rng))
-    if not good:
-        return Found(found.values, found.vectors.astype(np.float64, copy=False), found.n_products, found.finished)
-    vectors = orthonormal(found.vectors[:, : goal.k].astype(np.float64))
-    if source.single_precision and goal.loss_from_values(found.values, 4 * SINGLE_EPS * found.values[0]) < goal.tol:
-        return Found(found.values[: goal.k], vectors, found.n_products, certified=True)
-    values, rotation = np.linalg.eigh(projected_covariance(source, mean, vectors, total_weight))
-    return Found(values[::-1], vectors @ rotation[:, ::-1], found.n_products, certified=True)
+    vectors = found.vectors.astype(np.float64, copy=False)
+    if good or source.single_precision:
+        return _in_double(work, vectors[:, : goal.k], found.n_products, certified=good or found.finished)
+    return Found(found.values, vectors, goal.total, found.n_products, found.finished)
+
+
+def _in_double(work: _Work, vectors: Array, n_products: int, *, certified: bool) -> Found:
+    """Eigenpairs within a span, and the total variance, from one pass over the rows in float64.
+
+    Sums over float32 rows, and axes found in float32, are not accurate enough for the variance outside the axes.
+    """
+    basis = orthonormal(vectors)
+    covariance, total = projected_covariance(work.source, work.mean, basis, work.total_weight)
+    values, rotation = np.linalg.eigh(covariance)
+    return Found(values[::-1], basis @ rotation[:, ::-1], total, n_products, certified)
 
 
 def _from_rows(work: _Work, rng: np.random.Generator) -> Found:
@@ -209,10 +223,11 @@ def _from_rows(work: _Work, rng: np.random.Generator) -> Found:
     apply = partial(gram_product, stack, mean, n_jobs=source.n_jobs)
     found, good = _iterate(work, apply, _start(_leading(columns.T, b), rng))
     coordinates = orthonormal(found.vectors[:, : goal.k].astype(np.float64))
-    dtype = source.dtype if good else np.float64
-    image = axes_of(stack, mean, coordinates, source.n_jobs, dtype)  # Xc'V, with the singular values of the rows
+    image = axes_of(stack, mean, coordinates, source.n_jobs, source.dtype if good else np.float64)  # Xc'V
+    if good or source.single_precision:
+        return _in_double(work, image, found.n_products, certified=good or found.finished)
     axes, singular, _ = np.linalg.svd(image, full_matrices=False)
-    return Found(singular**2 / total_weight, axes, found.n_products, good or found.finished)
+    return Found(singular**2 / total_weight, axes, goal.total, found.n_products, found.finished)
 
 
 def _iterate(work: _Work, apply: Callable[..., Floats], start: Floats) -> tuple[Ritz, bool]:

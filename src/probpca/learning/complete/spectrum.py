@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import numpy as np
 
 from probpca.inference.likelihood import LOG_2PI
+from probpca.linalg.packed import unpack
 from probpca.linalg.rotations import fix_signs
 from probpca.models import LinearGaussian
 
 if TYPE_CHECKING:
+    from probpca.statistics import Regression
     from probpca.typing import Array
 
 EPS = float(np.finfo(np.float64).eps)
@@ -27,7 +29,7 @@ class Spectrum:
     """Largest eigenpairs of the sample covariance S, and the variance outside their span."""
 
     weight: float  # total weight n of the rows
-    count: int  # number of rows with positive weight
+    count: int  # number of rows with positive weight; 0 if unknown
     mean: Array  # mean of the rows: (d,)
     values: Array  # eigenvalues l_1 >= ... >= l_k: (k,)
     axes: Array  # orthonormal eigenvectors: (d, k)
@@ -103,6 +105,19 @@ def log_likelihood_of(spectrum: Spectrum, q: int) -> float:
     logdet = np.log(explained).sum() + (d - q) * np.log(sigma2)
     distance = (seen / explained).sum() + spectrum.residual(q) / sigma2
     return float(-0.5 * n * (d * LOG_2PI + logdet + distance))
+
+
+def spectrum_of_span(model: LinearGaussian, sums: Regression) -> Spectrum:
+    """Rayleigh-Ritz approximation within the span of W, from the statistics of least-squares latent variables."""
+    latent, n = unpack(sums.latent) / sums.weight, sums.weight
+    mean, left = latent[-1, :-1], sums.score[-1] / n  # mean latent variables, and mean residual
+    basis, root = np.linalg.qr(model.loadings)
+    values, rotation = np.linalg.eigh(root @ (latent[:-1, :-1] - np.outer(mean, mean)) @ root.T)
+    values = np.maximum(values[::-1], 0.0)
+    tail = max(float(sums.squares.sum()) / n - float(left @ left), 0.0)
+    centre = model.mean + model.loadings @ mean + left
+    resolution = resolution_of_rows(float(values.sum()) + tail, centre)
+    return Spectrum(n, 0, centre, values, basis @ rotation[:, ::-1], tail, resolution)
 
 
 @final

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
+from probpca.available_memory import require_memory
 from probpca.errors import DataError, ShapeError
 from probpca.inference.time_series.kalman import series_log_likelihood
 from probpca.learning.complete.spectrum import NOISE_FLOOR
@@ -92,6 +93,7 @@ def fit_series(
     (True, array([[1.]]))
     """
     structure = structure or Structure()
+    require_memory(f"{q:,} states", 4 * 8 * q * q, "use fewer n_components")
     _require_series(rows, q, structure)
     shrunk = structure.any_basis and structure.ridge > 0  # the ridge is defined in coordinates with Q = I
     inner = replace(structure, process_noise="identity") if shrunk else structure

@@ -27,6 +27,7 @@ class StartSettings:
     lags: tuple[int, ...] = (5, 10)  # numbers of lags of the block Hankel matrices that are tried
     axes: int = 3  # number of principal axes per state that subspace identification uses
     noise_share: float = 0.05  # smallest share of a feature's variance that is noise
+    collinear: float = 1e-3  # share of the largest singular value below which states determine no transition
     ppca: Settings = field(default_factory=lambda: Settings(tol=1.0, max_iter=20))  # of the fit of PPCA
 
 
@@ -111,7 +112,8 @@ def _from_states(
 ) -> StateSpace:
     q = states.shape[1]
     before, after = states[:-1][rows.linked], states[1:][rows.linked]
-    A = _shrunk(np.asarray(np.linalg.lstsq(before, after)[0].T)) if len(before) else np.zeros((q, q))
+    A = np.linalg.lstsq(before, after, rcond=START.collinear)[0].T if len(before) else np.zeros((q, q))
+    A = _shrunk(np.asarray(A))
     rest = after - before @ A.T
     scale = np.square(states).mean(axis=0)
     scale = np.maximum(scale, 1e-3 * scale.max() + 1e-300)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
@@ -57,7 +58,11 @@ class Incremental:
     def run(
         self, rows: Source, start: LinearGaussian, monitor: Monitor, saver: Saver | None = None
     ) -> Iterated[LinearGaussian]:
-        """Repeat passes over the rows until convergence; the trace holds the objective after each pass."""
+        """Repeat passes over the rows until convergence; the trace holds the objective after each pass.
+
+        The free energy falls short of the log-likelihood, because the statistics of most pieces belong to earlier
+        models. One more pass gives the log-likelihood of the last model, at the end of the trace.
+        """
         walk = _Walk(self, start)
         walk.over(rows, eager=not monitor.trace)
         while not monitor.record(walk.objective()) and len(monitor.trace) <= monitor.max_iter:
@@ -65,6 +70,8 @@ class Incremental:
                 saver.save(walk.model, monitor.trace[-1])
             walk.over(rows)
         status = Status.CONVERGED if monitor.stopped else Status.MAX_ITER
+        if not self.noise_free:
+            monitor.trace[-1] = rows.fold(partial(self.expect, walk.model)).log_likelihood
         return Iterated(walk.model, status, tuple(monitor.trace))
 
 

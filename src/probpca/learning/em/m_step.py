@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from probpca.inference.likelihood import LOG_2PI
+from probpca.learning.complete.spectrum import log_likelihood_of, spectrum_of_span
 from probpca.learning.em.e_step import expect, expect_zero_noise
 from probpca.linalg.packed import unpack
 from probpca.models import Gaussian, LinearGaussian
@@ -52,14 +52,13 @@ class ZeroNoiseEM:
     floor: float
 
     def step(self, model: LinearGaussian, source: Source) -> tuple[LinearGaussian, float]:
-        """Model after one iteration, and the log-likelihood of the given model with latent variables as parameters.
+        """Model after one iteration, and the largest log-likelihood of PPCA with the span of the given loadings.
 
-        That is -nd/2 (log 2 pi s2 + 1), with s2 the mean squared reconstruction error.
+        An iteration multiplies the span by the sample covariance, which decreases none of the variances within it.
         """
         sums = source.fold(partial(expect_zero_noise, model))
-        cells = sums.cells
-        error = max(float(sums.squares.sum()) / cells, self.floor)
-        return maximise(model, sums, self.floor), -0.5 * cells * (LOG_2PI + np.log(error) + 1)
+        value = log_likelihood_of(spectrum_of_span(model, sums), model.n_components)
+        return maximise(model, sums, self.floor), value
 
 
 def maximise(

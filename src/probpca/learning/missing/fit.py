@@ -21,18 +21,22 @@ from probpca.learning.em.m_step import EM
 from probpca.learning.loop import Iterated, Monitor, iterate, iterate_accelerated
 from probpca.learning.missing.start import Fitted, first_model, search, tells_rank
 from probpca.learning.result import FitResult, collapsed_status
+from probpca.learning.saddle_points import SaddleCheck
 from probpca.learning.selection.correlations import choose_by_correlations
 from probpca.learning.settings import ZERO_NOISE, Regime, Settings
 from probpca.linalg.packed import turn_bordered
 from probpca.models import LinearGaussian
+from probpca.sources import Source
 from probpca.sources.engines.local import one_blas_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from probpca.blocks import Block, Observed
     from probpca.learning.components import Components
     from probpca.learning.describe import Description
-    from probpca.sources import Source
+    from probpca.learning.saddle_points import Step
     from probpca.statistics import ColumnSummary
     from probpca.typing import Array
 
@@ -150,6 +154,8 @@ class Problem:
     settings: Settings
     rng: np.random.Generator
     steps: Steps
+    sampled: Source | None  # rows in memory, all or a sample, as given
+    prepare: Callable[[Block], Observed]
 
     @classmethod
     def of(
@@ -158,9 +164,12 @@ class Problem:
         """Prepare the rows of a table; ``least_noise`` is the smallest noise variance relative to the mean variance."""
         source, summary = table.source, table.summarise()
         centre = summary.mean.astype(source.dtype).astype(np.float64)
-        rows = source.keep(partial(observe, centre=centre))
+        prepare = partial(observe, centre=centre)
+        rows = source.keep(prepare)
         floor = noise_floor(summary, least_noise)
-        return cls(rows, summary, floor, settings, rng, Steps(EM(floor, settings.solver != "em"), rows))
+        steps = Steps(EM(floor, settings.solver != "em"), rows)
+        sampled = source if source.in_memory else table.sample
+        return cls(rows, summary, floor, settings, rng, steps, sampled, prepare)
 
     def best(self, model: LinearGaussian) -> Iterated[LinearGaussian]:
         """Best of ``n_init`` fits, the first started from the given model, the others from random points near it."""
@@ -173,13 +182,23 @@ class Problem:
         return best
 
     def run(self, start: LinearGaussian, saver: Saver | None = None) -> Iterated[LinearGaussian]:
-        """Run the solver named in the settings from ``start``."""
-        settings = self.settings
-        steady, trace = settings.solver != "gradient", () if saver is None else saver.trace
-        monitor = Monitor(settings.tol, settings.max_iter, settings.watch, steady=steady, trace=trace)
-        steps = self.steps if saver is None else saver.saving(self.steps)
+        """Run the solver named in the settings from ``start``, and again if it ends at a saddle point."""
         if start.noise_variance < self.floor:
             start = replace(start, noise_variance=np.asarray(self.floor))
+        trace, settings = () if saver is None else saver.trace, self.settings
+        step = partial(EM(self.floor).step, source=self.rows)
+        slow = settings.solver in ("em", "gradient", "incremental")
+        probe = self._probe(start.n_components) or step
+        check = SaddleCheck(step, probe, self.floor, settings.tol, settings.saddle, slow)
+        return check.fit(partial(self._solve, saver), start, trace, settings.max_iter)
+
+    def _solve(self, saver: Saver | None, start: LinearGaussian, trace: tuple[float, ...]) -> Iterated[LinearGaussian]:
+        """Run the solver named in the settings until its gains are small; ``trace`` holds earlier log-likelihoods."""
+        settings = self.settings
+        monitor = Monitor(
+            settings.tol, settings.max_iter, settings.watch, steady=settings.solver != "gradient", trace=trace
+        )
+        steps = self.steps if saver is None else saver.saving(self.steps)
         match settings.solver:
             case "em":
                 return iterate(steps, start, monitor)
@@ -192,6 +211,16 @@ class Problem:
                 return ascend(self.rows, start, self.floor, monitor)
             case _:
                 return iterate_accelerated(steps, start, monitor, self.floor)
+
+    def _probe(self, q: int) -> Step | None:
+        """EM step on a sample of the rows; None if a sample would hardly be smaller."""
+        summary, limits, d = self.summary, self.settings.saddle, self.rows.n_features
+        cells = max(limits.cells, limits.cells_per_parameter * (q + 1) * d)
+        count = int(cells / summary.observed.sum() * summary.count) + 1
+        if self.sampled is None or 2 * count > summary.count:
+            return None
+        blocks = [self.prepare(block) for block in self.sampled.spread(count)]
+        return partial(EM(self.floor).step, source=Source.of_blocks(blocks, d))
 
 
 def noise_floor(summary: ColumnSummary, share: float = NOISE_FLOOR) -> float:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from probpca.blocks.block import joined
+from probpca.cached_property import cached_property
 from probpca.errors import DataError, ShapeError
 from probpca.learning.bayesian.fit import fit_variational
 from probpca.learning.complete.leading_spectrum import leading_spectrum, most_pairs
 from probpca.learning.components import EXACT_RANK, RULES, Count, Rule, check_count
-from probpca.learning.describe import describe, in_unit_precision, require_counted, standardised
+from probpca.learning.describe import describe, in_unit_precision, standardised
 from probpca.learning.missing.fit import Problem
 from probpca.learning.missing.start import by_bic
 from probpca.learning.progress import ProgressBar, StageBar
@@ -53,7 +53,6 @@ class Table:
         """Describe the rows of a source, and make a random number generator for each criterion."""
         source, _ = in_unit_precision(source)
         described = describe(source, rng)
-        require_counted(described.summarise())
         return cls(source, described, dict(zip(RULES, rng.spawn(len(RULES)), strict=True)), **options)
 
     @cached_property
@@ -72,7 +71,7 @@ class Table:
         """Rank of complete rows without noise, which every criterion then chooses; None if there is noise."""
         if not self.described.complete:
             return None
-        rank = exact_rank(self.spectrum, single=self.source.single_precision)
+        rank = exact_rank(self.spectrum, single=self.source.rounded_to_single)
         limit = self.settings.search.complete if self.largest is None else self.largest
         return rank if rank is not None and rank <= limit else None
 

@@ -14,7 +14,7 @@ from probpca.learning.complete.closed_form import Chosen, choose_by_parallel, ch
 from probpca.learning.complete.dense import top_of_factor
 from probpca.learning.complete.spectrum import Spectrum, resolution_of_squares
 from probpca.learning.components import EXACT_RANK, Components, Count, Rule, given_count
-from probpca.learning.describe import column_std
+from probpca.learning.describe import column_std, require_counted
 from probpca.learning.fit import fit_ppca
 from probpca.learning.result import Status
 from probpca.learning.selection.correlations import count_by_parallel
@@ -69,13 +69,14 @@ def check_half_life(half_life: float | None, n_components: Any, limits: StreamLi
     """
     if half_life is None:
         return
-    needed = needed_rows(n_components, limits)
+    needed = max(needed_rows(n_components, limits), limits.effective_rows)
     shortest = np.log(2) / np.log((needed + 1) / (needed - 1))
     if half_life < shortest:
         worth = 1 / np.tanh(np.log(2) / (2 * half_life))
-        fewer = ", or fewer components" if needed > limits.spare_rows + 1 else ""
+        q = needed_rows(n_components, limits) - limits.spare_rows
+        fewer = ", or fewer components" if needed > limits.effective_rows else ""
         msg = (
-            f"{needed - limits.spare_rows} component(s) need an effective number of rows of at least {needed}; "
+            f"{q} component(s) need an effective number of rows of at least {needed:g}; "
             f"with half_life={half_life:g} it is at most {worth:.3g}.\n"
             f"Hint: use half_life={np.ceil(1000 * shortest) / 1000:g} or longer{fewer}."
         )
@@ -177,6 +178,7 @@ class Sketched:
     def fit(self, n_components: NComponents, settings: Settings, rng: np.random.Generator) -> FitResult:  # noqa: ARG002
         """Fit a model by the closed form, from the eigenvalues of the sketch."""
         sketch, n = self.sketch, self.weight
+        require_counted(sketch)
         values, axes = top_of_factor(sketch.factor)
         values = values / n
         resolution = resolution_of_squares(values)

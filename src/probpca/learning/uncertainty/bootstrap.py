@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, final, get_arg
 
 import numpy as np
 
+from probpca.available_memory import OBJECT_BYTES, require_memory
 from probpca.blocks import observe
 from probpca.errors import DataError
 from probpca.inference.projection import explained_variance
@@ -83,6 +84,12 @@ class Bootstrap:
     def __post_init__(self) -> None:
         """Raise ``DataError`` for an unknown method of alignment."""
         check_align(self.align)
+
+
+def require_memory_for_bootstrap(n_draws: int, q: int) -> None:
+    """Raise ``NotEnoughMemoryError`` if what is kept of each bootstrap sample does not fit into memory."""
+    needed = int(n_draws) * (2 * OBJECT_BYTES + 8 * (2 * q + 1))
+    require_memory(f"{n_draws:,} bootstrap samples", needed, "use fewer draws; 200 are usually enough")
 
 
 def bootstrap_uncertainty(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self, final
 
 import numpy as np
 
+from probpca.available_memory import OBJECT_BYTES, require_memory
 from probpca.blocks import Block, observe
 from probpca.blocks.block import joined
 from probpca.errors import DataError, SourceError
@@ -33,6 +34,17 @@ def require_rows_in_memory(source: Source) -> None:
         raise SourceError(msg)
 
 
+def bytes_of_draws(count: int, d: int, q: int) -> int:
+    """Memory for draws of the parameters and for the generators that they are made with."""
+    return int(count) * (2 * OBJECT_BYTES + 8 * (d * (q + 1) + 1))
+
+
+def require_memory_for_draws(count: int, d: int, q: int) -> None:
+    """Raise ``NotEnoughMemoryError`` if draws of the parameters do not fit into memory."""
+    what = f"{count:,} draws of the parameters of {d:,} columns and {q:,} components"
+    require_memory(what, bytes_of_draws(count, d, q), "use fewer draws")
+
+
 def draw_parameters(
     source: Source, model: LinearGaussian, inflation: float, rngs: Sequence[np.random.Generator | int]
 ) -> list[LinearGaussian]:
@@ -48,8 +60,8 @@ def draw_parameters(
     start = LinearGaussian(start.mean, start.loadings, np.asarray(inflation))
     rows = source.keep(partial(observe, centre=start.mean))
     with one_blas_thread():
-        models = list(map_blocks(partial(_resampled_fit, rows.hold(), start), list(rngs), rows.n_jobs))
-    return [drawn.rescale(unit) for drawn in models]
+        models = map_blocks(partial(_resampled_fit, rows.hold(), start), list(rngs), rows.n_jobs)
+        return [drawn.rescale(unit) for drawn in models]
 
 
 def _resampled_fit(

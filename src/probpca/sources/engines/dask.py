@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, final
+from traceback import walk_tb
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from scipy import sparse
 
 from probpca.blocks import Block, as_block
-from probpca.errors import DataError, ShapeError, SourceError
-from probpca.sources.engines.local import itself, merged, one_blas_thread, quietly, refuse, resolve_jobs
+from probpca.errors import DataError, ProbpcaError, ShapeError, SourceError
+from probpca.sources.engines.cluster_errors import causes, first_line, losses_named, partition_named, refuse
+from probpca.sources.engines.local import itself, merged, one_blas_thread, quietly, resolve_jobs
+from probpca.sources.readers.batches import BatchReader
+from probpca.sources.readers.frames import as_text, frame_values, is_frame
 from probpca.sources.source import Info, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from probpca.sources.source import M
 
@@ -34,7 +39,8 @@ class DaskEngine:
 
     def keep(self, prepare: Callable[[Any], Any]) -> DaskEngine:
         """Prepare the blocks on the workers and keep them there; Dask recomputes those of a lost worker."""
-        prepared = import_module("dask").persist(*self._each(prepare))
+        with losses_named(partial(_loss, self.parts)):
+            prepared = import_module("dask").persist(*self._each(prepare))
         return replace(self, parts=prepared, example=prepare(self.example), read=itself)
 
     def fold(self, summarise: Callable[[Any], M]) -> M:
@@ -45,7 +51,7 @@ class DaskEngine:
         level = self._each(summarise)
         while len(level) > 1:
             level = [_later(merged)(level[i : i + 8]) for i in range(0, len(level), 8)]
-        return level[0].compute()
+        return _computed(level[0], self.parts)
 
     def map(self, function: Callable[[Any], Any]) -> Any:
         """Apply a row-wise function lazily; the result is a Dask array, or a named tuple of them."""
@@ -62,11 +68,12 @@ class DaskEngine:
 
     def has_missing(self) -> bool:
         """Whether the first part, which is computed to find out, has missing cells."""
-        return not _later(_work)(attrgetter("is_complete"), self.read, self.parts[0]).compute()
+        first = _later(_work)(attrgetter("is_complete"), self.read, 0, self.parts[0])
+        return not _computed(first, self.parts)
 
     def _each(self, function: Callable[[Any], Any]) -> list[Any]:
         shared = _later(function)  # one node of the graph, shared by all tasks: sent once, not once per task
-        return [_later(_work)(shared, self.read, part) for part in self.parts]
+        return [_later(_work)(shared, self.read, number, part) for number, part in enumerate(self.parts)]
 
     def _joined(self, answers: list[Any], like: Any) -> Any:
         """Results of all parts as one Dask array, with a row per row unless the example shows otherwise."""
@@ -80,44 +87,81 @@ class DaskEngine:
 
 
 def open_dask(rows: Any, n_jobs: int | None = None) -> Source:
-    """Make a source of a Dask array, a Dask dataframe, or a list of delayed matrices."""
-    columns = None
+    """Make a source of a Dask array, a Dask dataframe, or a list of delayed matrices or dataframes.
+
+    The type of the cells that Dask announces need not be the one that a partition has: the workers check each one.
+    """
     match type(rows).__name__:
         case "Array":
-            array = rows
+            found = _of_array(rows)
         case "DataFrame":
-            array, columns = _numbers(rows), tuple(map(str, rows.columns))
-        case "list" | "tuple":  # the first block is computed to find the number of columns
-            like = _later(_work)(attrgetter("values"), as_block, rows[0])[:0].compute()
-            array = _stacked([_later(block) for block in rows], (np.nan,) * len(rows), like)
+            found = _of_frame(rows)
+        case "list" | "tuple":
+            found = _of_delayed(rows)
         case kind:
             msg = f"rows must be a Dask array, a Dask dataframe or a list of delayed matrices; got {kind}."
             raise SourceError(msg)
+    d, known = found.example.n_features, not np.isnan(found.lengths).any()
+    n = int(sum(found.lengths)) if known else None
+    engine = DaskEngine(found.parts, found.lengths, found.example, partial(_block, BatchReader(found.names, False, d)))
+    info = Info(
+        n_features=d,
+        n_rows=n,
+        n_stored=None if n is None else n * d,
+        columns=found.columns,
+        single_precision=bool(found.example.values.dtype == np.float32),
+        n_jobs=_worker_threads() if n_jobs is None else resolve_jobs(n_jobs),
+    )
+    return Source(info, engine, glance=engine.has_missing)
+
+
+class _Partitions(NamedTuple):
+    """Delayed partitions of a collection and what is known without computing them."""
+
+    parts: tuple[Any, ...]
+    lengths: tuple[float, ...]  # NaN where Dask does not know the number of rows
+    example: Block  # two rows
+    names: tuple[Any, ...] | None = None  # of the columns in each partition, if these are dataframes
+    columns: tuple[str, ...] | None = None
+
+
+def _example(d: int, *, single: bool) -> Block:
+    return Block(np.zeros((2, d), np.float32 if single else np.float64))
+
+
+def _of_array(array: Any) -> _Partitions:
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         msg = f"rows must form a matrix (n, d) of numbers; got shape {array.shape} and dtype {array.dtype}."
         raise (ShapeError if array.ndim != 2 else DataError)(msg)
-    array = array if array.numblocks[1] == 1 else array.rechunk({1: -1})
-    single, d = bool(array.dtype == np.float32), array.shape[1]
-    n, cells = (None, None) if np.isnan(array.shape[0]) else (len(array), len(array) * d)
-    jobs = _worker_threads() if n_jobs is None else resolve_jobs(n_jobs)
-    info = Info(n_features=d, n_rows=n, n_stored=cells, columns=columns, single_precision=single, n_jobs=jobs)
-    example = Block(np.zeros((2, d), np.float32 if single else np.float64))
-    engine = DaskEngine(tuple(array.to_delayed()[:, 0]), array.chunks[0], example, partial(_block, d))
-    return Source(info, engine, glance=engine.has_missing)
+    if array.numblocks[1] > 1:  # chunks are checked before NumPy joins them, which turns numbers beside text into text
+        array = array.map_blocks(_chunk, meta=array._meta).rechunk({1: -1})  # noqa: SLF001
+    example = _example(array.shape[1], single=array.dtype == np.float32)
+    return _Partitions(tuple(array.to_delayed()[:, 0]), array.chunks[0], example)
+
+
+def _of_frame(frame: Any) -> _Partitions:
+    for name, dtype in frame.dtypes.items():
+        if dtype.kind not in "biuf":
+            msg = f"every column must be numeric; column {name!r} has dtype {dtype}.\nHint: encode or drop it."
+            raise DataError(msg)
+    names, single = tuple(frame.columns), all(dtype == np.float32 for dtype in frame.dtypes)
+    parts = tuple(frame.to_delayed())
+    return _Partitions(parts, _UNKNOWN * len(parts), _example(len(names), single=single), names, tuple(map(str, names)))
+
+
+def _of_delayed(blocks: Sequence[Any]) -> _Partitions:
+    """Compute the first block to find the number, the type and the names of the columns."""
+    values, names = _computed(_later(_work)(itself, _first, 0, blocks[0]), blocks)
+    example = _example(values.shape[1], single=values.dtype == np.float32)
+    return _Partitions(tuple(map(_later, blocks)), _UNKNOWN * len(blocks), example, names, as_text(names))
+
+
+_UNKNOWN = (float("nan"),)
 
 
 def may_be_sparse(rows: Any) -> bool:
     """Whether the blocks are sparse matrices, or may be because Dask does not know their type."""
     return isinstance(rows, list | tuple) or (type(rows).__name__ == "Array" and sparse.issparse(rows._meta))  # noqa: SLF001
-
-
-def _numbers(frame: Any) -> Any:
-    for name, dtype in frame.dtypes.items():
-        if dtype.kind not in "biuf":
-            msg = f"every column must be numeric; column {name!r} has dtype {dtype}.\nHint: encode or drop it."
-            raise DataError(msg)
-    single = all(dtype == np.float32 for dtype in frame.dtypes)
-    return frame.astype(np.float32 if single else np.float64).to_dask_array()  # nulls become NaN
 
 
 def _stacked(blocks: list[Any], lengths: tuple[float, ...], like: Any) -> Any:
@@ -128,24 +172,83 @@ def _stacked(blocks: list[Any], lengths: tuple[float, ...], like: Any) -> Any:
 
 def _worker_threads() -> int:
     try:
-        return max(sum(import_module("distributed").default_client().nthreads().values()), 1)
+        client = import_module("distributed").default_client()
     except (ImportError, ValueError):
-        return resolve_jobs(None)  # no cluster is running
+        client = None
+    if client is None or client.status != "running":  # a client that was closed may still be the default one
+        return resolve_jobs(None)
+    with losses_named(partial(_loss, ())):
+        return max(sum(client.nthreads().values()), 1)
 
 
 def _later(function: Any) -> Any:
     return import_module("dask").delayed(function, pure=False, traverse=False)
 
 
-def _work(function: Callable[[Any], Any], read: Callable[[Any], Any], part: Any) -> Any:
-    block = read(part)
+def _computed(value: Any, parts: Sequence[Any]) -> Any:
+    with losses_named(partial(_loss, parts)):
+        return value.compute()
+
+
+def _loss(parts: Sequence[Any], error: Exception) -> str:
+    """Say what a cluster that holds these parts has lost, and how to replace it; empty if the error is another one."""
+    found = first_line(error)
+    if isinstance(error, MemoryError):
+        return f"a Dask task ran out of memory ({found}).\nHint: use smaller partitions or workers with more memory"
+    if type(error).__name__ == "KilledWorker":
+        return (
+            f"Dask workers died again and again while they processed the same rows ({found}).\n"
+            "Hint: their logs say why; if it was lack of memory, use smaller partitions or workers with more memory"
+        )
+    if not any(map(_is_of_distributed, causes(error))) and not _are_lost(parts):
+        return ""
+    return (
+        f"the Dask cluster was stopped or restarted, or the connection to it was lost ({found}).\n"
+        "Hint: connect to a running cluster, load the rows again if they were persisted on the lost one"
+    )
+
+
+def _is_of_distributed(error: BaseException) -> bool:
+    """Whether the scheduler's library raised the error: one of its own, or an ``OSError`` for a failed connection."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    raised_in = frames[-1].f_globals.get("__name__", "") if frames else ""
+    return any(module.startswith("distributed.") for module in (type(error).__module__, raised_in))
+
+
+def _are_lost(parts: Sequence[Any]) -> bool:
+    """Whether a cluster that is gone held some of the parts; other schedulers then raise errors of their own."""
+    client = sys.modules.get("distributed.client")
+    return client is not None and any(future.cancelled() for future in client.futures_of(list(parts)))
+
+
+def _work(function: Callable[[Any], Any], read: Callable[[Any], Any], number: int, part: Any) -> Any:
+    with partition_named(number):
+        block = read(part)
     with one_blas_thread():  # workers run in parallel already
         return quietly(function, block)
 
 
-def _block(d: int, part: Any) -> Block:
-    block = as_block(part)
-    if block.n_features != d:
-        msg = f"every block must have {d} columns, like the first; got {block.n_features}."
+def _first(part: Any) -> tuple[Any, tuple[Any, ...] | None]:
+    """Empty array of the width and type of a partition, and the names of its columns if it is a dataframe."""
+    values, names = frame_values(part) if is_frame(part) else (as_block(part).values, None)
+    return values[:0], names
+
+
+def _chunk(chunk: Any, block_info: Any = None) -> Any:
+    """Cells of a chunk of an array that is also cut by columns, as floats; a sparse matrix is only checked."""
+    try:
+        values = as_block(chunk).values
+    except ProbpcaError as error:
+        place = block_info[0]
+        start = place["array-location"][1][0]
+        msg = f"partition {place['chunk-location'][0]}, in the chunk that begins at column {start}: {error}"
+        raise type(error)(msg) from error
+    return chunk if sparse.issparse(chunk) else values
+
+
+def _block(reader: BatchReader, part: Any) -> Block:
+    block = reader.block(part)
+    if block.n_features != reader.n_features:
+        msg = f"every block must have {reader.n_features} columns, like the first; got {block.n_features}."
         raise ShapeError(msg)
     return block

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial, reduce
 from itertools import chain, islice
-from threading import Lock, local
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, final
+from threading import RLock, get_ident, local
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 import numpy as np
 import scipy.linalg  # noqa: F401
@@ -60,18 +60,17 @@ def one_blas_thread() -> Iterator[None]:
     the limit of another. Loops that alternate between folds and small linear algebra need it too, because idle BLAS
     threads keep spinning for a while after a call and take cores from the fold.
     """
+    libraries, holder = _blas(), object()
     with _limit.lock:
-        if _limit.holders == 0:
-            _limit.threads = tuple(library.num_threads for library in _blas())
-            _set_threads(1 for _ in _blas())
-        _limit.holders += 1
+        if not _limit.holders:
+            _limit.threads = tuple(library.num_threads for library in libraries)
+            _set_threads(1 for _ in libraries)
+        _limit.holders[holder] = get_ident()
     try:
         yield
     finally:
         with _limit.lock:
-            _limit.holders -= 1
-            if _limit.holders == 0:
-                _set_threads(_limit.threads)
+            _release(holder)
 
 
 def _set_threads(counts: Iterable[int]) -> None:
@@ -91,24 +90,42 @@ def _set_threads(counts: Iterable[int]) -> None:
 
 
 class _Limit:
-    """Number of callers that limit BLAS to one thread, and the number of threads of each library before."""
+    """Callers that limit BLAS to one thread, and the number of threads of each library before."""
 
-    lock = Lock()
-    holders = 0
-    threads: tuple[int, ...] = ()
+    # A signal handler may fork while its own thread holds the lock.
+    lock = RLock()
+
+    def __init__(self) -> None:
+        self.holders: dict[object, int] = {}  # with the thread that entered
+        self.threads: tuple[int, ...] = ()
 
 
 _limit = _Limit()
 
 
-def _after_fork() -> None:
-    """Reset pools, limit and lock in a forked child, where no thread has survived to hold them."""
-    _pool.cache_clear()
-    _limit.lock, _limit.holders = Lock(), 0
+def _release(*holders: object) -> None:
+    """Remove callers, and set BLAS to its former number of threads if there were some and none is left."""
+    limited = bool(_limit.holders)
+    for holder in holders:
+        _limit.holders.pop(holder, None)
+    if limited and not _limit.holders:
+        _set_threads(_limit.threads)
+
+
+def _after_fork_in_child() -> None:
+    """Forget the pools and end the limits of threads that a forked child does not have."""
+    try:
+        _pool.cache_clear()
+        _release(*(holder for holder, thread in _limit.holders.items() if thread != get_ident()))
+    finally:
+        _limit.lock.release()
 
 
 if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_after_fork)
+    # Forking waits until no other thread is changing the limit: a child could never release a lock of such a thread.
+    os.register_at_fork(
+        before=_limit.lock.acquire, after_in_parent=_limit.lock.release, after_in_child=_after_fork_in_child
+    )
 
 
 def resolve_jobs(n_jobs: int | None) -> int:
@@ -152,15 +169,6 @@ def merged(summaries: Iterable[M]) -> M | None:
     return None if first is None else reduce(lambda left, right: left.merge(right), summaries, first)
 
 
-def refuse(engine: str) -> NoReturn:
-    """Raise ``SourceError`` because rows in a cluster cannot be read in this process."""
-    msg = (
-        f"rows in {engine} cannot be read block by block in this process.\n"
-        f"Hint: use solver='auto', which does not need it; in place of out=, write the result with {engine}."
-    )
-    raise SourceError(msg)
-
-
 def itself(block: Item) -> Item:
     """Return the block unchanged, for passes that only read."""
     return block
@@ -171,14 +179,22 @@ def alone(block: Item) -> tuple[Item]:
     return (block,)
 
 
-def join(answers: Sequence[Any]) -> Any:
-    """Concatenate the results of successive blocks: arrays, or named tuples of arrays, common text and None."""
+def join(answers: list[Any]) -> Any:
+    """Concatenate the results of successive blocks: arrays, or named tuples of arrays, common text and None.
+
+    The list is emptied, so that no field of a tuple is held twice while the others are concatenated.
+    """
     first = answers[0]
     if len(answers) == 1 or isinstance(first, str | None):
-        return first
-    if isinstance(first, tuple):
-        return type(first)(*(join(parts) for parts in zip(*answers, strict=True)))
-    return np.concatenate(answers)
+        found = first
+    elif isinstance(first, tuple):
+        fields = list(map(list, zip(*answers, strict=True)))
+        answers.clear()
+        found = type(first)(*map(join, fields))
+    else:
+        found = np.concatenate(answers)
+    answers.clear()
+    return found
 
 
 @final

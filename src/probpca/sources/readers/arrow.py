@@ -14,6 +14,7 @@ from pyarrow import compute, dataset, fs, parquet
 
 from probpca.blocks import Block
 from probpca.errors import DataError, SourceError
+from probpca.result_tables import clip
 from probpca.sources.engines.local import LocalEngine
 from probpca.sources.files import Column, Stamp, coded_as_missing, file_format
 from probpca.sources.source import Info, Source
@@ -26,14 +27,18 @@ if TYPE_CHECKING:
     from probpca.sources.table_format import TableFormat
     from probpca.typing import Floats
 
-BLOCK_BYTES = 2**24
+BLOCK_BYTES = 2**22
+"""Size of a block. Larger ones are not read faster, and pyarrow holds several copies of one while it reads."""
 BLOCK_ROWS = 1024, 65536
 KINDS = {
     "numbers": (pa.types.is_floating, pa.types.is_integer, pa.types.is_decimal),
     "true or false": (pa.types.is_boolean,),
     "empty": (pa.types.is_null,),
     "dates": (pa.types.is_date, pa.types.is_timestamp),
-    "text": (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary, pa.types.is_binary),
+    "text": (
+        *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_dictionary),
+        *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary),
+    ),
 }
 
 
@@ -59,7 +64,10 @@ class Layout(NamedTuple):
 
     def block(self, batch: Any) -> Block:
         """Block of a record batch; it carries the other columns."""
-        return Block(self.values(batch), others=batch.select(list(self.others)) if self.others else None)
+        others = batch.select(list(self.others)) if self.others else None
+        if others is not None:
+            others.validate(full=True)  # text of a damaged file need not be UTF-8
+        return Block(self.values(batch), others=others)
 
     def values(self, batch: Any) -> Floats:
         """Features of a record batch as an array in Fortran order, with NaN for nulls: (b, d)."""
@@ -179,14 +187,16 @@ def open_arrow(
         with damage_named(str(path)):
             fragment = _fragment(path)
             schema = fragment.physical_schema
+            _ = schema.names  # which need not be UTF-8
         found = Layout.of(schema, columns if layout is None else layout.names, path)
         layout = (
             found if layout is None or layout.dtype is np.float32 else layout
         )  # single precision only if all files have it
         _require_others(schema, others, path)
         is_parquet = isinstance(fragment, dataset.ParquetFileFragment)
+        with damage_named(str(path)):
+            n_rows += fragment.metadata.num_rows if is_parquet else fragment.count_rows()
         parts += [_Part(path, fragment, k) for k in (range(fragment.num_row_groups) if is_parquet else [None])]
-        n_rows += fragment.metadata.num_rows if is_parquet else fragment.count_rows()
     assert layout is not None  # noqa: S101
     layout = layout._replace(others=tuple(others or ()), codes=file.table_format.codes)
     info = Info(
@@ -228,7 +238,7 @@ def damage_named(where: str) -> Iterator[None]:
     """Raise ``SourceError`` with the name of the file if pyarrow cannot read it."""
     try:
         yield
-    except (pa.ArrowException, OSError, EOFError) as error:
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
         raise damaged(where, error) from error
 
 
@@ -271,7 +281,7 @@ def _batches(fragment: Any, names: Sequence[str], rows: int, group: int | None =
 
 def _check_column(schema: Any, known: Counter[str], name: str, place: Path) -> None:
     if name not in known:
-        some = ", ".join([*known][:8]) + (", ..." if len(known) > 8 else "")
+        some = ", ".join(map(clip, [*known][:8])) + (", ..." if len(known) > 8 else "")
         msg = f"{place} has no column {name!r}; it has {some}."
         raise SourceError(msg)
     if known[name] > 1:
@@ -326,7 +336,7 @@ def kind_of_column(kind: Any) -> str:
 def _long_integers(column: Any) -> str:
     """First cell with too many digits for floating point, if most cells of an integer column have; else empty."""
     cells = column.drop_null()
-    long = cells.filter(compute.greater(cells, 2**53))
+    long = cells.filter(compute.greater(cells, pa.scalar(2**53, cells.type)))
     if 2 * len(long) <= len(cells):
         return ""
     return f"row {compute.index(column, long[0]).as_py() + 1:,} holds {long[0]}, {too_long()}"

@@ -18,7 +18,7 @@ from probpca.sources.source import Info, Source
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Reader:
+class BatchReader:
     """Turn a batch into a block; batches must have the columns of the first, in any order if columns have names."""
 
     names: tuple[Any, ...] | None
@@ -26,6 +26,7 @@ class _Reader:
     n_features: int | None = None
 
     def __call__(self, batch: Any) -> tuple[Block, ...]:
+        """Blocks of a batch: one, or none if it has no rows."""
         block = self.block(batch)
         if block.n_features != self.n_features:
             msg = f"every batch must have {self.n_features} columns, like the first; got {block.n_features}."
@@ -84,7 +85,7 @@ def open_batches(batches: Iterable[Any], n_jobs: int, *, unstored_missing: bool 
         msg = "an iterable of batches must yield at least one batch of rows; got none."
         raise SourceError(msg)
     names = frame_values(first)[1] if is_frame(first) else None
-    reader = _Reader(names, unstored_missing)
+    reader = BatchReader(names, unstored_missing)
     block = reader.block(first)
     info = Info(
         n_features=block.n_features,

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from probpca.sources.source import Watch
 
 CSV_BYTES = 2**23
-"""Number of bytes of a text file that are read at a time."""
+"""Number of bytes of a text file that show the kinds of its columns; the longest line that can be read."""
+PASS_BYTES = 2**21
+"""Number of bytes that a pass over a text file reads at a time; more take more memory and more time."""
 NULLS = (
     *csv.ConvertOptions().null_values,
     *("-", "--", "?", ".", "None", "none", "NONE", "Na", "N.A.", "n.a.", "#NULL!", "#VALUE!", "#DIV/0!"),
@@ -72,6 +74,14 @@ class Text:
         else:
             stream = pa.input_stream(str(self.place), compression="gzip" if is_compressed(self.place) else None)
         return stream if self.encoding == "utf-8" else pa.transcoding_input_stream(stream, self.encoding, "utf-8")
+
+    def beginning(self, n_bytes: int) -> bytes:
+        """The first bytes of the text, or all of them."""
+        first = bytearray()
+        with self.open() as stream:
+            while len(first) < n_bytes and (piece := stream.read(n_bytes - len(first))):
+                first += piece
+        return bytes(first)
 
     def decoded(self) -> Text:
         """Copy with the detected encoding: UTF-16 if it starts with a byte order mark of that, else UTF-8."""
@@ -132,7 +142,7 @@ class TextFile:
         text = (path if isinstance(path, Text) else Text.in_file(Path(path))).decoded()
         head = text.head(table_format)
         bare = cls(text, table_format, head, head.names)
-        with bare.reading() as reader:
+        with bare.beginning() as reader:
             schema, first = reader.schema, next(iter(reader), None)  # which it has parsed to find the types
         if first is None:
             first = pa.record_batch([pa.nulls(0)] * len(schema), names=schema.names)
@@ -174,16 +184,36 @@ class TextFile:
         return NULLS + self.table_format.missing
 
     @property
+    def pass_bytes(self) -> int:
+        """Number of bytes that a pass reads at a time: enough for some lines if there are many columns."""
+        return min(max(PASS_BYTES, 2**10 * len(self.keys)), CSV_BYTES)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Remarks on how the file is read, for the user."""
         return self.more_notes + self.head.notes
 
     @contextmanager
-    def reading(self, types: Mapping[str, Any] | None = None) -> Iterator[Any]:
-        """Open a reader of the columns in ``types``, or of all; its errors name the file, the row and the column."""
-        try:
-            with self.text.open() as stream, _reader(stream, self, types or {}) as reader:
+    def reading(self, types: Mapping[str, Any]) -> Iterator[Any]:
+        """Open a reader of the columns in ``types``; its errors name the file, the row and the column."""
+        with self._named_errors(), self.text.open() as stream, _reader(stream, self, types, self.pass_bytes) as reader:
+            yield reader
+
+    @contextmanager
+    def beginning(self, types: Mapping[str, Any] | None = None) -> Iterator[Any]:
+        """Open a reader of the columns in ``types``, or of all, whose first batch holds the rows in ``CSV_BYTES``.
+
+        The reader gets little more than these bytes, because it reads 32 times as many ahead of its batches.
+        """
+        with self._named_errors():
+            first = pa.BufferReader(self.text.beginning(CSV_BYTES + 2**10))
+            with _reader(first, self, types or {}, CSV_BYTES) as reader:
                 yield reader
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
         except pa.ArrowInvalid as error:
             raise _unreadable(self, error) from error
         except (pa.ArrowException, OSError, EOFError) as error:
@@ -258,7 +288,7 @@ class _Batches(Iterable[Any]):
     def _report(self, done: int, *, end: bool = False) -> None:
         """Report the progress of a pass; the length of a compressed text is known after the first one."""
         size = self.file.text.n_bytes
-        total = self.counts[-1] if self.counts else None if size is None else max(-(-size // CSV_BYTES), 1)
+        total = self.counts[-1] if self.counts else None if size is None else max(-(-size // self.file.pass_bytes), 1)
         if self.watch is not None and total is not None and (end or done < total):
             self.watch(total if end else done, total)
         if end:
@@ -293,7 +323,7 @@ def _as_text(column: Any) -> Any:
         return pa.array([cell if cell is None else str(cell, "cp1252", "replace") for cell in column.to_pylist()])
 
 
-def _reader(stream: Any, file: TextFile, types: Mapping[str, Any]) -> Any:
+def _reader(stream: Any, file: TextFile, types: Mapping[str, Any], n_bytes: int) -> Any:
     """Reader that treats the texts for missing cells, also with blanks around the usual ones, as nulls.
 
     Only few texts with blanks are included, because every column gets a table of all of them.
@@ -302,7 +332,7 @@ def _reader(stream: Any, file: TextFile, types: Mapping[str, Any]) -> Any:
     padded = [f"{before}{mark} " for mark in usual for before in ("", " ")]
     return csv.open_csv(
         stream,
-        read_options=csv.ReadOptions(block_size=CSV_BYTES, column_names=file.keys, skip_rows=file.head.skipped),
+        read_options=csv.ReadOptions(block_size=n_bytes, column_names=file.keys, skip_rows=file.head.skipped),
         parse_options=csv.ParseOptions(delimiter=written.delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
             column_types=types,
@@ -414,7 +444,7 @@ def columns_of(file: TextFile) -> tuple[Column, ...]:
 
 def _odd_columns(file: TextFile, kinds: dict[str, str]) -> dict[str, str]:
     """Columns of text that are nearly numeric, and numeric ones that look like codes, each with a cell as evidence."""
-    with file.reading(dict.fromkeys(kinds, pa.binary())) as reader:
+    with file.beginning(dict.fromkeys(kinds, pa.binary())) as reader:
         batch = reader.read_next_batch()
     texts = [name for name, kind in kinds.items() if kind == "text"]
     found = {name: _odd_cell(batch.column(name), file.nulls) for name in texts}

@@ -9,6 +9,7 @@ import numpy as np
 
 from probpca.blocks.block import NUMBERS_AS_TEXT, as_floats
 from probpca.errors import DataError, ShapeError
+from probpca.result_tables import clip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,6 +50,8 @@ def _column_values(column: nw.Series[Any], target: Any) -> Any:
     kind, values, reason = column.dtype, None, ""
     if kind in (nw.Categorical, nw.Enum):
         kind = column.cat.get_categories().dtype
+    if column.dtype in (nw.Int64, nw.UInt64):
+        return column.to_numpy()  # a cast of pyarrow would refuse integers above 2**53, which are rounded
     if kind.is_numeric() or kind == nw.Boolean:
         return column.cast(target).to_numpy()
     if kind in (nw.String, nw.Object, nw.Unknown) and column.dtype == kind:
@@ -80,7 +83,7 @@ def order_of(names: Sequence[Any], wanted: Sequence[Any]) -> list[int] | None:
     lacking = [name for name in wanted if name not in place]
     if lacking or len(names) != len(wanted):
         odd = f"{lacking[0]!r} is missing" if lacking else f"got {len(names)} columns"
-        some = ", ".join(map(str, wanted[:8])) + (", ..." if len(wanted) > 8 else "")
+        some = ", ".join(map(clip, wanted[:8])) + (", ..." if len(wanted) > 8 else "")
         msg = (
             f"rows must have the same columns as the first ones, {some}, in any order; {odd}.\n"
             "Hint: rename columns, or drop additional ones."

@@ -44,6 +44,8 @@ def table_in_memory(place: Path, content: bytes, table_format: TableFormat) -> T
         return _array(place, content, table_format)
     with damage_named(str(place)):
         table = (parquet if kind == "parquet" else feather).read_table(pa.BufferReader(content))
+        table.validate(full=True)
+        _ = table.column_names  # which need not be UTF-8
     return HeldTable(place, table, table_format)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, final
 
 import numpy as np
@@ -46,7 +47,7 @@ class ArrayHeader(NamedTuple):
             version = npy.read_magic(file)
             header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
             shape, by_columns, dtype = header(file)
-        except ValueError as error:
+        except (ValueError, TokenError) as error:  # numpy tokenizes a header that is no literal of Python
             msg = f"{place} is not a .npy file: {error}."
             raise SourceError(msg) from error
         if dtype.kind not in "fiub":

@@ -39,7 +39,9 @@ def test_products_are_those_of_the_dense_covariance(table, form, rng):
     V = np.linalg.qr(rng.standard_normal((9, 3)))[0]
     S = centred.T @ centred
     assert_allclose(covariance_product(source, mean, V, weight), S @ V, atol=1e-12)
-    assert_allclose(projected_covariance(source, mean, V, weight), V.T @ S @ V, atol=1e-12)
+    projected, total = projected_covariance(source, mean, V, weight)
+    assert_allclose(projected, V.T @ S @ V, atol=1e-12)
+    assert_allclose(total, np.trace(S), rtol=1e-12)
     assert_allclose(outside_energy(source, mean, V, weight), np.trace(S) - np.trace(V.T @ S @ V), rtol=1e-10)
     rough = covariance_product(source, mean, V, weight, np.float32)
     assert_allclose(rough, S @ V, atol=1e-4)

@@ -93,6 +93,6 @@ def test_a_sparse_table_is_never_filled_as_a_whole(rng, monkeypatch):
         return plain(matrix, *arguments, **options)
 
     monkeypatch.setattr(sparse.csr_array, "toarray", recorded)
-    x = sparse.random_array((20_000, 2_000), density=1e-3, format="csr", rng=rng)
+    x = sparse.random_array((20_000, 2_000), density=1e-3, format="csr", random_state=rng)
     fit(x, 2, tol=1.0)
     assert max(filled, default=0) <= 4 * 2**20

@@ -892,3 +892,11 @@ def test_products_of_complete_rows_say_what_residuals_say(rng, monkeypatch):
     for name in ("latent", "gram", "score", "squares"):
         products, residuals = (getattr(one.emission, name) for one in found)
         assert_allclose(products, residuals, rtol=1e-9, atol=1e-9)
+
+
+def test_a_trend_of_four_steps_can_be_fitted_with_more_states_than_it_determines(recwarn):
+    trend = np.outer(np.arange(1.0, 5.0), [1.09e9, -1.97e11, 2.7e10, 1.4e11, 1.1e11]) * (1 + 1e-4 * np.eye(4, 5))
+    trend[[0, 1, 1, 2], [4, 1, 2, 0]] = np.nan
+    found = fit_series(as_sequences(trend), 3, Settings(max_iter=20), np.random.default_rng(0))
+    assert np.isfinite(found.log_likelihood)
+    assert not [one for one in recwarn.list if issubclass(one.category, RuntimeWarning)]

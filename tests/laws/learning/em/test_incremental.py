@@ -30,7 +30,8 @@ from probpca.learning.loop import Monitor
 from probpca.linalg.packed import multiply
 from probpca.models import LinearGaussian
 from probpca.sources import Source, open_source
-from probpca.sources.engines.local import LocalEngine, one_blas_thread, refuse
+from probpca.sources.engines.cluster_errors import refuse
+from probpca.sources.engines.local import LocalEngine, one_blas_thread
 
 N, D, Q, BATCHES = 120, 7, 2, 6
 FLOOR = 1e-300

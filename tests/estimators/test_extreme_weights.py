@@ -1,0 +1,96 @@
+"""Weights of any size give finite answers, and no warning of NumPy's reaches the user."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from probpca import PPCA, BayesianPCA, PPCAImputer
+from probpca.errors import DataError
+
+QUESTIONS = {
+    "transform": lambda e, x: e.transform(x),
+    "posterior": lambda e, x: e.posterior(x).covariance,
+    "reconstruct": lambda e, x: e.reconstruct(x),
+    "score": lambda e, x: e.score(x),
+    "impute": lambda e, x: np.stack(e.impute(x, return_std=True)),
+    "impute_interval": lambda e, x: np.stack(e.impute_interval(x)),
+    "outliers": lambda e, x: e.outliers(x).p_value,
+    "explore": lambda e, x: e.explore(x, 2, random_state=0),
+    "get_precision": lambda e, _: e.get_precision(),
+    "sample": lambda e, _: e.sample(3, random_state=0),
+}
+ESTIMATORS = {
+    "PPCA": lambda q: PPCA(q, random_state=0, max_iter=40),
+    "standardize": lambda q: PPCA(q, standardize=True, random_state=0, max_iter=40),
+    "gradient": lambda q: PPCA(q, solver="gradient", random_state=0, max_iter=40),
+    "BayesianPCA": lambda q: BayesianPCA(q, random_state=0, max_iter=40),
+}
+
+
+def rows(rng, share):
+    n, d, q = 55, 11, int(rng.integers(6, 10))
+    x = 300 * (rng.standard_normal((n, 7)) @ rng.standard_normal((7, d)) + 0.01 * rng.standard_normal((n, d)))
+    x[:, 3] = 7.3
+    x[rng.random(x.shape) < share] = np.nan
+    return x, q
+
+
+def fitted(estimator, x, **weights):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return estimator.fit(x, **weights)
+
+
+def assert_answers(estimator, x, **weights):
+    fitted(estimator, x, **weights)
+    for name, question in QUESTIONS.items():
+        assert np.isfinite(question(estimator, x)).all(), name
+
+
+@pytest.mark.parametrize("make", ESTIMATORS.values(), ids=ESTIMATORS)
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.6])
+@pytest.mark.parametrize("seed", range(6))
+def test_precisions_of_cells_may_differ_by_many_orders_of_magnitude(make, share, seed):
+    rng = np.random.default_rng(seed)
+    x, q = rows(rng, share)
+    assert_answers(make(q), x, cell_weight=10.0 ** rng.uniform(-2, 12, x.shape))
+
+
+@pytest.mark.parametrize("make", ESTIMATORS.values(), ids=ESTIMATORS)
+@pytest.mark.parametrize("share", [0.0, 0.4])
+@pytest.mark.parametrize("size", [1e12, 1e150, 1e298])
+def test_frequencies_of_rows_may_be_huge(make, share, size):
+    rng = np.random.default_rng(3)
+    x, q = rows(rng, share)
+    weight = size * rng.uniform(0.5, 2, len(x))
+    assert_answers(make(q), x, sample_weight=weight)
+    cell_weight = np.full(x.shape, 1e10)
+    if size < 1e280:
+        assert_answers(make(q), x, sample_weight=weight, cell_weight=cell_weight)
+    else:
+        with pytest.raises(DataError, match=r"below 1e\+280(?s:.*)Hint: divide cell_weight by its mean"):
+            make(q).fit(x, sample_weight=weight, cell_weight=cell_weight)
+    imputer = fitted(PPCAImputer(q, random_state=0, max_iter=40), x, sample_weight=weight)
+    assert np.isfinite(imputer.transform(x)).all()
+
+
+def test_rows_whose_posterior_is_almost_certain_in_some_directions_can_be_explored():
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((40, 4)) @ rng.standard_normal((4, 6))
+    x[rng.random(x.shape) < 0.5] = np.nan
+    with pytest.warns(ConvergenceWarning):
+        ppca = PPCA(5, random_state=0).fit(x)
+    drawn = ppca.explore(x, 400, random_state=0)
+    seen = ~np.isnan(x)
+    np.testing.assert_allclose(drawn.mean(axis=0)[seen], x[seen], atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1e303, 1e306, 1e308])
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_frequencies_of_rows_whose_sums_would_overflow_are_refused(share, size):
+    x, q = rows(np.random.default_rng(3), share)
+    for make in ESTIMATORS.values():
+        with pytest.raises(DataError, match=r"sample_weight must sum to at most 1e\+303"):
+            make(q).fit(x, sample_weight=np.full(len(x), size))
