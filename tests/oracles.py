@@ -228,7 +228,7 @@ def dense_regression(model, x, weight=None, precision=None):
     belief = dense_observed_posterior(model, x, precision)
     densities = dense_observed_log_likelihood(model, x, precision)
     omega = np.ones(x.shape) if precision is None else precision
-    sums = {"weight": 0.0, "cells": 0.0, "log_likelihood": 0.0, "latent": np.zeros((q + 1, q + 1))}
+    sums = {"weight": 0.0, "counts": np.zeros(d), "log_likelihood": 0.0, "latent": np.zeros((q + 1, q + 1))}
     gram, score, squares = np.zeros((d, q + 1, q + 1)), np.zeros((q + 1, d)), np.zeros(d)
     for i, w in enumerate(np.ones(len(x)) if weight is None else weight):
         t = np.append(belief.mean[i], 1.0)
@@ -240,7 +240,7 @@ def dense_regression(model, x, weight=None, precision=None):
         score[:, seen] += sure * (np.outer(t, x[i, seen]) - second @ fitted.T)
         spread = np.einsum("jk,kl,jl->j", fitted, second, fitted)
         squares[seen] += sure * (x[i, seen] ** 2 - 2 * x[i, seen] * (fitted @ t) + spread)
-        sums["cells"] += w * seen.size
+        sums["counts"][seen] += w
         if seen.size:
             sums["weight"] += w
             sums["latent"] += w * second

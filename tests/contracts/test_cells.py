@@ -22,6 +22,7 @@ RNG = np.random.default_rng(11)
 SHARES = [0.0, 0.05, 0.3, 0.6, 0.95]
 CENTRE = np.round(8 * RNG.standard_normal(D)) / 8
 MODEL = LinearGaussian(CENTRE + 0.3 * RNG.standard_normal(D), RNG.standard_normal((D, Q)), 0.4)
+FACTORS = LinearGaussian(MODEL.mean, MODEL.loadings, np.geomspace(0.01, 10.0, D))
 WEIGHTS = {"once": None, "fractions": RNG.uniform(0.1, 3.0, N), "some zero": RNG.integers(0, 4, N).astype(float)}
 
 
@@ -46,9 +47,9 @@ def x(share):
 
 
 @cache
-def definition(share, name):
+def definition(share, name, model=MODEL):
     """What the sums are by definition: slow, and wanted again and again."""
-    return dense_regression(MODEL, table(share), WEIGHTS[name])
+    return dense_regression(model, table(share), WEIGHTS[name])
 
 
 @pytest.fixture(params=[0.0, np.inf], ids=["from sums", "from residuals"])
@@ -78,6 +79,15 @@ def assert_same(found, wanted, tol=1e-10):
 def test_every_form_gives_the_sums_of_their_definition(x, share, form, name):
     found = expect(MODEL, observe(Block(x, WEIGHTS[name]), CENTRE, form=form))
     assert_same(found, definition(share, name))
+
+
+@pytest.mark.usefixtures("route")
+@pytest.mark.parametrize("form", [None, *FORMS])
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_every_form_gives_the_sums_with_a_noise_variance_for_each_feature(x, share, form, name):
+    found = expect(FACTORS, observe(Block(x, WEIGHTS[name]), CENTRE, form=form))
+    assert_same(found, definition(share, name, FACTORS))
+    assert_allclose(found.cells, found.counts.sum())
 
 
 @pytest.mark.usefixtures("route")
@@ -112,7 +122,8 @@ def test_complete_rows_give_the_sums_of_the_complete_formulas(form):
     x = table(0.0)[:10]
     found, wanted = expect(MODEL, observe(Block(x), CENTRE, form=form)), expect(MODEL, Block(x))
     assert_allclose(found.gram, np.broadcast_to(wanted.gram, found.gram.shape), rtol=1e-10, atol=1e-10)
-    names = {name: getattr(wanted, name) for name in wanted.__slots__ if name != "gram"}
+    assert_allclose(found.counts, np.broadcast_to(wanted.counts, found.counts.shape))
+    names = {name: getattr(wanted, name) for name in wanted.__slots__ if name not in ("gram", "counts")}
     assert_same(found, names)
 
 

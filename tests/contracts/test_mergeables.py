@@ -66,7 +66,7 @@ def regression(x, w, gain, P):
         parts = [np.outer(t, t) + doubt, np.outer(t, r) - doubt @ theta.T, r**2 + np.diag(theta @ doubt @ theta.T)]
         sums = {name: total + weight * part for (name, total), part in zip(sums.items(), parts, strict=True)}
     packed = sums["latent"][np.tril_indices(Q + 1)]
-    return {**sums, "weight": w.sum(), "cells": D * w.sum(), "latent": packed, "gram": packed[:, None]}
+    return {**sums, "weight": w.sum(), "counts": np.array([w.sum()]), "latent": packed, "gram": packed[:, None]}
 
 
 def posterior_regression(x, w):

@@ -171,6 +171,10 @@ class Cells(Protocol):
         """Number of observed cells of each row: (b,)."""
         ...
 
+    def counts(self, weight: Array) -> Array:
+        """Sum of w over the observed cells of each feature: (d,)."""
+        ...
+
     def log_precision(self) -> Array | float:
         """Sum of log omega over the observed cells of each row: (b,), or 0 if it is zero for all."""
         ...
@@ -262,6 +266,11 @@ class StoredCells:
     def observed(self) -> Array:
         """Number of observed cells of each row: (b,)."""
         return np.diff(self.stored.indptr).astype(np.float64)
+
+    def counts(self, weight: Array) -> Array:
+        """Sum of w over the observed cells of each feature: (d,)."""
+        of_cell = np.repeat(weight, np.diff(self.stored.indptr))
+        return np.bincount(self.stored.indices, of_cell, self.stored.shape[1])
 
     def log_precision(self) -> Array | float:
         """Sum of log omega over the observed cells of each row: (b,), or 0 if it is zero for all."""
@@ -385,6 +394,10 @@ class MaskedCells:
         """Number of observed cells of each row: (b,)."""
         return np.count_nonzero(self.mask.entries, axis=0).astype(np.float64)
 
+    def counts(self, weight: Array) -> Array:
+        """Sum of w over the observed cells of each feature: (d,)."""
+        return np.array([weight @ (precision > 0) for precision in self.mask.entries])
+
     def log_precision(self) -> Array | float:
         """Sum of log omega over the observed cells of each row: (b,), or 0 if it is zero for all."""
         if self.precision is None:
@@ -424,6 +437,10 @@ class Holes:
         """Number of observed cells of each row: (b,)."""
         return float(self.mask.holes.shape[1]) - np.diff(self.mask.holes.indptr)
 
+    def counts(self, weight: Array) -> Array:
+        """Sum of w over the observed cells of each feature: (d,)."""
+        return float(weight.sum()) - np.asarray(weight @ self.mask.holes)
+
     def log_precision(self) -> float:
         """Sum of log omega of each row: always 0, because all cells have precision 1."""
         return 0.0
@@ -461,6 +478,10 @@ class Patterns:
     def observed(self) -> Array:
         """Number of observed cells of each row: (b,)."""
         return self.mask.entries.sum(axis=0)[self.pattern]
+
+    def counts(self, weight: Array) -> Array:
+        """Sum of w over the observed cells of each feature: (d,)."""
+        return np.asarray(self.mask.entries @ np.bincount(self.pattern, weight, self.mask.entries.shape[1]))
 
     def log_precision(self) -> float:
         """Sum of log omega of each row: always 0, because all cells have precision 1."""
@@ -500,9 +521,9 @@ class Group:
         return float(self.weight.sum())
 
     @cached_property
-    def n_cells(self) -> float:
-        """Sum of w over the observed cells."""
-        return float(self.weight @ self.observed)
+    def counts(self) -> Array:
+        """Sum of w over the observed cells of each feature: (d,)."""
+        return self.cells.counts(self.weight)
 
     @cached_property
     def squares(self) -> Array:

@@ -58,7 +58,7 @@ class ParameterCovariance:
     covariance: Array  # Sigma_j, packed by rows: (., d), or (., 1) if features share it
 
     @classmethod
-    def of_fit(cls, model: LinearGaussian, information: Array, inflation: float) -> ParameterCovariance:
+    def of_fit(cls, model: LinearGaussian, information: Array, inflation: float | Array) -> ParameterCovariance:
         r"""Covariance of the parameters of a maximum-likelihood fit.
 
         Given the latent variables it is :math:`\Sigma_j = \psi_j A_j^{-1}`, with ``information``

@@ -149,52 +149,73 @@ def iterate(step: Callable[[S], tuple[S, float]], state: S, monitor: Monitor) ->
 @final
 @dataclass(frozen=True, slots=True)
 class Coordinates:
-    """Parameters of PPCA as a vector of numbers near 1: W and mu in units of the data, and log s2."""
+    """Parameters of a model as a vector of numbers near 1: W and mu in units of the data, and the log noise variance.
+
+    The noise variance is a single one or one for each feature, as that of the model that sets origin and units.
+    """
 
     mean: Array  # (d,)
-    unit: float
+    unit: Array  # of each feature, or of all: (d,) or ()
     q: int
+    shared: bool = True  # whether all features have the same noise variance
 
     @classmethod
     def around(cls, model: LinearGaussian) -> Self:
         """Coordinates with units and origin from a model of the same data."""
         variance = np.square(model.loadings).sum() / model.n_features + model.noise_variance.mean()
-        unit = float(np.sqrt(variance))  # average standard deviation of a feature
-        return cls(model.mean, unit, model.n_components)
+        unit = np.sqrt(variance)  # average standard deviation of a feature
+        return cls(model.mean, unit, model.n_components, model.noise_variance.ndim == 0)
+
+    @classmethod
+    def of_noise(cls, model: LinearGaussian) -> Self:
+        """Coordinates with the origin of a model, in units of its noise."""
+        noise = model.noise_variance
+        return cls(model.mean, np.sqrt(noise), model.n_components, noise.ndim == 0)
+
+    @property
+    def n_noise(self) -> int:
+        """Number of noise variances, which are last in a vector."""
+        return 1 if self.shared else self.mean.size
+
+    def log_noise(self, noise: float | Array) -> Array:
+        """Convert noise variances to their entries of a vector: (n_noise,)."""
+        return np.broadcast_to(np.log(noise / np.square(self.unit)), (self.n_noise,))
 
     def flatten(self, model: LinearGaussian) -> Array:
-        """Convert a model to a vector: (d q + d + 1,)."""
-        log_noise = np.log(model.noise_variance / self.unit**2)
+        """Convert a model to a vector: (d q + d + n_noise,)."""
         shift = (model.mean - self.mean) / self.unit
-        return np.concatenate([model.loadings.ravel() / self.unit, shift, [log_noise]])
+        return np.concatenate([(model.loadings.T / self.unit).T.ravel(), shift, self.log_noise(model.noise_variance)])
 
     def restore(self, vector: Array) -> LinearGaussian:
         """Convert a vector to a model."""
         d = self.mean.size
-        loadings = vector[: d * self.q].reshape(d, self.q) * self.unit
-        shift = vector[d * self.q : -1] * self.unit
-        return LinearGaussian(self.mean + shift, loadings, np.exp(vector[-1]) * self.unit**2)
+        loadings = (vector[: d * self.q].reshape(d, self.q).T * self.unit).T
+        shift = vector[d * self.q : -self.n_noise] * self.unit
+        log_noise = vector[-1] if self.shared else vector[-d:]
+        return LinearGaussian(self.mean + shift, loadings, np.exp(log_noise) * np.square(self.unit))
 
-    def flatten_gradient(self, mean: Array, loadings: Array, log_noise_variance: float) -> Array:
+    def flatten_gradient(self, mean: Array, loadings: Array, log_noise_variance: Array) -> Array:
         """Convert derivatives with respect to the parameters to those with respect to the vector."""
-        return np.concatenate([loadings.ravel() * self.unit, mean * self.unit, [log_noise_variance]])
+        by_unit = (loadings.T * self.unit).T.ravel()
+        return np.concatenate([by_unit, mean * self.unit, np.atleast_1d(log_noise_variance)])
 
 
 def iterate_accelerated(
     step: Callable[[LinearGaussian], tuple[LinearGaussian, float]],
     start: LinearGaussian,
     monitor: Monitor,
-    floor: float,
+    floor: float | Array,
+    relax: Callable[[LinearGaussian, LinearGaussian], LinearGaussian] | None = None,
 ) -> Iterated[LinearGaussian]:
-    """Repeat ``step`` with extrapolation in W, mu and log s2; the noise variance stays above ``floor``."""
+    """Repeat ``step`` with extrapolation in W, mu and the log noise variance, which stays above ``floor``."""
     coordinates = Coordinates.around(start)
-    lowest = float(np.log(floor) - 2 * np.log(coordinates.unit))
+    lowest, n_noise = coordinates.log_noise(floor), coordinates.n_noise
 
     def place(jump: Array) -> LinearGaussian:
-        jump[-1] = max(jump[-1], lowest)
+        jump[-n_noise:] = np.maximum(jump[-n_noise:], lowest)
         return coordinates.restore(jump)
 
-    return accelerate(step, start, monitor, coordinates.flatten, place)
+    return accelerate(step, start, monitor, coordinates.flatten, place, relax=relax, n_noise=n_noise)
 
 
 def accelerate(
@@ -204,34 +225,40 @@ def accelerate(
     flatten: Callable[[S], Array],
     place: Callable[[Array], S | None],
     how: Acceleration = Acceleration(),
+    *,
+    relax: Callable[[S, S], S] | None = None,
+    n_noise: int = 1,
 ) -> Iterated[S]:
     r"""Repeat ``step``; while it converges slowly, extrapolate from the last steps (Anderson 1965).
 
     With :math:`f_k = g(x_k) - x_k` the change by a step g, the next point is the combination of the last
-    :math:`g(x_k)` whose combined :math:`f_k` is shortest. An extrapolated point with a lower log-likelihood is
-    replaced by the plain step, so that the trace never decreases. Only plain steps decide when to stop.
-    ``flatten`` converts a state to a vector with the log noise variance last; ``place`` converts a vector to a state,
-    or to None if it is not valid.
+    :math:`g(x_k)` whose combined :math:`f_k` is shortest. ``relax`` maps a state and the next one to a state farther
+    ahead, which then counts as the step. An extrapolated or farther point with a lower log-likelihood is replaced by
+    the nearer one, at last by the plain step, so that the trace never decreases. Extrapolated points do not decide
+    when to stop. ``flatten`` converts a state to a vector with ``n_noise`` log noise variances last; ``place``
+    converts a vector to a state, or to None if it is not valid.
     """
-    state, plain, fallback = start, True, start
-    history = _History(flatten, how)
+    state, plain = start, True
+    nearer: list[S] = []  # states to try if the log-likelihood falls, the plain step first
+    history = _History(flatten, how, n_noise)
     if len(monitor.trace) > monitor.max_iter:  # an earlier process has used all iterations
         monitor.record(step(state)[1])
     while len(monitor.trace) <= monitor.max_iter:
         following, value = step(state)
-        if not plain and not value >= monitor.trace[-1]:
-            state, plain = fallback, True
+        if nearer and not value >= monitor.trace[-1]:
+            state, plain = nearer.pop(), True
             history.clear()
             continue
         if monitor.record(value, plain=plain):
             return Iterated(state, Status.CONVERGED, tuple(monitor.trace))
         if len(monitor.trace) > monitor.max_iter:
             break  # keep the state whose value was recorded last
-        history.append(state, following)
+        nearer = [following] if relax is None else [following, relax(state, following)]
+        history.append(state, nearer[-1])
         jump = history.extrapolated() if _is_slow(monitor, how.slow) else None
         placed = None if jump is None else place(jump)
-        fallback, plain = following, placed is None
-        state = following if placed is None else placed
+        plain = placed is None
+        state = nearer.pop() if placed is None else placed
     return Iterated(state, Status.MAX_ITER, tuple(monitor.trace))
 
 
@@ -249,8 +276,8 @@ def _is_slow(monitor: Monitor, share: float) -> bool:
 class _History:
     """The last few points and the results of a plain step from them; each is flattened once, when first needed."""
 
-    def __init__(self, flatten: Callable[[Any], Array], how: Acceleration) -> None:
-        self._flatten, self._farthest = flatten, how.farthest
+    def __init__(self, flatten: Callable[[Any], Array], how: Acceleration, n_noise: int = 1) -> None:
+        self._flatten, self._farthest, self._n_noise = flatten, how.farthest, n_noise
         self._fresh: list[tuple[Any, Any]] = []
         self._vectors: deque[tuple[Array, Array]] = deque(maxlen=how.memory + 1)
 
@@ -275,8 +302,10 @@ class _History:
         scaled = differences / norms[:, None]
         weights = _least_squares(scaled @ scaled.T, scaled @ changes[-1]) / norms
         jump = np.asarray(images[-1] - weights @ (images[1:] - images[:-1]))
-        near = np.isfinite(jump).all() and abs(jump[-1] - images[-1][-1]) < self._farthest
-        return jump if near else None
+        if not np.isfinite(jump).all():
+            return None
+        change = (jump - images[-1])[-self._n_noise :]
+        return jump if (np.abs(change) < self._farthest).all() else None
 
 
 def _least_squares(gram: Array, right: Array, rounding: float = 1e-10) -> Array:

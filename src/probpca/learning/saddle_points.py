@@ -37,7 +37,7 @@ class SaddleCheck:
 
     step: Step  # parameter-expanded EM: the next model, and the log-likelihood of the given one
     probe: Step  # the same for a sample of rows, which costs less; or ``step`` itself
-    floor: float  # smallest noise variance
+    floor: float | Array  # smallest noise variance: () or (d,)
     tol: float  # smallest gain in log-likelihood, in nats, that counts
     settings: SaddleSettings
     slow: bool = False  # whether the solver may have stopped where parameter-expanded EM would still gain much
@@ -58,15 +58,15 @@ class SaddleCheck:
 
     def better_model(self, model: LinearGaussian, log_likelihood: float) -> LinearGaussian | None:
         """Model with a larger log-likelihood near a saddle point; None at a maximum, or if no noise is left."""
-        if float(model.noise_variance) <= 2 * self.floor:
+        if (model.noise_variance <= 2 * self.floor).all():
             return None
         if self.slow:
             expanded = self.step(model)[0]
             if self.step(expanded)[1] > log_likelihood + self.tol:
                 return expanded
-        model = model.principal()
+        model = model.canonical()
         # In units of the noise, the information about all loadings and means is of the same size.
-        coordinates = Coordinates(model.mean, float(np.sqrt(model.noise_variance)), model.n_components)
+        coordinates = Coordinates.of_noise(model)
         growth = partial(_growth, coordinates, model, self.settings.difference)
         origin, limit = coordinates.flatten(model), self.settings.rate
         random = _without_rotations(origin, np.random.default_rng(0).standard_normal(origin.size), model.loadings.shape)
@@ -100,7 +100,7 @@ def _growth(coordinates: Coordinates, model: LinearGaussian, size: float, step: 
 
 
 def _without_rotations(origin: Array, vector: Array, shape: tuple[int, int]) -> Array:
-    """Subtract from a change of the parameters its part W A with A' = -A, for loadings W in principal axes."""
+    """Subtract from a change of the parameters its part W A with A' = -A, for orthogonal columns of W."""
     size = shape[0] * shape[1]
     W, Z = origin[:size].reshape(shape), vector[:size].reshape(shape)
     squares = np.square(W).sum(axis=0)

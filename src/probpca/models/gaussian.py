@@ -267,6 +267,24 @@ class LinearGaussian:
         axes, _, rotation = self._decomposition
         return rotation.T * np.sign(np.einsum("jk,jk->k", fix_signs(axes), axes))
 
+    def canonical(self) -> LinearGaussian:
+        r"""Equivalent model with latent axes along which :math:`W^\top \Psi^{-1} W` is diagonal, largest entry first.
+
+        With a single noise variance these are the principal axes. The axes do not depend on the units of the features;
+        the largest standardised loading of each has a positive sign.
+        """
+        return self.rotate(self.canonical_rotation)
+
+    @property
+    def canonical_rotation(self) -> Array:
+        """Orthogonal matrix that rotates the latent axes to those of ``canonical()``: (q, q)."""
+        if self.noise_variance.ndim == 0:
+            return self.principal_rotation
+        noise = np.sqrt(self.noise_variance)[:, None]
+        rotation = np.linalg.svd(self.loadings / noise, full_matrices=True)[2].T
+        standardised = (self.loadings / np.sqrt(self.covariance.diag())[:, None]) @ rotation
+        return rotation * np.where(np.einsum("jk,jk->k", fix_signs(standardised), standardised) < 0, -1.0, 1.0)
+
     @property
     def principal_axes(self) -> tuple[Array, Array]:
         """Principal axes U (d, q) and singular values (q,) of W, with fixed signs."""

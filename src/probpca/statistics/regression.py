@@ -32,8 +32,8 @@ class Regression:
     ----------
     weight : float
         Sum of the weights w of rows with at least one observed cell.
-    cells : float
-        Sum of w over the observed cells.
+    counts : ndarray of shape (d or 1,)
+        N_j, the sum of w over R_j; one entry if all features share it.
     log_likelihood : float
         Log-likelihood of the rows at the current parameters.
     latent : ndarray of shape ((q + 1)(q + 2) / 2,)
@@ -47,7 +47,7 @@ class Regression:
     """
 
     weight: float
-    cells: float
+    counts: Array
     log_likelihood: float
     latent: Array
     gram: Array
@@ -58,7 +58,12 @@ class Regression:
     def zero(cls, d: int, q: int) -> Regression:
         """Sums over no rows, for d features and q latent variables."""
         p = packed_size(q + 1)
-        return cls(0.0, 0.0, 0.0, np.zeros(p), np.zeros((p, 1)), np.zeros((q + 1, d)), np.zeros(d))
+        return cls(0.0, np.zeros(1), 0.0, np.zeros(p), np.zeros((p, 1)), np.zeros((q + 1, d)), np.zeros(d))
+
+    @property
+    def cells(self) -> float:
+        """Sum of w over the observed cells of all features."""
+        return float(self.counts.sum()) * (self.squares.size / self.counts.size)
 
     def merge(self, other: Regression) -> Regression:
         """Sums over both sets of rows."""

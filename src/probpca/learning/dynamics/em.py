@@ -9,6 +9,7 @@ import numpy as np
 
 from probpca.inference.time_series.kalman import believe
 from probpca.learning.em.e_step import regress_on
+from probpca.learning.em.m_step import pooled_noise
 from probpca.linalg.packed import packed_size, row_order
 from probpca.linalg.rotations import symmetric_root
 from probpca.models import Gaussian, LinearGaussian, StateSpace
@@ -154,12 +155,9 @@ class SeriesEM:
         following = LinearGaussian(model.mean + change[-1], model.loadings + change[:-1].T, model.noise_variance)
         if structure.fixed("noise") is not None:
             return following
-        squares = sums.squares_after(change)
-        if structure.says("noise", "isotropic"):
-            noise = np.maximum(squares.sum() / sums.cells, self.floor.mean())
-        else:
-            noise = np.divide(squares, counts, out=np.array(model.noise_variance), where=counts > 0)
-            noise = np.maximum(noise, self.floor)
+        shared = model.noise_variance.ndim == 0
+        floor = self.floor.mean() if shared else self.floor
+        noise = pooled_noise(sums.squares_after(change), sums, model.noise_variance, floor)
         return replace(following, noise_variance=noise)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ CLEAR = 1e-4
 
 
 def _expect_observed(parameters: Parameters, block: Observed) -> Regression:
-    """Expected statistics of a block with missing cells at the given parameters, with one noise variance.
+    """Expected statistics of a block with missing cells at the given parameters.
 
     If the parameters have a posterior covariance, the log-likelihood is replaced by its variational lower bound for
     independent posteriors of latent variables and parameters.
@@ -38,7 +37,7 @@ def _expect_observed(parameters: Parameters, block: Observed) -> Regression:
     they are summed residual by residual.
     """
     W = parameters.loadings[:-1]
-    clear = float(parameters.noise) > CLEAR * np.einsum("kd,kd->d", W, W).max()
+    clear = bool((parameters.noise > CLEAR * np.einsum("kd,kd->d", W, W)).all())
     with workspace() as work:
         return (_from_sums if clear else _from_residuals)(parameters, block.groups, work)
 
@@ -48,8 +47,9 @@ class _Sums:
 
     def __init__(self, parameters: Parameters) -> None:
         q, d = parameters.q, parameters.centre.size
-        self.noise = float(parameters.noise) if parameters.noise.ndim == 0 else np.nan
-        self.weight, self.cells, self.constant, self.distance = 0.0, 0.0, 0.0, 0.0
+        self.noise = parameters.noise
+        self.weight, self.constant, self.distance = 0.0, 0.0, 0.0
+        self.counts = np.zeros(d)
         self.latent = np.zeros(packed_size(q + 1))
         self.gram = np.zeros((packed_size(q + 1), d))
         self.right = np.zeros((q + 1, d))
@@ -58,13 +58,13 @@ class _Sums:
     def count(self, group: Group, found: Latents) -> None:
         """Add rows, cells, and the part of the log-likelihood that does not involve residuals."""
         self.weight += group.total_weight
-        self.cells += group.n_cells
-        self.constant += group.n_cells * (LOG_2PI + log(self.noise))
+        self.counts += group.counts
+        self.constant += float((group.counts * (LOG_2PI + np.log(self.noise))).sum())
         self.constant += float(group.weight @ (found.of_rows(found.logdet) - group.log_precision))
 
     def regression(self, score: Array, squares: Array) -> Regression:
         value = -0.5 * (self.constant + self.distance)
-        return Regression(self.weight, self.cells, value, self.latent, self.gram, score, squares)
+        return Regression(self.weight, self.counts, value, self.latent, self.gram, score, squares)
 
 
 def _from_sums(parameters: Parameters, groups: tuple[Group, ...], work: Workspace) -> Regression:
@@ -83,9 +83,9 @@ def _from_sums(parameters: Parameters, groups: tuple[Group, ...], work: Workspac
     theta, mean = parameters.loadings, parameters.loadings[-1]
     fitted = multiply(sums.gram, theta)
     centred = sums.squares - mean * (2 * sums.right[-1] - mean * sums.gram[-1])  # of x - mu: (d,)
-    sums.distance += float(centred.sum()) / sums.noise
+    sums.distance += float((centred / sums.noise).sum())
     if parameters.covariance is not None:
-        sums.distance += float((parameters.covariance[-1] * sums.gram[-1]).sum()) / sums.noise
+        sums.distance += float((parameters.covariance[-1] * sums.gram[-1] / sums.noise).sum())
     squares = sums.squares + np.einsum("kd,kd->d", theta, fitted - 2 * sums.right)
     return sums.regression(sums.right - fitted, squares)
 
@@ -103,11 +103,10 @@ def _from_residuals(parameters: Parameters, groups: tuple[Group, ...], work: Wor
         sums.add(group, cells, found.mean, latent_covariance, work)
         sums.distance += float(w @ np.square(found.mean).sum(axis=0))
         sums.count(group, found)
-    sums.distance += float(sums.squares.sum()) / sums.noise
+    sums.distance += float((sums.squares / sums.noise).sum())
     if parameters.covariance is not None:
-        sums.distance += (
-            float(traces(sums.gram, np.broadcast_to(parameters.covariance, sums.gram.shape)).sum()) / sums.noise
-        )
+        spread = traces(sums.gram, np.broadcast_to(parameters.covariance, sums.gram.shape))
+        sums.distance += float((spread / sums.noise).sum())
     return sums.shrunk()
 
 
@@ -139,7 +138,7 @@ def regress_on(
                     latent_covariance = _by_pattern(latent_covariance, cells.pattern)
             sums.add(group, cells, mean[:, group.place], latent_covariance, work)
             sums.weight += group.total_weight
-            sums.cells += group.n_cells
+            sums.counts += group.counts
     return sums.shrunk(), sums.squares
 
 
@@ -309,4 +308,4 @@ def _regress(model: LinearGaussian, block: Block, latents: _Latents) -> Regressi
     tt[:q, :q] += weight * P
     value = -0.5 * (weight * latents.constant + distance)
     packed = pack(tt)
-    return Regression(weight, weight * d, value, packed, packed[:, None], residual, squares)
+    return Regression(weight, np.array([weight]), value, packed, packed[:, None], residual, squares)

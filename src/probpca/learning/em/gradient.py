@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from probpca.errors import ShapeError
 from probpca.learning.em.e_step import expect
 from probpca.learning.loop import Coordinates, Iterated
 from probpca.learning.result import Status
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Gradient(NamedTuple):
-    """Derivatives of the total log-likelihood with respect to the parameters of PPCA.
+    """Derivatives of the total log-likelihood with respect to the parameters of a model.
 
     Attributes
     ----------
@@ -31,20 +30,20 @@ class Gradient(NamedTuple):
         Derivative with respect to the mean mu.
     loadings : ndarray of shape (d, q)
         Derivative with respect to the loadings W.
-    log_noise_variance : float
-        Derivative with respect to the logarithm of the noise variance.
+    log_noise_variance : ndarray of shape () or (d,)
+        Derivative with respect to the logarithm of the noise variance, or of that of each feature.
     """
 
     mean: Array
     loadings: Array
-    log_noise_variance: float
+    log_noise_variance: Array
 
 
 def value_and_gradient(model: LinearGaussian, source: Source) -> tuple[float, Gradient]:
     """Total log-likelihood of the rows of a source, and its gradient, in one pass.
 
     The gradient is with respect to mu, W and the logarithm of the noise variance, and takes missing cells into
-    account. The model must have a single noise variance.
+    account.
 
     Examples
     --------
@@ -57,9 +56,6 @@ def value_and_gradient(model: LinearGaussian, source: Source) -> tuple[float, Gr
     >>> round(value, 2), bool(np.abs(gradient.loadings).max() < 1e-6)
     (-404.96, True)
     """
-    if model.noise_variance.ndim:
-        msg = "the gradient needs a model with one noise variance; this model has one per feature."
-        raise ShapeError(msg)
     sums = open_source(source).fold(partial(expect, model))
     return sums.log_likelihood, gradient_of(model, sums)
 
@@ -68,21 +64,22 @@ def gradient_of(model: LinearGaussian, sums: Regression) -> Gradient:
     r"""Gradient of the log-likelihood from the statistics of an E-step, by Fisher's identity.
 
     .. math::
-        \frac{\partial \mathcal L}{\partial w_j} = \tfrac{1}{\sigma^2} \sum_{i \in R_j} (r_{ij} m_i - P_i w_j),\quad
-        \frac{\partial \mathcal L}{\partial \mu_j} = \tfrac{1}{\sigma^2} \sum_{i \in R_j} r_{ij},\quad
-        \frac{\partial \mathcal L}{\partial \log \sigma^2}
-        = \tfrac{1}{2 \sigma^2} \sum_{ij} \big(r_{ij}^2 + w_j^\top P_i w_j\big) - \tfrac{N}{2}
+        \frac{\partial \mathcal L}{\partial w_j} = \tfrac{1}{\psi_j} \sum_{i \in R_j} (r_{ij} m_i - P_i w_j),\quad
+        \frac{\partial \mathcal L}{\partial \mu_j} = \tfrac{1}{\psi_j} \sum_{i \in R_j} r_{ij},\quad
+        \frac{\partial \mathcal L}{\partial \log \psi_j}
+        = \tfrac{1}{2 \psi_j} \sum_{i \in R_j} \big(r_{ij}^2 + w_j^\top P_i w_j\big) - \tfrac{N_j}{2}
 
-    with sums over the rows :math:`R_j` in which feature j was observed, and N the number of observed cells. For
-    complete rows the first is :math:`n (C^{-1} S C^{-1} - C^{-1}) W`, computed without a d x d matrix.
+    with sums over the :math:`N_j` rows :math:`R_j` in which feature j was observed. The last one is summed over the
+    features if they share one noise variance. For complete rows the first is
+    :math:`n (C^{-1} S C^{-1} - C^{-1}) W`, computed without a d x d matrix.
     """
-    sigma2 = float(model.noise_variance)
-    spread = float(sums.squares.sum()) / sigma2
-    return Gradient(sums.score[-1] / sigma2, sums.score[:-1].T / sigma2, 0.5 * (spread - sums.cells))
+    psi = model.noise_variance
+    score, log_noise = sums.score / psi, 0.5 * (sums.squares / psi - sums.counts)
+    return Gradient(score[-1], score[:-1].T, log_noise if psi.ndim else np.asarray(log_noise.sum()))
 
 
 def ascend(
-    source: Source, start: LinearGaussian, floor: float, monitor: Monitor, largest: float = 10.0
+    source: Source, start: LinearGaussian, floor: float | Array, monitor: Monitor, largest: float = 10.0
 ) -> Iterated[LinearGaussian]:
     """Maximise the log-likelihood by L-BFGS from ``start``.
 
@@ -103,7 +100,8 @@ def ascend(
             raise StopIteration
 
     vector = coordinates.flatten(start)
-    bounds = [(None, None)] * (vector.size - 1) + [(float(np.log(floor / coordinates.unit**2)), largest)]
+    lowest = coordinates.log_noise(floor)
+    bounds = [(None, None)] * (vector.size - lowest.size) + [(low, largest) for low in lowest.tolist()]
     options = {"maxiter": monitor.max_iter, "maxfun": 20 * monitor.max_iter, "maxcor": 20, "ftol": 0.0, "gtol": 1e-12}
     found = minimize(
         objective, vector, jac=True, method="L-BFGS-B", bounds=bounds, callback=after_step, options=options

@@ -10,7 +10,7 @@ import numpy as np
 
 from probpca.blocks import Block, Observed
 from probpca.inference.likelihood import LOG_2PI
-from probpca.learning.em.m_step import latent_moments, maximise, theta_of, whitening_basis
+from probpca.learning.em.m_step import latent_moments, maximise, pooled_noise, theta_of, whitening_basis
 from probpca.learning.loop import Iterated
 from probpca.learning.result import Status
 from probpca.sources.engines.local import itself
@@ -50,7 +50,7 @@ class Incremental:
     """
 
     expect: Any  # E-step, (model, rows) -> Regression
-    floor: float  # smallest noise variance
+    floor: float | Array  # smallest noise variance: () or (d,)
     noise_free: bool = False  # whether to take the limit of zero noise
     piece_rows: int = 1024  # number of rows whose statistics are updated at a time
     enough: int = 4  # observed cells per parameter that are needed before the first M-step
@@ -107,16 +107,16 @@ class _Walk:
         """Free energy at the model, or the corresponding objective in the limit of zero noise."""
         sums = self.total
         assert sums is not None  # noqa: S101
-        squares, cells = float(sums.squares.sum()), sums.cells
         if self.method.noise_free:
-            return -0.5 * cells * (LOG_2PI + np.log(max(squares / cells, self.method.floor)) + 1)
-        return self.entropy - 0.5 * _energy(sums, float(self.model.noise_variance))
+            pooled = pooled_noise(sums.squares, sums, np.asarray(0.0), self.method.floor)
+            return -0.5 * sums.cells * (LOG_2PI + float(np.log(pooled)) + 1)
+        return self.entropy - 0.5 * _energy(sums, self.model.noise_variance)
 
     def _enter(self, sums: Regression) -> _Known:
         """Add the statistics of a piece at the current model."""
         entropy = 0.0
         if not self.method.noise_free:
-            entropy = sums.log_likelihood + 0.5 * _energy(sums, float(self.model.noise_variance))
+            entropy = sums.log_likelihood + 0.5 * _energy(sums, self.model.noise_variance)
         self.total = sums if self.total is None else self.total.merge(sums)
         self.entropy += entropy
         return _Known(sums, entropy, theta_of(self.model), self.axes)
@@ -174,12 +174,12 @@ def _cut(block: Block, piece_rows: int) -> Iterator[Block]:
         yield block.take(slice(start, min(start + piece_rows, block.n_rows)))
 
 
-def _energy(sums: Regression, noise: float) -> float:
+def _energy(sums: Regression, noise: Array) -> float:
     """Minus twice the expected log joint density, up to a constant that is also left out of the entropy."""
     q = int(np.sqrt(2 * sums.latent.size)) - 1
     diagonal = np.cumsum(np.arange(1, q + 1)) - 1
     prior = float(sums.latent[diagonal].sum())
-    return sums.cells * (LOG_2PI + float(np.log(noise))) + float(sums.squares.sum()) / noise + prior
+    return float((sums.counts * (LOG_2PI + np.log(noise)) + sums.squares / noise).sum()) + prior
 
 
 def _log_scale(basis: Array) -> float:

@@ -1,8 +1,8 @@
-"""Expectation-maximisation for PPCA: plain, parameter-expanded, and in the limit of zero noise."""
+"""Expectation-maximisation for PPCA and factor analysis: plain, parameter-expanded, and without noise."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, final
 
@@ -23,16 +23,18 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True)
 class EM:
-    """EM for PPCA; with ``expand``, parameter-expanded EM (PX-EM), which converges much faster.
+    """EM; with ``expand``, parameter-expanded EM (PX-EM), which converges much faster.
+
+    The noise variance is a single one (PPCA) or one for each feature (factor analysis), as that of the model.
 
     Plain EM is slow if the noise is small: the scale of a component with eigenvalue l converges at the rate
     ((l - s2)^2 + s2^2) / l^2. With parameter expansion the rate is (s2 / l)^2 (Liu, Rubin & Wu 1998). Neither
     decreases the log-likelihood.
     """
 
-    floor: float  # smallest noise variance
+    floor: float | Array  # smallest noise variance: () or (d,)
     expand: bool = True
-    noise: float | None = None  # fixed noise variance; None to estimate it
+    noise: Array | None = None  # fixed noise variance, () or (d,); None to estimate it
 
     def step(self, model: LinearGaussian, source: Source) -> tuple[LinearGaussian, float]:
         """Model after one iteration, and the log-likelihood of the given model."""
@@ -64,21 +66,65 @@ class ZeroNoiseEM:
 def maximise(
     model: LinearGaussian,
     sums: Regression,
-    floor: float,
-    noise: float | None = None,
+    floor: float | Array,
+    noise: Array | None = None,
     latent: Gaussian | None = None,
 ) -> LinearGaussian:
-    """M-step: regress the cells on [z; 1] and pool the residuals, or keep a fixed ``noise`` variance.
+    """M-step: regress the cells on [z; 1]; their residuals give the noise, unless its variance ``noise`` is fixed.
 
     If ``latent``, the distribution of the latent variables over the rows, is given, the model is transformed so that
     it becomes standard normal (parameter expansion).
     """
     change = sums.change()  # change of [W'; mu']: (q + 1, d)
-    sigma2 = float(sums.squares_after(change).sum()) / sums.cells if noise is None else noise
+    if noise is None:
+        psi = pooled_noise(sums.squares_after(change), sums, model.noise_variance, floor)
+    else:
+        psi = noise
     mean, loadings = model.mean + change[-1], model.loadings + change[:-1].T
     if latent is not None:
         mean, loadings = whitened(mean, loadings, latent)
-    return LinearGaussian(mean, loadings, np.asarray(max(sigma2, floor)))
+    return LinearGaussian(mean, loadings, psi)
+
+
+def pooled_noise(squares: Array, sums: Regression, noise: Array, floor: float | Array) -> Array:
+    """Noise variance that maximises the likelihood given the expected squared residuals of each feature (d,).
+
+    A single one if ``noise``, the current variance, is a single one; otherwise one for each feature, which a feature
+    without observed cells keeps.
+    """
+    if noise.ndim == 0:
+        return np.maximum(squares.sum() / sums.cells, floor)
+    counts = np.broadcast_to(sums.counts, squares.shape)
+    return np.maximum(np.divide(squares, counts, out=np.array(noise), where=counts > 0), floor)
+
+
+def relaxed(
+    share: Array,
+    floor: Array,
+    model: LinearGaussian,
+    following: LinearGaussian,
+    *,
+    least: float = 0.01,
+    farthest: float = 2.0,
+) -> LinearGaussian:
+    r"""Model after an EM step whose change of the log noise variances of the features is enlarged.
+
+    Near the optimum an EM step moves :math:`\log \psi_j` by about the share :math:`1 - h_j` of its distance from the
+    optimum, with the leverage
+
+    .. math:: h_j = v_j^\top \Big(I + \sum_k \rho_k v_k v_k^\top\Big)^{-1} v_j, \qquad v_j = w_j / \sqrt{\psi_j}
+
+    and ``share`` :math:`\rho_k` of the rows in which feature k was observed. The change is divided by
+    :math:`1 - h_j`, at least ``least``, and limited to ``farthest`` unless EM itself goes farther. The
+    log-likelihood may fall, as after other overrelaxed steps (Salakhutdinov & Roweis 2003).
+    """
+    white = model.loadings / np.sqrt(model.noise_variance)[:, None]  # v: (d, q)
+    precision = np.eye(model.n_components) + white.T @ (share[:, None] * white)
+    leverage = np.einsum("jk,jk->j", white, np.linalg.solve(precision, white.T).T)
+    move = np.log(following.noise_variance / model.noise_variance)
+    most = np.maximum(np.abs(move), farthest)
+    move = np.clip(move / np.maximum(1 - leverage, least), -most, most)
+    return replace(following, noise_variance=np.maximum(model.noise_variance * np.exp(move), floor))
 
 
 def theta_of(model: LinearGaussian) -> Array:

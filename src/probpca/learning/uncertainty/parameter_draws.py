@@ -46,7 +46,7 @@ def require_memory_for_draws(count: int, d: int, q: int) -> None:
 
 
 def draw_parameters(
-    source: Source, model: LinearGaussian, inflation: float, rngs: Sequence[np.random.Generator | int]
+    source: Source, model: LinearGaussian, inflation: float | Array, rngs: Sequence[np.random.Generator | int]
 ) -> list[LinearGaussian]:
     """Draw plausible models by bootstrap: fits to resampled rows, started from ``model``.
 
@@ -80,7 +80,7 @@ def _resampled_fit(
     counts = frequencies(np.concatenate(weights), np.random.default_rng(rng))
     cuts = np.cumsum([weight.size for weight in weights])[:-1]
     drawn = [block.reweighted(count) for block, count in zip(blocks, np.split(counts, cuts), strict=True)]
-    noise = float(start.noise_variance)
+    noise = start.noise_variance
     rows = Source.of_blocks(drawn, start.n_features)
     return warm_fit(rows, start, EM(noise, noise=noise), Monitor(tol, max_iter)).state
 
