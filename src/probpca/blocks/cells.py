@@ -270,7 +270,7 @@ class StoredCells:
     def counts(self, weight: Array) -> Array:
         """Sum of w over the observed cells of each feature: (d,)."""
         of_cell = np.repeat(weight, np.diff(self.stored.indptr))
-        return np.bincount(self.stored.indices, of_cell, self.stored.shape[1])
+        return np.asarray(np.bincount(self.stored.indices, of_cell, self.stored.shape[1]), np.float64)
 
     def log_precision(self) -> Array | float:
         """Sum of log omega over the observed cells of each row: (b,), or 0 if it is zero for all."""

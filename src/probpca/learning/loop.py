@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar, final
 
 import numpy as np
 
@@ -158,13 +158,14 @@ class Coordinates:
     unit: Array  # of each feature, or of all: (d,) or ()
     q: int
     shared: bool = True  # whether all features have the same noise variance
+    floor: float | Array = 0.0  # smallest noise variance of an extrapolated model: () or (d,)
 
     @classmethod
-    def around(cls, model: LinearGaussian) -> Self:
+    def around(cls, model: LinearGaussian, floor: float | Array) -> Self:
         """Coordinates with units and origin from a model of the same data."""
         variance = np.square(model.loadings).sum() / model.n_features + model.noise_variance.mean()
         unit = np.sqrt(variance)  # average standard deviation of a feature
-        return cls(model.mean, unit, model.n_components, model.noise_variance.ndim == 0)
+        return cls(model.mean, unit, model.n_components, model.noise_variance.ndim == 0, floor)
 
     @classmethod
     def of_noise(cls, model: LinearGaussian) -> Self:
@@ -194,6 +195,11 @@ class Coordinates:
         log_noise = vector[-1] if self.shared else vector[-d:]
         return LinearGaussian(self.mean + shift, loadings, np.exp(log_noise) * np.square(self.unit))
 
+    def place(self, vector: Array) -> LinearGaussian:
+        """Convert an extrapolated vector to a model whose noise variance is not below the smallest one."""
+        placed = self.restore(vector)
+        return replace(placed, noise_variance=np.maximum(placed.noise_variance, self.floor))
+
     def flatten_gradient(self, mean: Array, loadings: Array, log_noise_variance: Array) -> Array:
         """Convert derivatives with respect to the parameters to those with respect to the vector."""
         by_unit = (loadings.T * self.unit).T.ravel()
@@ -208,26 +214,33 @@ def iterate_accelerated(
     relax: Callable[[LinearGaussian, LinearGaussian], LinearGaussian] | None = None,
 ) -> Iterated[LinearGaussian]:
     """Repeat ``step`` with extrapolation in W, mu and the log noise variance, which stays above ``floor``."""
-    coordinates = Coordinates.around(start)
-    lowest, n_noise = coordinates.log_noise(floor), coordinates.n_noise
+    return accelerate(step, start, monitor, Coordinates.around(start, floor), relax)
 
-    def place(jump: Array) -> LinearGaussian:
-        jump[-n_noise:] = np.maximum(jump[-n_noise:], lowest)
-        return coordinates.restore(jump)
 
-    return accelerate(step, start, monitor, coordinates.flatten, place, relax=relax, n_noise=n_noise)
+class StateCoordinates(Protocol[S]):
+    """Protocol of conversions between states and vectors, for extrapolation."""
+
+    @property
+    def n_noise(self) -> int:
+        """Number of logarithms of noise variances, which are last in a vector."""
+        ...
+
+    def flatten(self, state: S) -> Array:
+        """Convert a state to a vector."""
+        ...
+
+    def place(self, vector: Array) -> S | None:
+        """Convert a vector to a state; None if it is not valid."""
+        ...
 
 
 def accelerate(
     step: Callable[[S], tuple[S, float]],
     start: S,
     monitor: Monitor,
-    flatten: Callable[[S], Array],
-    place: Callable[[Array], S | None],
-    how: Acceleration = Acceleration(),
-    *,
+    coordinates: StateCoordinates[S],
     relax: Callable[[S, S], S] | None = None,
-    n_noise: int = 1,
+    how: Acceleration = Acceleration(),
 ) -> Iterated[S]:
     r"""Repeat ``step``; while it converges slowly, extrapolate from the last steps (Anderson 1965).
 
@@ -235,12 +248,11 @@ def accelerate(
     :math:`g(x_k)` whose combined :math:`f_k` is shortest. ``relax`` maps a state and the next one to a state farther
     ahead, which then counts as the step. An extrapolated or farther point with a lower log-likelihood is replaced by
     the nearer one, at last by the plain step, so that the trace never decreases. Extrapolated points do not decide
-    when to stop. ``flatten`` converts a state to a vector with ``n_noise`` log noise variances last; ``place``
-    converts a vector to a state, or to None if it is not valid.
+    when to stop.
     """
     state, plain = start, True
     nearer: list[S] = []  # states to try if the log-likelihood falls, the plain step first
-    history = _History(flatten, how, n_noise)
+    history = _History(coordinates, how)
     if len(monitor.trace) > monitor.max_iter:  # an earlier process has used all iterations
         monitor.record(step(state)[1])
     while len(monitor.trace) <= monitor.max_iter:
@@ -256,7 +268,7 @@ def accelerate(
         nearer = [following] if relax is None else [following, relax(state, following)]
         history.append(state, nearer[-1])
         jump = history.extrapolated() if _is_slow(monitor, how.slow) else None
-        placed = None if jump is None else place(jump)
+        placed = None if jump is None else coordinates.place(jump)
         plain = placed is None
         state = nearer.pop() if placed is None else placed
     return Iterated(state, Status.MAX_ITER, tuple(monitor.trace))
@@ -276,8 +288,8 @@ def _is_slow(monitor: Monitor, share: float) -> bool:
 class _History:
     """The last few points and the results of a plain step from them; each is flattened once, when first needed."""
 
-    def __init__(self, flatten: Callable[[Any], Array], how: Acceleration, n_noise: int = 1) -> None:
-        self._flatten, self._farthest, self._n_noise = flatten, how.farthest, n_noise
+    def __init__(self, coordinates: StateCoordinates[Any], how: Acceleration) -> None:
+        self._flatten, self._n_noise, self._farthest = coordinates.flatten, coordinates.n_noise, how.farthest
         self._fresh: list[tuple[Any, Any]] = []
         self._vectors: deque[tuple[Array, Array]] = deque(maxlen=how.memory + 1)
 

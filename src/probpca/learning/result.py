@@ -118,6 +118,8 @@ class FitResult(NamedTuple):
         Standard deviation of each column, 0 if it is constant; None after standardising, or if unknown.
     scale : ndarray of shape (d,) or None
         Standard deviations that the columns were divided by; None without standardising.
+    heywood : ndarray of int or None
+        Positions of features whose noise variance is the smallest that is allowed; only for factor analysis.
     sample : Source or None
         Rows in memory, all or a sample, if the data of the fit were not in memory.
     """
@@ -135,6 +137,7 @@ class FitResult(NamedTuple):
     notes: tuple[str, ...] = ()
     column_std: Array | None = None
     scale: Array | None = None
+    heywood: Index | None = None
     sample: Source | None = None
 
     def in_units(self, units: Units) -> FitResult:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from probpca.learning.loop import Watch
 
+NoiseKind: TypeAlias = Literal["shared", "per_feature"]
 Regime: TypeAlias = Literal["covariance", "gram", "krylov", "svd"]
 Iterative: TypeAlias = Literal["em", "px_em", "em_zero_noise", "gradient", "incremental", "incremental_zero_noise"]
 ZERO_NOISE = ("em_zero_noise", "incremental_zero_noise")
@@ -144,6 +145,17 @@ class SaddleSettings:
 
 @final
 @dataclass(frozen=True, slots=True)
+class FactorSettings:
+    """Options of factor analysis. Variances are shares of the variance of their feature."""
+
+    floor: float = 1e-6  # smallest noise variance
+    at_floor: float = 1.01  # features with a noise variance of at most so many floors are reported as Heywood cases
+    first_noise: float = 0.05  # smallest noise variance of a start
+    cells_per_loading: float = 0.0  # rows in which every feature must be observed, for each of its q + 1 parameters
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class StreamLimits:
     """Limits of learning from streams of batches."""
 
@@ -197,6 +209,8 @@ class Settings:
         File that a long fit saves its state to after each iteration, and continues from after an interruption.
     bias_correction : bool
         Correct the variances for the bias that arises if columns are about as many as rows.
+    noise : str
+        "shared": all features have the same noise variance (PPCA). "per_feature": each has its own (factor analysis).
     incremental_rows : int
         Number of complete rows in each part whose sums incremental EM updates at a time.
     search : SearchLimits
@@ -213,6 +227,8 @@ class Settings:
         Options of the block Krylov eigensolver.
     saddle : SaddleSettings
         Options of the test for saddle points.
+    factor : FactorSettings
+        Options of factor analysis.
     stream : StreamLimits
         Limits of learning from streams of batches.
     online : OnlineSettings
@@ -234,6 +250,7 @@ class Settings:
     n_init: int = 1
     checkpoint: Path | None = None
     bias_correction: bool = False
+    noise: NoiseKind = "shared"
     incremental_rows: int = 1024
     search: SearchLimits = SearchLimits()
     parallel: ParallelSettings = ParallelSettings()
@@ -242,6 +259,7 @@ class Settings:
     dense: DenseSettings = DenseSettings()
     krylov: KrylovSettings = KrylovSettings()
     saddle: SaddleSettings = SaddleSettings()
+    factor: FactorSettings = FactorSettings()
     stream: StreamLimits = StreamLimits()
     online: OnlineSettings = OnlineSettings()
 

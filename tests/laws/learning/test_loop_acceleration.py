@@ -1,5 +1,6 @@
 """Extrapolated steps: fewer of them, to the same maximum, never downhill."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -90,8 +91,8 @@ def test_a_step_too_far_is_taken_back_for_the_plain_one():
 
 
 def test_without_its_safeguard_the_same_walk_would_fall():
-    coordinates = Coordinates.around(START)
-    history = _History(coordinates.flatten, Acceleration())
+    coordinates = Coordinates.around(START, FLOOR)
+    history = _History(coordinates, Acceleration())
     state, trace = START, []
     for _ in range(8):
         following, value = creep(state)
@@ -112,10 +113,17 @@ def test_a_value_that_is_no_number_is_taken_back_too():
     assert_allclose(ended.state.mean[0], SUMMIT, atol=1e-3)
 
 
+class Numbers:
+    """Vectors that are their own coordinates."""
+
+    n_noise = 1
+    flatten = staticmethod(np.asarray)
+
+
 def test_steps_that_are_linear_are_summed_to_their_limit(rng):
     shrink = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     shrink = (shrink * [0.9, 0.5, -0.3]) @ shrink.T
-    limit, history, point = rng.standard_normal(3), _History(np.asarray, Acceleration()), np.zeros(3)
+    limit, history, point = rng.standard_normal(3), _History(Numbers(), Acceleration()), np.zeros(3)
     for _ in range(4):  # as many differences as there are directions
         image = limit + shrink @ (point - limit)
         history.append(point, image)
@@ -124,7 +132,7 @@ def test_steps_that_are_linear_are_summed_to_their_limit(rng):
 
 
 def test_one_step_is_nothing_to_extrapolate_from(rng):
-    history = _History(np.asarray, Acceleration())
+    history = _History(Numbers(), Acceleration())
     assert history.extrapolated() is None
     history.append(rng.random(3), rng.random(3))
     assert history.extrapolated() is None
@@ -135,10 +143,33 @@ def test_one_step_is_nothing_to_extrapolate_from(rng):
 
 
 def test_steps_that_stand_still_are_left_alone():
-    history = _History(np.asarray, Acceleration())
+    history = _History(Numbers(), Acceleration())
     for _ in range(3):
         history.append(np.ones(4), np.ones(4))
     assert_allclose(history.extrapolated(), np.ones(4))
+
+
+@pytest.mark.parametrize("too_far", [1.5, 3.0, 1e3])
+def test_a_relaxed_step_that_lowers_the_likelihood_is_replaced_by_the_plain_one(too_far):
+    def relax(model, following):
+        return replace(following, mean=model.mean + too_far * (following.mean - model.mean))
+
+    plain = iterate_accelerated(creep, START, Monitor(1e-9, 1000), FLOOR)
+    ended = iterate_accelerated(creep, START, Monitor(1e-9, 1000), FLOOR, relax)
+    assert (np.diff(ended.trace) >= 0).all()
+    assert_allclose(ended.state.mean[0], plain.state.mean[0], atol=1e-3)
+
+
+def test_a_relaxed_step_takes_the_place_of_the_plain_one():
+    visited = []
+
+    def relax(model, following):
+        visited.append(replace(following, mean=model.mean + 1.5 * (following.mean - model.mean)))
+        return visited[-1]
+
+    walk = Counted(creep)
+    iterate_accelerated(walk, START, Monitor(1e-9, 3), FLOOR, relax)
+    assert [model.mean[0] for model in walk.states[1:3]] == [model.mean[0] for model in visited[:2]]
 
 
 @pytest.mark.parametrize("max_iter", [1, 2, 3, 4, 5, 6, 7, 10, 20])

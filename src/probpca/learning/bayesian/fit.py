@@ -317,7 +317,7 @@ def _start_missing(table: Description, q: int, settings: Settings, rng: np.rando
     first = problem
     if table.sample is not None:
         first = Problem.of(describe(table.sample, rng), replace(settings, watch=None), rng)
-    return _Start(problem.rows, _warm(first, q), problem.floor)
+    return _Start(problem.rows, _warm(first, q), float(problem.floor))
 
 
 def _result(ended: Iterated[ParameterBelief], floor: float, summary: ColumnSummary, asked: int) -> BeliefResult:

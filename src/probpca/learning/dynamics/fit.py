@@ -183,7 +183,7 @@ class _Problem:
         if settings.solver == "em":
             return iterate(step, start, monitor)
         coordinates = SeriesCoordinates.around(start, em)
-        return accelerate(step, start, monitor, coordinates.pack, coordinates.place)
+        return accelerate(step, start, monitor, coordinates)
 
     def em(self, start: StateSpace) -> SeriesEM:
         """EM with the limits of variances derived from a starting model."""

@@ -196,7 +196,12 @@ class SeriesCoordinates:
         size = np.square(model.emission.loadings) @ np.diagonal(model.process_noise)
         return cls(model, em, np.sqrt(noise + size))
 
-    def pack(self, model: StateSpace) -> Array:
+    @property
+    def n_noise(self) -> int:
+        """Number of noise variances, whose logarithms are last in a vector."""
+        return self.like.emission.noise_variance.size
+
+    def flatten(self, model: StateSpace) -> Array:
         """Convert a model to a vector with log R last."""
         emission = model.emission
         parts = [

@@ -86,7 +86,7 @@ def ascend(
     The noise variance stays above ``floor``, and its logarithm within ``largest`` of that of the mean variance at
     the start.
     """
-    coordinates = Coordinates.around(start)
+    coordinates = Coordinates.around(start, floor)
     sums = source.fold(partial(expect, start))
     weight = sums.weight
     monitor.record(sums.log_likelihood)

@@ -76,10 +76,7 @@ def maximise(
     it becomes standard normal (parameter expansion).
     """
     change = sums.change()  # change of [W'; mu']: (q + 1, d)
-    if noise is None:
-        psi = pooled_noise(sums.squares_after(change), sums, model.noise_variance, floor)
-    else:
-        psi = noise
+    psi = pooled_noise(sums.squares_after(change), sums, model.noise_variance, floor) if noise is None else noise
     mean, loadings = model.mean + change[-1], model.loadings + change[:-1].T
     if latent is not None:
         mean, loadings = whitened(mean, loadings, latent)

@@ -13,11 +13,11 @@ from probpca.errors import DataError
 from probpca.learning.checkpoint import Checkpoint, Saver, fingerprint
 from probpca.learning.complete.spectrum import NOISE_FLOOR
 from probpca.learning.components import EXACT_RANK, Count, Rule
-from probpca.learning.describe import describe, warn_of_no_checkpoint
+from probpca.learning.describe import Description, Units, column_std, describe, warn_of_no_checkpoint
 from probpca.learning.em.e_step import expect
 from probpca.learning.em.gradient import ascend
 from probpca.learning.em.incremental import Incremental
-from probpca.learning.em.m_step import EM
+from probpca.learning.em.m_step import EM, relaxed
 from probpca.learning.loop import Iterated, Monitor, iterate, iterate_accelerated
 from probpca.learning.missing.start import Fitted, first_model, search, tells_rank
 from probpca.learning.result import FitResult, collapsed_status
@@ -35,19 +35,35 @@ if TYPE_CHECKING:
 
     from probpca.blocks import Block, Observed
     from probpca.learning.components import Components
-    from probpca.learning.describe import Description
     from probpca.learning.saddle_points import Step
     from probpca.statistics import ColumnSummary
-    from probpca.typing import Array
+    from probpca.typing import Array, Index
 
 
 def fit_missing(table: Description, wanted: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
-    """Fit PPCA to rows with missing cells by maximising the likelihood of the observed cells over W, mu and s2.
+    """Fit a model to rows with missing cells by maximising the likelihood of the observed cells over its parameters.
 
-    For rows that are not in memory, a fit to a sample gives the number of components and the start; all rows are then
-    read once per iteration.
+    All features share one noise variance, or each has its own, as ``settings.noise`` says. For rows that are not in
+    memory, a fit to a sample gives the number of components and the start; all rows are then read once per iteration.
     """
     _require_applicable(settings)
+    if settings.noise == "shared":
+        return _fit(table, wanted, settings, rng)
+    scaled, units = _standardised(table)  # the likelihood does not depend on the units, but the start does
+    return _fit(scaled, wanted, settings, rng).in_units(units)._replace(scale=None)
+
+
+def _standardised(table: Description) -> tuple[Description, Units]:
+    """Description of the same rows with columns of unit variance."""
+    summary = table.summarise()
+    units = Units.of(summary)
+    scale = 1 / units.scale
+    sample = None if table.sample is None else table.sample.scaled(scale)
+    scaled = Description(table.source.scaled(scale), summary.rescaled(scale), table.complete, sample)
+    return scaled, units
+
+
+def _fit(table: Description, wanted: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
     given = isinstance(wanted, Count)
     if wanted == Rule("parallel"):
         parallel = choose_by_correlations(table, settings, rng)
@@ -57,12 +73,12 @@ def fit_missing(table: Description, wanted: Components, settings: Settings, rng:
         checkpoint = None if settings.checkpoint is None else _checkpoint(problem, wanted, settings.checkpoint)
         fitted = _resumed(problem, checkpoint) or _searched(problem, table.sample, wanted, checkpoint)
         state = fitted.ended.state
-        rotation = state.principal_rotation
+        rotation = state.canonical_rotation
         model = state.rotate(rotation)
         information = turn_bordered(problem.steps.gram_at(state), rotation)
     if checkpoint is not None:
         checkpoint.remove()
-    collapsed = float(model.noise_variance) <= 2 * problem.floor
+    collapsed, heywood = problem.is_collapsed(model), problem.heywood(model)
     rule, notes = fitted.rule, wanted.notes if isinstance(wanted, Count) else fitted.notes
     if collapsed and not given and tells_rank(problem, model.n_components):
         rule, notes = EXACT_RANK, ()
@@ -70,7 +86,8 @@ def fit_missing(table: Description, wanted: Components, settings: Settings, rng:
     trace, summary = fitted.ended.trace, problem.summary
     cells, empty = float(summary.observed.sum()), np.flatnonzero(summary.observed == 0)
     n_iter, n = len(trace) - 1, summary.total_weight
-    return FitResult(model, status, trace[-1], trace, n_iter, n, rule, cells, information, empty, notes)
+    result = FitResult(model, status, trace[-1], trace, n_iter, n, rule, cells, information, empty, notes)
+    return result._replace(heywood=heywood)
 
 
 def _require_applicable(settings: Settings) -> None:
@@ -91,6 +108,7 @@ def _require_applicable(settings: Settings) -> None:
 def _checkpoint(problem: Problem, wanted: Components, path: Path) -> Checkpoint:
     settings = problem.settings
     asked = {"n_components": wanted.asked, "solver": settings.solver, "tol": settings.tol, "n_init": settings.n_init}
+    asked |= {} if settings.noise == "shared" else {"noise": settings.noise}
     return Checkpoint(path, problem.summary, asked, fingerprint(problem.rows, problem.summary))
 
 
@@ -150,7 +168,7 @@ class Problem:
 
     rows: Source
     summary: ColumnSummary
-    floor: float  # smallest noise variance
+    floor: Array  # smallest noise variance: () if features share it, or (d,)
     settings: Settings
     rng: np.random.Generator
     steps: Steps
@@ -166,13 +184,46 @@ class Problem:
         centre = summary.mean.astype(source.dtype).astype(np.float64)
         prepare = partial(observe, centre=centre)
         rows = source.keep(prepare)
-        floor = noise_floor(summary, least_noise)
+        shared = settings.noise == "shared"
+        floor = (
+            np.asarray(noise_floor(summary, least_noise)) if shared else noise_floors(summary, settings.factor.floor)
+        )
         steps = Steps(EM(floor, settings.solver != "em"), rows)
         sampled = source if source.in_memory else table.sample
         return cls(rows, summary, floor, settings, rng, steps, sampled, prepare)
 
+    def is_collapsed(self, model: LinearGaussian) -> bool:
+        """Whether no noise is left, so that the likelihood has no maximum.
+
+        If each feature has its own noise variance, as many as there are components may be at the smallest one.
+        """
+        if self.floor.ndim:
+            return self.heywood(model).size > model.n_components
+        return bool(model.noise_variance <= 2 * self.floor)
+
+    def heywood(self, model: LinearGaussian) -> Index:
+        """Positions of features that vary and have the smallest noise variance, if each feature has its own."""
+        if not self.floor.ndim:
+            return np.empty(0, np.intp)
+        low = model.noise_variance <= self.settings.factor.at_floor * self.floor
+        return np.flatnonzero(low & (column_std(self.summary) > 0))
+
+    def with_own_noise(self, model: LinearGaussian) -> LinearGaussian:
+        """Start with a noise variance for each feature if the model is to have that: what the loadings leave."""
+        if not self.floor.ndim or model.noise_variance.ndim:
+            return model
+        least, constant = (
+            self.settings.factor.first_noise,
+            (column_std(self.summary) == 0) & (self.summary.observed > 0),
+        )
+        explained = np.square(model.loadings).sum(axis=1)
+        shrunk = np.sqrt(np.minimum(1.0, (1 - least) / np.maximum(explained, 1e-300)))
+        noise = np.where(constant, self.floor, np.clip(1 - explained, least, 1.0))
+        return LinearGaussian(model.mean, model.loadings * shrunk[:, None], noise)
+
     def best(self, model: LinearGaussian) -> Iterated[LinearGaussian]:
         """Best of ``n_init`` fits, the first started from the given model, the others from random points near it."""
+        model = self.with_own_noise(model)
         best = self.run(model)
         for _ in range(self.settings.n_init - 1):
             size = np.sqrt(np.square(model.loadings).mean())
@@ -183,11 +234,11 @@ class Problem:
 
     def run(self, start: LinearGaussian, saver: Saver | None = None) -> Iterated[LinearGaussian]:
         """Run the solver named in the settings from ``start``, and again if it ends at a saddle point."""
-        if start.noise_variance < self.floor:
-            start = replace(start, noise_variance=np.asarray(self.floor))
+        start = self.with_own_noise(start)
+        start = replace(start, noise_variance=np.maximum(start.noise_variance, self.floor))
         trace, settings = () if saver is None else saver.trace, self.settings
         step = partial(EM(self.floor).step, source=self.rows)
-        slow = settings.solver in ("em", "gradient", "incremental")
+        slow = settings.solver in ("em", "gradient", "incremental") or self.floor.ndim > 0
         probe = self._probe(start.n_components) or step
         check = SaddleCheck(step, probe, self.floor, settings.tol, settings.saddle, slow)
         return check.fit(partial(self._solve, saver), start, trace, settings.max_iter)
@@ -210,7 +261,9 @@ class Problem:
                     warn_of_no_checkpoint("by solver='gradient'")
                 return ascend(self.rows, start, self.floor, monitor)
             case _:
-                return iterate_accelerated(steps, start, monitor, self.floor)
+                share = self.summary.observed / self.summary.total_weight
+                relax = partial(relaxed, share, self.floor) if self.floor.ndim else None
+                return iterate_accelerated(steps, start, monitor, self.floor, relax)
 
     def _probe(self, q: int) -> Step | None:
         """EM step on a sample of the rows; None if a sample would hardly be smaller."""
@@ -226,3 +279,8 @@ class Problem:
 def noise_floor(summary: ColumnSummary, share: float = NOISE_FLOOR) -> float:
     """Smallest noise variance of a model of these columns: ``share`` times their mean variance."""
     return share * float(summary.squares.sum() / summary.precision.sum())
+
+
+def noise_floors(summary: ColumnSummary, share: float) -> Array:
+    """Smallest noise variance of each feature: ``share`` times its variance, or of 1 if it is constant: (d,)."""
+    return share * np.where(column_std(summary) > 0, summary.variance, 1.0)

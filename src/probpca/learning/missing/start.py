@@ -146,16 +146,17 @@ def by_bic(problem: Problem, most: int) -> Fitted:
     d = problem.rows.n_features
     # A row with half of its cells observed counts as half a row.
     penalty = 0.5 * np.log(max(problem.summary.observed.sum() / d, 2.0))
+    n_noise = d if problem.floor.ndim else 1
     best: Iterated[LinearGaussian] | None = None
     scores: list[float] = []
     for ended in _path(problem, most):
         q = ended.state.n_components
-        collapsed = float(ended.state.noise_variance) <= 2 * problem.floor
+        collapsed = problem.is_collapsed(ended.state)
         if collapsed and tells_rank(problem, q):
             return Fitted(ended, EXACT_RANK, curve=_numbered(scores))
         if collapsed and best is not None:
             break
-        scores.append(ended.trace[-1] - penalty * n_parameters(d, q))
+        scores.append(ended.trace[-1] - penalty * n_parameters(d, q, n_noise))
         if best is None or scores[-1] > max(scores[:-1]):
             best = ended
         if collapsed or q - best.state.n_components == problem.settings.search.patience:

@@ -17,6 +17,7 @@ from probpca.learning.em.e_step import expect
 from probpca.learning.em.m_step import latent_moments, maximise, theta_of, whitening_basis
 from probpca.learning.missing.fit import fit_missing
 from probpca.learning.result import FitResult, Status
+from probpca.learning.settings import FactorSettings
 from probpca.learning.streaming.exact import fade
 from probpca.linalg.packed import turn_bordered
 from probpca.models import LinearGaussian
@@ -112,7 +113,7 @@ class Online:
     model: LinearGaussian
     sums: Regression  # average statistics of one row, at the model
     rows: float  # total weight of the rows
-    floor: float  # smallest noise variance
+    floor: Array  # smallest noise variance: () or (d,)
     average: _Average
     rule: str  # how the number of components was chosen
     notes: tuple[str, ...]  # remarks on the choice of the number of components
@@ -126,7 +127,9 @@ class Online:
         """State that continues the fit to the first rows."""
         model = result.model
         total = Source.of_blocks(blocks, model.n_features).fold(lambda block: expect(model, observe(block, model.mean)))
-        floor = NOISE_FLOOR * float(model.covariance.trace()) / model.n_features
+        shared = model.noise_variance.ndim == 0
+        mean_variance = model.covariance.trace() / model.n_features
+        floor = np.asarray(NOISE_FLOOR * mean_variance if shared else FactorSettings().floor * model.covariance.diag())
         rows, seen = total.weight, total.gram[-1]
         average = _Average(edge=rows).add(rows, _since_seen(seen, model), _packed(model))
         count = sum(block.count for block in blocks)
@@ -174,7 +177,7 @@ class Online:
         change = np.zeros_like(new.score)
         change[-1, first] = new.score[-1, first] / new.gram[-1, first]
         moved = new.moved(change)
-        gained = float((new.squares - moved.squares).sum() / (2 * model.noise_variance))
+        gained = float(((new.squares - moved.squares) / (2 * model.noise_variance)).sum())
         value = new.log_likelihood + gained
         return replace(model, mean=model.mean + change[-1]), replace(moved, log_likelihood=value)
 
@@ -193,25 +196,29 @@ class Online:
 
     def fit(self, n_components: NComponents, settings: Settings, rng: np.random.Generator) -> FitResult:  # noqa: ARG002
         """Current model; its log-likelihood is extrapolated from the last rows to all."""
-        model = self.model if self.half_life is not None else _unpacked(self.average.value, self.model)
+        model = self.model if self.half_life is not None else _unpacked(self.average.value, self.model, self.seen)
         gram, seen = self.sums.gram, self.seen
         share = np.where(seen > 0, seen / np.maximum(gram[-1], TINY), 0.0)
-        information = turn_bordered(gram * share, model.principal_rotation)
+        information = turn_bordered(gram * share, model.canonical_rotation)
         value, empty = self.sums.log_likelihood * self.rows, np.flatnonzero(seen == 0)
         cells = float(seen.sum())
         story = (Status.ONLINE, value, (value,), 1, self.rows, self.rule, cells, information, empty, self.notes)
-        return FitResult(model.principal(), *story)
+        return FitResult(model.canonical(), *story)
 
 
 def _since_seen(seen: Array, model: LinearGaussian) -> Array:
     """Weight of each parameter in the average: 1 for features observed so far, 0 for others."""
-    return np.append(np.tile(seen > 0, model.n_components + 1), True).astype(np.float64)
+    noise = seen > 0 if model.noise_variance.ndim else True
+    return np.append(np.tile(seen > 0, model.n_components + 1), noise).astype(np.float64)
 
 
 def _packed(model: LinearGaussian) -> Array:
-    return np.append(theta_of(model).ravel(), model.noise_variance)
+    return np.append(theta_of(model).ravel(), np.log(model.noise_variance))
 
 
-def _unpacked(vector: Array, like: LinearGaussian) -> LinearGaussian:
-    theta = vector[:-1].reshape(like.n_components + 1, like.n_features)
-    return LinearGaussian(theta[-1], theta[:-1].T, np.asarray(vector[-1]))
+def _unpacked(vector: Array, like: LinearGaussian, seen: Array) -> LinearGaussian:
+    size = (like.n_components + 1) * like.n_features
+    theta = vector[:size].reshape(like.n_components + 1, like.n_features)
+    noise = np.exp(vector[size:]).reshape(like.noise_variance.shape)
+    noise = np.where(seen > 0, noise, like.noise_variance) if noise.ndim else noise
+    return LinearGaussian(theta[-1], theta[:-1].T, noise)

@@ -345,7 +345,7 @@ def begun(x, half_life=None):
 def test_the_first_sums_are_those_of_one_row_on_average(x):
     state = begun(x[:300])
     wanted = dense_regression(state.model, x[:300])
-    for name in ("cells", "log_likelihood", "latent", "gram", "score", "squares"):
+    for name in ("counts", "log_likelihood", "latent", "gram", "score", "squares"):
         value = wanted[name] / 300
         assert_allclose(getattr(state.sums, name), value, rtol=1e-8, atol=1e-9, err_msg=name)
 
@@ -375,7 +375,7 @@ def test_a_step_is_a_weighted_mean_of_sums_and_the_regression_on_it(x, half_life
     wanted = stepped.whiten(Gaussian(nu, covariance))
     assert_allclose(after.model.loadings, wanted.loadings, rtol=1e-7, atol=1e-9)
     assert_allclose(after.model.mean, wanted.mean, rtol=1e-7, atol=1e-9)
-    assert_allclose(after.model.noise_variance, squares / mixed["cells"], rtol=1e-8)
+    assert_allclose(after.model.noise_variance, squares / mixed["counts"].sum(), rtol=1e-8)
     assert_allclose(after.sums.score, 0.0, atol=1e-9 * np.abs(mixed["squares"]).max())  # it is a minimum of them
     assert_allclose(after.rows, (1 - gain) * 300 + gain / (1 - 2 ** (-1 / 70)) if half_life else 350, rtol=1e-12)
 
