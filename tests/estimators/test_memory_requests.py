@@ -49,7 +49,7 @@ def test_tables_that_do_not_fit_into_memory_are_refused_at_once(holed, estimator
 
 
 def test_draws_of_parameters_that_do_not_fit_into_memory_are_refused_before_the_fit(holed, monkeypatch):
-    monkeypatch.setattr("probpca.estimators.ppca.fit_ppca", None)
+    monkeypatch.setattr("probpca.estimators.ppca.fit_ppca", lambda *_, **__: pytest.fail("fitted"))
     refused(lambda: PPCA(2, n_parameter_draws=MANY).fit(holed), "draws of the parameters of 4 columns and 2 components")
     refused(lambda: PPCA("bic", n_parameter_draws=MANY).fit(holed), "draws of the parameters")
 

@@ -245,7 +245,7 @@ def test_what_was_asked_before_does_not_matter_to_draws(x):
 def test_draws_of_parameters_made_at_the_fit_are_used(x, monkeypatch):
     ppca = PPCA(2, n_parameter_draws=4, random_state=0).fit(x)
     assert len(ppca.parameter_draws_) == 4
-    monkeypatch.setattr("probpca.estimators.ppca.draw_parameters", lambda *_: pytest.fail("drawn again"))
+    monkeypatch.setattr("probpca.estimators.maximum_likelihood.draw_parameters", lambda *_: pytest.fail("drawn again"))
     assert ppca.impute_draws(x, 4).shape == (4, 40, 6)
     assert ppca.impute_draws(x, 1).shape == (1, 40, 6)
 

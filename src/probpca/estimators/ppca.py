@@ -3,59 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
-from scipy import sparse
-from sklearn.exceptions import NotFittedError
 
-from probpca.blocks import Block
-from probpca.blocks.block import unmasked
-from probpca.cached_property import cached_property
-from probpca.errors import DataError, ProbpcaError, ShapeError, SourceError
-from probpca.estimators.base import (
-    checked_matrix,
-    fit_replaced,
-    generator,
-    is_matrix,
-    names_for,
-    open_training,
-    progress_bar,
+from probpca.errors import DataError, ShapeError, SourceError
+from probpca.estimators.base import is_matrix, names_for, progress_bar
+from probpca.estimators.constraints import ppca_constraints
+from probpca.estimators.maximum_likelihood import (
+    LikelihoodFit,
+    StreamedFit,
+    drawn_parameters,
+    fit_rows,
+    merged_streams,
+    present,
+    stream_of,
+    with_batch,
 )
-from probpca.estimators.constraints import check_parameters, ppca_constraints
-from probpca.estimators.queries import TableEstimator, TableFit, distances_of_fit
-from probpca.estimators.storage import (
-    calibration_record,
-    choice_record,
-    read_calibration,
-    read_choice,
-    read_story,
-    story_record,
-)
+from probpca.estimators.queries import TableEstimator
 from probpca.estimators.summary import table_summary
-from probpca.inference.imputation import ParameterCovariance, noise_inflation
+from probpca.inference.imputation import noise_inflation
 from probpca.learning import Settings, fit_ppca
 from probpca.learning.describe import summarise
-from probpca.learning.result import FitResult, complete_information
-from probpca.learning.streaming.exact import Sketched, Summed, begin_stream, check_half_life, needed_rows
-from probpca.learning.streaming.online_em import Gathered
-from probpca.learning.training_distances import STREAM
+from probpca.learning.streaming.exact import Sketched
 from probpca.learning.uncertainty.asymptotic import COMFORTABLE, asymptotic_uncertainty
 from probpca.learning.uncertainty.bootstrap import Bootstrap, bootstrap_uncertainty, require_memory_for_bootstrap
-from probpca.learning.uncertainty.parameter_draws import (
-    draw_parameters,
-    require_memory_for_draws,
-    require_rows_in_memory,
-)
-from probpca.models.serialization import MODEL_FIELDS, model_arrays, model_from_arrays
 from probpca.result_tables import WIDTH
 from probpca.sources import open_source
-from probpca.sources.open import check_weight
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from probpca.learning.streaming.exact import Stream
     from probpca.learning.uncertainty.estimate import Estimate, ParameterUncertainty
     from probpca.models import LinearGaussian
@@ -64,137 +42,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class PPCAFit(TableFit):
+class PPCAFit(LikelihoodFit):
     """Fitted state of ``PPCA``."""
-
-    result: FitResult
-    draw_seed: int | None = None
-    sketch_error: float = 0.0
-    source: Source | None = None  # the training rows, if they are kept
-    draws: tuple[LinearGaussian, ...] = ()  # of the parameters
-
-    @classmethod
-    def of(cls, result: FitResult, *rest: Any, **more: Any) -> Self:
-        """Keep a result, which need not count the cells of complete rows."""
-        cells = result.weight * result.model.n_features if result.cells is None else result.cells
-        empty = np.empty(0, np.intp) if result.empty is None else result.empty
-        return cls(result._replace(cells=cells, empty=empty, sample=None), *rest, **more)
-
-    @cached_property
-    def scaled_model(self) -> LinearGaussian:
-        """The model of the columns as the fit saw them."""
-        return self.result.scaled_model
-
-    @cached_property
-    def information(self) -> Array:
-        """Sums of E[t t'], t = [z; 1], over the rows in which each feature was observed, packed."""
-        if self.result.information is not None:
-            return self.result.information
-        return complete_information(self.result.weight, self.result.model.n_components)
 
     @property
     def noise_inflation(self) -> float:
         """Factor that corrects the noise variance for the degrees of freedom that the parameters took."""
         model, cells, empty = self.result.model, cast("float", self.result.cells), cast("Index", self.result.empty)
         return noise_inflation(cells, self.result.weight, model.n_features - len(empty), model.n_components)
-
-    @cached_property
-    def doubt(self) -> ParameterCovariance:
-        """Uncertainty of the parameters that imputed cells inherit."""
-        return ParameterCovariance.of_fit(self.result.model, self.information, self.noise_inflation)
-
-    def with_draws(self, source: Source, count: int) -> PPCAFit:
-        """Add draws of the parameters until there are ``count``; each is the same whenever it is made."""
-        model = self.result.model
-        require_memory_for_draws(count, model.n_features, model.n_components)
-        rngs = np.random.default_rng(self.draw_seed).spawn(count)[len(self.draws) :]
-        drawn = draw_parameters(source, model, self.noise_inflation, rngs)
-        return replace(self, draws=(*self.draws, *drawn))
-
-    def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the numbers and arrays that go into a file."""
-        numbers, arrays = story_record(self.result)
-        chosen, scales = choice_record(self.result)
-        arrays |= scales
-        numbers |= chosen | {
-            "log_likelihood_": self.result.log_likelihood,
-            "n_samples_": self.result.weight,
-            "n_observed_": self.result.cells,
-            "draw_seed_": self.draw_seed,
-            "sketch_error_": self.sketch_error,
-        }
-        arrays |= {"information_": self.information, "empty_features_": self.result.empty}
-        obstacle, reference = calibration_record(self.calibration)
-        numbers, arrays = numbers | obstacle, arrays | reference
-        drawn = [model_arrays(model) for model in self.draws]
-        if drawn:
-            arrays |= {f"draws_{name}": np.stack([model[name] for model in drawn]) for name in MODEL_FIELDS}
-        return numbers, {**model_arrays(self.result.model), **arrays}
-
-    @classmethod
-    def from_record(cls, numbers: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
-        """Build the fit from the numbers and arrays of a file."""
-        result = FitResult(
-            log_likelihood=numbers["log_likelihood_"],
-            weight=numbers["n_samples_"],
-            cells=numbers["n_observed_"],
-            information=arrays["information_"],
-            empty=arrays["empty_features_"],
-            model=model_from_arrays(arrays),
-            **read_story(numbers, arrays),
-            **read_choice(numbers, arrays),
-        )
-        stacks = [arrays[f"draws_{name}"] for name in MODEL_FIELDS if f"draws_{name}" in arrays]
-        drawn = [dict(zip(MODEL_FIELDS, parts, strict=True)) for parts in zip(*stacks, strict=True)]
-        draws = tuple(model_from_arrays(parts) for parts in drawn)
-        training = read_calibration(numbers, arrays)
-        return cls(result, numbers["draw_seed_"], numbers["sketch_error_"], draws=draws, training=training)
-
-
-class StreamedFit:
-    """The rows that ``partial_fit`` has read, summed; their model is computed at the first question, and only then.
-
-    The sums never change: each batch makes a new object. A failure is remembered with its reason.
-    """
-
-    def __init__(self, stream: Stream, n_components: Any, settings: Settings, random_state: Any) -> None:
-        """Remember the sums, and how to fit them."""
-        self.stream, self.n_components = stream, n_components
-        self._settings, self._random_state = settings, random_state
-        self._solution: PPCAFit | None = None
-        self._failure = ""
-
-    @property
-    def ready(self) -> bool:
-        """Whether enough rows for a model have come, and no attempt to fit them has failed."""
-        return self._missing_rows == 0 and not self._failure
-
-    @property
-    def _missing_rows(self) -> int:
-        return max(needed_rows(self.n_components) - self.stream.count, 0)
-
-    def solve(self, name: str) -> PPCAFit:
-        """Return the fit to all rows so far, or raise ``NotFittedError`` with the reason why there is none."""
-        if self._solution is None and not self._failure:
-            self._solve()
-        if self._solution is None:
-            msg = f"This {name} instance is not fitted yet: {self._failure}"
-            raise NotFittedError(msg)
-        return self._solution
-
-    def _solve(self) -> None:
-        if self._missing_rows:
-            needed, count = needed_rows(self.n_components), self.stream.count
-            self._failure = f"{needed} rows are needed to fit a model; {count} have come so far."
-            return
-        rng = generator(self._random_state)
-        try:
-            result = self.stream.fit(self.n_components, self._settings, rng)
-        except ProbpcaError as error:  # the rows so far are constant, or say too little
-            self._failure = str(error)
-            return
-        lost = self.stream.error if isinstance(self.stream, Sketched) else 0.0
-        self._solution = PPCAFit.of(result, int(rng.integers(2**63)), lost, training=STREAM)
 
 
 class PPCA(TableEstimator):
@@ -422,23 +277,8 @@ class PPCA(TableEstimator):
         PPCA
             The fitted estimator itself.
         """
-        check_parameters(self, self._constraints)
-        rng = generator(self.random_state)
-        with fit_replaced(self):
-            with progress_bar(self.verbose) as bar:
-                source = open_training(self, X, sample_weight, cell_weight, None if bar is None else bar.parts)
-                if self.keep_source or self.n_parameter_draws:
-                    require_rows_in_memory(source)
-                q = self.n_components if isinstance(self.n_components, int) else 1
-                require_memory_for_draws(self.n_parameter_draws, source.n_features, q)
-                settings, standardize = self._settings(bar), bool(self.standardize)
-                result = fit_ppca(source, self.n_components, settings, rng, standardize=standardize)
-            training = distances_of_fit(source, result, complete=result.cells is None)
-        kept = source if self.keep_source else None
-        fit = PPCAFit.of(result, int(rng.integers(2**63)), source=kept, training=training)
-        if self.n_parameter_draws:
-            fit = fit.with_draws(source, self.n_parameter_draws)
-        return self._finish(fit)
+        learn = partial(fit_ppca, standardize=bool(self.standardize))
+        return self._finish(fit_rows(self, learn, X, sample_weight, cell_weight))
 
     def _settings(self, watch: Any = None) -> Settings:
         return Settings(
@@ -450,6 +290,11 @@ class PPCA(TableEstimator):
             None if self.checkpoint is None else Path(self.checkpoint),
             bool(self.bias_correction),
         )
+
+    @property
+    def _details(self) -> dict[str, Any]:
+        """Parameters that the fitted state keeps: none."""
+        return {}
 
     @property
     def log_likelihood_(self) -> float:
@@ -467,17 +312,17 @@ class PPCA(TableEstimator):
     @property
     def source_(self) -> Source:
         """The training rows; only after a fit with ``keep_source=True``."""
-        return _present(self._state.source, "source_")
+        return present(self, self._state.source, "source_")
 
     @property
     def parameter_draws_(self) -> list[LinearGaussian]:
         """Draws of the parameters as fitted models, made so far for ``impute_draws``."""
-        return _present(list(self._state.draws), "parameter_draws_")
+        return present(self, list(self._state.draws), "parameter_draws_")
 
     @property
     def stream_(self) -> Stream:
         """Sums over the rows seen by ``partial_fit``; only after ``partial_fit``."""
-        return _present(self._stream, "stream_")
+        return present(self, stream_of(self), "stream_")
 
     @property
     def sketch_error_(self) -> float:
@@ -486,24 +331,16 @@ class PPCA(TableEstimator):
         Beyond 2,000 columns ``partial_fit`` keeps an approximate summary of the rows, a sketch: explained variances may
         be too small by up to this amount. 0 if no sketch was needed.
         """
-        if isinstance(self._stream, Sketched):
-            return self._stream.error
+        stream = stream_of(self)
+        if isinstance(stream, Sketched):
+            return stream.error
         return 0.0 if self._fitted is None else self._state.sketch_error
 
     def _training_belief(self) -> None:
         return None  # the posterior of the latents in the fit is that of the model
 
     def _parameters(self, n_draws: int) -> list[LinearGaussian]:
-        fit: PPCAFit = self._state
-        if len(fit.draws) < n_draws:
-            if fit.source is None:
-                msg = (
-                    f"impute_draws() needs {n_draws} draws of the parameters; the fit made {len(fit.draws)}.\n"
-                    f"Hint: fit with keep_source=True, or with n_parameter_draws={n_draws}."
-                )
-                raise DataError(msg)
-            self._fitted = fit = fit.with_draws(fit.source, n_draws)
-        return list(fit.draws[:n_draws])
+        return drawn_parameters(self, n_draws)
 
     def summary(self, feature_names: Any = None, *, width: int = WIDTH) -> str:
         """Describe the fit as text: the number of components, the variance of each, and how the fit ended.
@@ -581,19 +418,9 @@ class PPCA(TableEstimator):
         >>> np.allclose(streamed.components_, PPCA(n_components=2).fit(X).components_)
         True
         """
-        check_parameters(self, self._constraints)
-        check_half_life(self.half_life, self.n_components)
-        first = self._stream is None
-        rows = checked_matrix(self, X, reset=first, ensure_min_features=1 + first)
-        if sample_weight is not None and not np.any(unmasked(sample_weight)):
-            return self  # rows that are not there
-        weight = None if sample_weight is None else check_weight(sample_weight, rows.shape[0])
-        is_sparse = sparse.issparse(rows)
-        if np.isinf(rows.data if is_sparse else rows).any():
-            msg = "rows must be finite; the batch contains infinity and was not used.\nHint: NaN marks a missing cell."
-            raise DataError(msg)
-        block = Block(rows, weight, unstored_missing=is_sparse and self.missing == "unstored")
-        self._continue(self._stream_for(block).absorb(block, self.half_life))
+        stream = with_batch(self, X, sample_weight)
+        if stream is not None:
+            self._fitted = StreamedFit(stream, self)
         return self
 
     def merge(self, other: Any) -> Self:
@@ -622,59 +449,8 @@ class PPCA(TableEstimator):
         >>> np.allclose(first.merge(second).components_, PPCA(n_components=2).fit(X).components_)
         True
         """
-        mine, theirs = (one._stream if isinstance(one, PPCA) else None for one in (self, other))  # noqa: SLF001
-        if mine is None or theirs is None:
-            msg = (
-                "merge() needs estimators trained with partial_fit(): fit() does not keep the sums that merging "
-                "needs.\nHint: partial_fit(X) instead of fit(X)."
-            )
-            raise DataError(msg)
-        if type(mine) is not type(theirs):
-            msg = (
-                "merge() needs two estimators that keep the same sums; only one of these has seen missing cells, or "
-                "has too many columns for exact sums.\nHint: fit() to all rows."
-            )
-            raise DataError(msg)
-        if self.n_features_in_ != other.n_features_in_:
-            msg = (
-                f"merge() needs estimators with the same columns; got {self.n_features_in_} and {other.n_features_in_}."
-            )
-            raise DataError(msg)
-        ours, others = (list(getattr(estimator, "feature_names_in_", [])) for estimator in (self, other))
-        if ours and others and ours != others:
-            msg = f"merge() needs estimators with the same columns in the same order; got {ours} and {others}."
-            raise DataError(msg)
-        self._continue(mine.merge(theirs))
+        self._fitted = StreamedFit(merged_streams(self, other), self)
         return self
-
-    @property
-    def _stream(self) -> Stream | None:
-        return self._fitted.stream if isinstance(self._fitted, StreamedFit) else None
-
-    def _continue(self, stream: Stream) -> None:
-        self._fitted = StreamedFit(stream, self.n_components, self._stream_settings(), self.random_state)
-
-    def _stream_settings(self) -> Settings:
-        """A stream is fitted quickly and in memory: nobody watches, and there is no checkpoint."""
-        return replace(self._settings(), checkpoint=None)
-
-    def _stream_for(self, block: Block) -> Stream:
-        """The sums to add a batch to; the first missing cell changes their kind."""
-        stream = self._stream
-        if stream is None:
-            settings, standardize = self._stream_settings(), bool(self.standardize)
-            stream = begin_stream(block.n_features, self.n_components, settings, standardize=standardize)
-        if block.is_complete or not isinstance(stream, Summed | Sketched):
-            return stream
-        if self.standardize or isinstance(stream, Sketched):
-            msg = (
-                "partial_fit() takes missing cells only with standardize=False and up to 2,000 columns.\n"
-                "Hint: use fit() on all rows."
-            )
-            raise DataError(msg)
-        seed = int(generator(self.random_state).integers(2**63))
-        earlier = (stream.rows(stream.moments.mean),) if stream.weight else ()
-        return Gathered(earlier, self.n_components, self._stream_settings(), seed, stream.count)
 
     # Uncertainty of the parameters
 
@@ -830,11 +606,3 @@ class PPCA(TableEstimator):
 
 def _unknown(estimate: Estimate, where: Any) -> Estimate:
     return replace(estimate, standard_error=np.where(where, np.inf, estimate.standard_error))
-
-
-def _present(value: Any, name: str) -> Any:
-    """Raise ``AttributeError`` where a fit left nothing under a name."""
-    if not value:
-        msg = f"'PPCA' object has no attribute {name!r}"
-        raise AttributeError(msg)
-    return value
