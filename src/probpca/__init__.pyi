@@ -18,7 +18,7 @@ from .errors import (
     ShapeError,
     SourceError,
 )
-from .estimators import PPCA, BayesianPCA, LinearDynamicalSystem, PPCAImputer, select_n_components
+from .estimators import PPCA, BayesianPCA, FactorAnalysis, LinearDynamicalSystem, PPCAImputer, select_n_components
 from .pages.explorer import explorer
 from .pages.report import report
 
@@ -31,6 +31,7 @@ __all__ = [
     "ClusterError",
     "ConvergenceDisplay",
     "DataError",
+    "FactorAnalysis",
     "FileFormatError",
     "ForecastDisplay",
     "ImputationDisplay",

@@ -2,8 +2,9 @@
 
 from probpca.estimators.bayesian_pca import BayesianPCA
 from probpca.estimators.component_selection import select_n_components
+from probpca.estimators.factor_analysis import FactorAnalysis
 from probpca.estimators.imputer import PPCAImputer
 from probpca.estimators.linear_dynamical_system import LinearDynamicalSystem
 from probpca.estimators.ppca import PPCA
 
-__all__ = ["PPCA", "BayesianPCA", "LinearDynamicalSystem", "PPCAImputer", "select_n_components"]
+__all__ = ["PPCA", "BayesianPCA", "FactorAnalysis", "LinearDynamicalSystem", "PPCAImputer", "select_n_components"]

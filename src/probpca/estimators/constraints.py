@@ -11,7 +11,8 @@ import numpy as np
 
 from probpca.errors import DataError
 from probpca.learning import SOLVERS
-from probpca.learning.components import RULES
+from probpca.learning.components import FACTOR_RULES, RULES
+from probpca.models.rotation import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,6 +104,23 @@ def ppca_constraints() -> dict[str, Constraint]:
         "bias_correction": (boolean(),),
         "half_life": (number("(", 0, math.inf, ")"), nothing()),
         **table_constraints(),
+    }
+
+
+def factor_constraints() -> dict[str, Constraint]:
+    """Return the constraints of the parameters of ``FactorAnalysis``."""
+    shared = ("n_init", "keep_source", "n_parameter_draws", "checkpoint", "half_life")
+    ppca = ppca_constraints()
+    return {
+        "n_components": (whole(1), one_of(*FACTOR_RULES), nothing()),
+        "rotation": (one_of(*METHODS), nothing()),
+        "rotation_options": (Option("a dict", (dict,)), nothing()),
+        "scores": (one_of("regression", "bartlett"),),
+        "floor": (number("(", 0, 1, ")"),),
+        "missing": ppca["missing"],
+        "n_jobs": ppca["n_jobs"],
+        **{name: ppca[name] for name in shared},
+        **iteration_constraints(),
     }
 
 

@@ -41,6 +41,7 @@ from probpca.inference.imputation import (
     impute_training_with_uncertainty,
     impute_with_uncertainty,
 )
+from probpca.inference.latent_axes import LatentAxes
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.outlier_scores import Outliers, outliers
 from probpca.inference.posteriors import posterior, posterior_covariance, posterior_mean
@@ -65,6 +66,7 @@ class TableFit(Fit):
     """What a fit to a table found, with the distances of its rows from the model."""
 
     training: TrainingDistances | Calibration = field(default=NO_ROWS, kw_only=True)
+    axes: LatentAxes = field(default=LatentAxes(), kw_only=True)
 
     @cached_property
     def calibration(self) -> Calibration:
@@ -153,7 +155,7 @@ class TableEstimator(Estimator):
         A loading is the change of a column when a component rises by one standard deviation. With ``standardize=True``
         it is measured in standard deviations of the column.
         """
-        return self._scaled_model.loadings
+        return self._axes.loadings(self._scaled_model.loadings)
 
     @property
     def components_(self) -> Array:
@@ -184,6 +186,12 @@ class TableEstimator(Estimator):
     def explained_variance_ratio_(self) -> Array:
         """Share of the total variance that each component explains, between 0 and 1: (n_components,)."""
         return projection.explained_variance_ratio(self._scaled_model)
+
+    @property
+    def _axes(self) -> LatentAxes:
+        """The axes of the latent variables in which questions are answered."""
+        axes: LatentAxes = self._state.axes
+        return axes
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None, cell_weight: Any = None) -> Any:
         """Fit the model to ``X`` and return the component scores of the same rows.
@@ -251,7 +259,7 @@ class TableEstimator(Estimator):
         0 -1.30  0.58
         1 -1.32 -0.32
         """
-        return self._answer(posterior_mean, X, out, self.get_feature_names_out, rounding=True)
+        return self._answer(self._axes.encode, X, out, self.get_feature_names_out, rounding=True)
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows predicted from latent variables: W z + mu.
@@ -277,7 +285,7 @@ class TableEstimator(Estimator):
         (array([[5.1, 3.5, 1.4, 0.2]]), array([[5.1, 3.5, 1.4, 0.2]]))
         """
         latent = checked_latents(X, self.n_components_)
-        return rounded(projection.decode(self.model_, latent), latent.dtype)
+        return rounded(projection.decode(self.model_, self._axes.to_latent(latent)), latent.dtype)
 
     def posterior(self, X: Any) -> Gaussian:
         r"""Posterior distribution of the latent variables of each row.
@@ -316,7 +324,8 @@ class TableEstimator(Estimator):
         if incomplete.any():
             covariance = np.array(covariance)
             covariance[incomplete] = own
-        return Gaussian(mean, covariance, names_for(X, self.get_feature_names_out()))
+        names, axes = names_for(X, self.get_feature_names_out()), self._axes
+        return Gaussian(axes.of_latent(mean), axes.covariance(covariance), names)
 
     def project(self, X: Any) -> Array:
         """Coordinates of rows along the principal axes, as in classical PCA: ``(X - mean_) @ components_.T``.
@@ -559,7 +568,7 @@ class TableEstimator(Estimator):
         Gaussian
             ``mean`` of shape (n_features + n_components,), and the dense ``covariance`` of these variables.
         """
-        return conditioning.joint(self.model_)
+        return self._axes.joint(self.model_)
 
     def condition(self, features: Any, values: Any = None) -> ConditionalPrediction:
         r"""Predict the other columns of new rows from the columns that are known.

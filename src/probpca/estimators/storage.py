@@ -75,6 +75,8 @@ def _plain(value: Any) -> Any:
         return int(value) if isinstance(value, Integral) else float(value)
     if isinstance(value, list | tuple | SupportsArray):
         return np.asarray(unmasked(value), dtype=np.float64)
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in value.items()}
     return fspath(value) if isinstance(value, PathLike) else value
 
 

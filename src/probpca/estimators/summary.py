@@ -41,6 +41,54 @@ def table_summary(estimator: Any, objective: tuple[str, float], feature_names: A
     return printable("\n".join([*lines, *(f"{'note':<18}{printable_line(text)}" for text in notes)]))
 
 
+def factor_summary(estimator: Any, feature_names: Any = None, width: int = WIDTH) -> str:
+    """Describe the factors of factor analysis, their correlations, how good the fit is, and how it ended.
+
+    Lines of the table of factors have at most ``width`` letters; sentences are not broken.
+    """
+    names = _names(estimator, feature_names)
+    rows = f"{estimator.n_samples_:,.12g} rows x {estimator.n_features_in_:,} features"
+    method = estimator.rotation_.method
+    rotation = "" if method == "none" else f", rotation {method}"
+    lines = [
+        f"FactorAnalysis: {rows}, {several(estimator.n_components_, 'factor')} ({estimator.rule_}){rotation}",
+        "",
+        *_components(estimator, names, width, estimator.standardized_loadings_),
+        *_factor_correlations(estimator),
+        "",
+        f"{'uniquenesses':<18}{_range_of(estimator.uniquenesses_, names)}",
+        *_ending(estimator, ("log-likelihood", estimator.log_likelihood_), estimator.n_samples_, "row")[1:],
+    ]
+    notes = [*estimator.notes_, *_about_heywood_cases(estimator, names)]
+    return printable("\n".join([*lines, *(f"{'note':<18}{printable_line(text)}" for text in notes)]))
+
+
+def _factor_correlations(estimator: Any) -> list[str]:
+    """Correlations of oblique factors, as the lower triangle of their matrix; nothing for uncorrelated factors."""
+    shown, Phi = _shown(estimator.n_components_), estimator.factor_correlations_
+    if not estimator.rotation_.is_oblique or estimator.n_components_ == 1:
+        return []
+    names = estimator.get_feature_names_out()[:shown]
+    head = "".join(f"{name:>7}" for name in names)
+    rows = (f"{name:<14}" + "".join(f"{Phi[j, k]:>7.2f}" for k in range(j + 1)) for j, name in enumerate(names))
+    return ["", f"{'correlations':<14}{head}", *rows]
+
+
+def _range_of(values: Array, names: list[str]) -> str:
+    """Smallest and largest value with the names of their features."""
+    low, high = int(np.argmin(values)), int(np.argmax(values))
+    return f"{values[low]:.3g} ({printable_line(names[low])}) to {values[high]:.3g} ({printable_line(names[high])})"
+
+
+def _about_heywood_cases(estimator: Any, names: list[str]) -> list[str]:
+    """Note that names the features without noise; empty if there are none."""
+    heywood = estimator.heywood_features_
+    if not heywood.size:
+        return []
+    which = whole_items([names[j] for j in heywood], 60)
+    return [f"Heywood cases, which the factors explain completely: {which}. Use fewer factors or more rows."]
+
+
 def dynamics_summary(
     estimator: Any, objective: tuple[str, float], feature_names: Any = None, width: int = WIDTH
 ) -> str:
@@ -91,13 +139,13 @@ def _ending(estimator: Any, objective: tuple[str, float], count: float, unit: st
     ]
 
 
-def _components(estimator: Any, names: list[str], width: int) -> list[str]:
+def _components(estimator: Any, names: list[str], width: int, shown_loadings: Array | None = None) -> list[str]:
     ratio, variance = estimator.explained_variance_ratio_, estimator.explained_variance_
     components = estimator.get_feature_names_out()
     heading = "component  variance   explained  cumulative  "
     lines, shown = [f"{heading}largest loadings"], _shown(len(ratio))
     for j, name in enumerate(components[:shown]):
-        loadings = estimator.loadings_[:, j]
+        loadings = (estimator.loadings_ if shown_loadings is None else shown_loadings)[:, j]
         largest, *below = _largest(names, loadings, f"+{number_format(loadings, 2)}", width - len(heading))
         together = ratio[: j + 1].sum()
         lines.append(f"{name:<9}  {variance[j]:<9.4g}  {ratio[j]:>9.1%}  {together:>10.1%}  {largest}")

@@ -3,6 +3,7 @@
 from probpca.inference.calibration import Calibration
 from probpca.inference.conditioning import Predictive, condition, joint, marginal
 from probpca.inference.imputation import Imputed, Pooled, impute, pool
+from probpca.inference.latent_axes import bartlett_scores
 from probpca.inference.likelihood import dual_log_likelihood, log_likelihood
 from probpca.inference.outlier_scores import Outliers, calibrate, outliers
 from probpca.inference.posteriors import free_energy, posterior, posterior_covariance
@@ -42,6 +43,7 @@ __all__ = [
     "Pooled",
     "Predictive",
     "Smoothed",
+    "bartlett_scores",
     "calibrate",
     "condition",
     "decode",

@@ -269,3 +269,13 @@ def noise_inflation(cells: float, rows: float, d: int, q: int, least_free: float
     residual = max(cells - rows * q, least_free * cells)
     free = max(residual - (q + 1) * (d - q), least_free * residual)
     return residual / free
+
+
+def noise_inflation_by_feature(counts: Array, q: int, least_free: float = 0.1) -> Array:
+    """Factors that correct the maximum-likelihood noise variance of each feature for degrees of freedom: (d,).
+
+    Of the N_j observed cells of a feature, q + 1 are taken by its loadings and its mean. At least a share
+    ``least_free`` of them counts as free.
+    """
+    free = np.maximum(counts - q - 1, least_free * counts)
+    return np.divide(counts, free, out=np.ones_like(counts), where=free > 0)

@@ -1,9 +1,10 @@
-"""Fitting models: PPCA, Bayesian PCA and dynamical systems, with their settings, results and uncertainties."""
+"""Fitting models: PPCA, factor analysis, Bayesian PCA and dynamical systems, with their settings, results and uncertainties."""
 
 from probpca.learning.bayesian.fit import BeliefResult, fit_variational
 from probpca.learning.complete.dense import PrincipalCoordinates, principal_coordinates
 from probpca.learning.dynamics import SeriesResult, Structure, fit_series
 from probpca.learning.em.gradient import Gradient, value_and_gradient
+from probpca.learning.factor.fit import fit_factor_analysis
 from probpca.learning.fit import fit_ppca
 from probpca.learning.result import FitResult, Status
 from probpca.learning.selection.result import Criterion, Selection
@@ -24,6 +25,7 @@ __all__ = [
     "Settings",
     "Status",
     "Structure",
+    "fit_factor_analysis",
     "fit_ppca",
     "fit_series",
     "fit_variational",

@@ -22,6 +22,7 @@ import numpy as np
 
 from probpca.errors import FileFormatError
 from probpca.linalg.packed import all_zero_or_definite, packed_size
+from probpca.models.rotation import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -153,6 +154,18 @@ PARAMETERS = Value(
     "an object of numbers, texts, true, false and null",
     lambda value: type(value) is dict and not any(isinstance(entry, list | dict) for entry in value.values()),
 )
+OPTIONS = Value(
+    "an object of numbers, true and false",
+    lambda value: type(value) is dict and all(type(entry) in (bool, int, float) for entry in value.values()),
+)
+FACTOR_PARAMETERS = Value(
+    f"{PARAMETERS.words}, with {OPTIONS.words} or null as rotation_options",
+    lambda value: (
+        type(value) is dict
+        and PARAMETERS.allows({name: entry for name, entry in value.items() if name != "rotation_options"})
+        and one_of(OPTIONS, NOTHING).allows(value.get("rotation_options", ""))
+    ),
+)
 IMPUTER_PARAMETERS = Value(
     f"{PARAMETERS.words}, with a number or null as missing_values",
     lambda value: PARAMETERS.allows(value) and one_of(CODE, NOTHING).allows(value.get("missing_values", "")),
@@ -184,6 +197,12 @@ def is_calibration(values: Array) -> bool:
     return 0 < scale < inf and degrees >= SMALLEST and 0 <= extreme <= 1
 
 
+def has_unit_columns(values: Array, rounding: float = 1e-6) -> bool:
+    """Whether the columns of a square matrix have length 1 and are clearly independent."""
+    lengths = np.sqrt(np.square(values).sum(axis=0))
+    return bool((np.abs(lengths - 1) <= rounding).all() and np.linalg.svd(values)[1][-1] > rounding)
+
+
 COVARIANCE = ("symmetric and positive semidefinite, without subnormal variances", are_covariances)
 PACKED = ("packed matrices, each zero or positive definite", all_zero_or_definite)
 
@@ -200,6 +219,11 @@ def one_noise_variance(_: Mapping[str, Any], arrays: Mapping[str, Any], rounding
 def one_noise_or_scales(_: Mapping[str, Any], arrays: Mapping[str, Any]) -> bool:
     """Whether there is one noise variance, unless columns were scaled."""
     return "scale_" in arrays or arrays["noise_variance"].ndim == 0
+
+
+def own_noise_variances(_: Mapping[str, Any], arrays: Mapping[str, Any]) -> bool:
+    """Whether each feature has a noise variance of its own."""
+    return arrays["noise_variance"].ndim == 1
 
 
 def empty_features_are(name: str) -> Callable[[Mapping[str, Any], Mapping[str, Any]], bool]:
@@ -291,6 +315,14 @@ PPCA_NUMBERS = {
     "draw_seed_": one_of(whole(0, SEEDS - 1), NOTHING),
     "sketch_error_": number(0),
 }
+FACTOR_NUMBERS = {
+    **PPCA_NUMBERS,
+    "rotation_method": choice(*METHODS),
+    "rotation_criterion": number(),
+    "rotation_n_iter": whole(),
+    "rotation_converged": FLAG,
+    "scores": choice("regression", "bartlett"),
+}
 BELIEF_NUMBERS = {**STORY, **COUNTS, **CHOICE, "lower_bound_": number(), "draw_seed_": whole(0, SEEDS - 1)}
 TIME_INDEX = entries(
     kind=choice("DatetimeIndex", "PeriodIndex", "TimedeltaIndex", "RangeIndex", "Index"),
@@ -378,6 +410,15 @@ KINDS = {
     "LinearGaussian": Kind({}, model()),
     "StateSpace": Kind({}, STATE_SPACE),
     "PPCA": Kind(estimator("d", PPCA_NUMBERS), ppca_arrays(), (ONE_NOISE, EMPTY_INFORMATION)),
+    "FactorAnalysis": Kind(
+        estimator("d", FACTOR_NUMBERS, FACTOR_PARAMETERS),
+        {
+            **ppca_arrays(),
+            "rotation_matrix_": Numbers(("q q",), -1.0, 1.0, also=("columns of length 1", has_unit_columns)),
+            "heywood_features_": positions("d"),
+        },
+        (("noise_variance must have one number for each feature", own_noise_variances), EMPTY_INFORMATION),
+    ),
     "BayesianPCA": Kind(
         estimator("d", BELIEF_NUMBERS),
         {

@@ -20,7 +20,8 @@ from probpca.learning.em.incremental import Incremental
 from probpca.learning.em.m_step import EM, relaxed
 from probpca.learning.loop import Iterated, Monitor, iterate, iterate_accelerated
 from probpca.learning.missing.start import Fitted, first_model, search, tells_rank
-from probpca.learning.result import FitResult, collapsed_status
+from probpca.learning.factor.complete import about_ledermann, ledermann_bound, require_rows
+from probpca.learning.result import FitResult, Status, collapsed_status
 from probpca.learning.saddle_points import SaddleCheck
 from probpca.learning.selection.correlations import choose_by_correlations
 from probpca.learning.settings import ZERO_NOISE, Regime, Settings
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from probpca.blocks import Block, Observed
     from probpca.learning.components import Components
     from probpca.learning.saddle_points import Step
+    from probpca.learning.settings import FactorSettings
     from probpca.statistics import ColumnSummary
     from probpca.typing import Array, Index
 
@@ -49,6 +51,7 @@ def fit_missing(table: Description, wanted: Components, settings: Settings, rng:
     _require_applicable(settings)
     if settings.noise == "shared":
         return _fit(table, wanted, settings, rng)
+    require_rows(table.summarise().count, wanted)
     scaled, units = _standardised(table)  # the likelihood does not depend on the units, but the start does
     return _fit(scaled, wanted, settings, rng).in_units(units)._replace(scale=None)
 
@@ -80,9 +83,13 @@ def _fit(table: Description, wanted: Components, settings: Settings, rng: np.ran
         checkpoint.remove()
     collapsed, heywood = problem.is_collapsed(model), problem.heywood(model)
     rule, notes = fitted.rule, wanted.notes if isinstance(wanted, Count) else fitted.notes
-    if collapsed and not given and tells_rank(problem, model.n_components):
+    if collapsed and settings.noise == "shared" and not given and tells_rank(problem, model.n_components):
         rule, notes = EXACT_RANK, ()
-    status = collapsed_status(rule) if collapsed else fitted.ended.status
+    if settings.noise == "per_feature":
+        notes = (*notes, *about_ledermann(model.n_components, int((column_std(problem.summary) > 0).sum())))
+        status = Status.DEPENDENT_COLUMNS if collapsed else fitted.ended.status
+    else:
+        status = collapsed_status(rule) if collapsed else fitted.ended.status
     trace, summary = fitted.ended.trace, problem.summary
     cells, empty = float(summary.observed.sum()), np.flatnonzero(summary.observed == 0)
     n_iter, n = len(trace) - 1, summary.total_weight
@@ -186,11 +193,22 @@ class Problem:
         rows = source.keep(prepare)
         shared = settings.noise == "shared"
         floor = (
-            np.asarray(noise_floor(summary, least_noise)) if shared else noise_floors(summary, settings.factor.floor)
+            np.asarray(noise_floor(summary, least_noise)) if shared else noise_floors(summary, settings.factor)
         )
         steps = Steps(EM(floor, settings.solver != "em"), rows)
         sampled = source if source.in_memory else table.sample
         return cls(rows, summary, floor, settings, rng, steps, sampled, prepare)
+
+    @property
+    def most_components(self) -> int:
+        """Largest number of components that a rule may choose."""
+        summary, d = self.summary, self.rows.n_features
+        most = min(d - 1, summary.count - 2)
+        if self.floor.ndim:
+            cells, rows = self.settings.factor.cells_per_loading, float(summary.observed[summary.observed > 0].min())
+            enough = rows / cells - 1 if cells else most
+            most = min(most, ledermann_bound(int((column_std(summary) > 0).sum())), int(enough))
+        return max(most, 1)
 
     def is_collapsed(self, model: LinearGaussian) -> bool:
         """Whether no noise is left, so that the likelihood has no maximum.
@@ -281,6 +299,7 @@ def noise_floor(summary: ColumnSummary, share: float = NOISE_FLOOR) -> float:
     return share * float(summary.squares.sum() / summary.precision.sum())
 
 
-def noise_floors(summary: ColumnSummary, share: float) -> Array:
-    """Smallest noise variance of each feature: ``share`` times its variance, or of 1 if it is constant: (d,)."""
+def noise_floors(summary: ColumnSummary, settings: FactorSettings) -> Array:
+    """Smallest noise variance of each feature, a share of its variance, or of 1 if it is constant: (d,)."""
+    share = np.maximum(settings.floor, settings.floor_cells / np.maximum(summary.observed, 1.0))
     return share * np.where(column_std(summary) > 0, summary.variance, 1.0)

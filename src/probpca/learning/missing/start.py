@@ -122,7 +122,7 @@ class Fitted(NamedTuple):
 def search(problem: Problem, wanted: Components) -> Fitted:
     """Fit with the given number of components, or with the number that a criterion prefers."""
     limits = problem.settings.search
-    most = max(min(problem.rows.n_features - 1, problem.summary.count - 2), 1)
+    most = problem.most_components
     match wanted:
         case Count(q, rule, notes):
             return Fitted(problem.best(first_model(problem, q)), rule, notes)
@@ -130,7 +130,7 @@ def search(problem: Problem, wanted: Components) -> Fitted:
             return _by_share(problem, wanted, most)
         case Rule():
             wanted.require_complete(complete=False)
-    return by_bic(problem, min(most, limits.missing))
+    return by_criterion(problem, min(most, limits.missing), wanted)
 
 
 def first_model(problem: Problem, q: int) -> LinearGaussian:
@@ -138,21 +138,21 @@ def first_model(problem: Problem, q: int) -> LinearGaussian:
     return spectral_start(problem.rows, problem.summary, q, problem.rng).model(q)
 
 
-def by_bic(problem: Problem, most: int) -> Fitted:
-    """Fit increasing numbers of components, each started from the last, until BIC has fallen a few times in a row.
+def by_criterion(problem: Problem, most: int, rule: Rule) -> Fitted:
+    """Fit increasing numbers of components, each started from the last, until BIC or AIC has fallen a few times.
 
-    A fit without remaining noise gives the rank of the table, if it has clearly fewer parameters than cells.
+    A fit of PPCA without remaining noise gives the rank of the table, if it has clearly fewer parameters than cells.
     """
     d = problem.rows.n_features
     # A row with half of its cells observed counts as half a row.
-    penalty = 0.5 * np.log(max(problem.summary.observed.sum() / d, 2.0))
+    penalty = 1.0 if rule.name == "aic" else 0.5 * np.log(max(problem.summary.observed.sum() / d, 2.0))
     n_noise = d if problem.floor.ndim else 1
     best: Iterated[LinearGaussian] | None = None
     scores: list[float] = []
     for ended in _path(problem, most):
         q = ended.state.n_components
         collapsed = problem.is_collapsed(ended.state)
-        if collapsed and tells_rank(problem, q):
+        if collapsed and n_noise == 1 and tells_rank(problem, q):
             return Fitted(ended, EXACT_RANK, curve=_numbered(scores))
         if collapsed and best is not None:
             break
@@ -161,7 +161,7 @@ def by_bic(problem: Problem, most: int) -> Fitted:
             best = ended
         if collapsed or q - best.state.n_components == problem.settings.search.patience:
             break
-    return Fitted(best, Rule("bic").words, curve=_numbered(scores))  # type: ignore[arg-type]
+    return Fitted(best, rule.words, curve=_numbered(scores))  # type: ignore[arg-type]
 
 
 def _numbered(scores: list[float]) -> Curve:

@@ -16,7 +16,7 @@ from probpca.learning.complete.leading_spectrum import leading_spectrum, most_pa
 from probpca.learning.components import EXACT_RANK, RULES, Count, Rule, check_count
 from probpca.learning.describe import describe, in_unit_precision, standardised
 from probpca.learning.missing.fit import Problem
-from probpca.learning.missing.start import by_bic
+from probpca.learning.missing.start import by_criterion
 from probpca.learning.progress import ProgressBar, StageBar
 from probpca.learning.selection.correlations import choose_by_correlations
 from probpca.learning.selection.criteria import Curve, bic, evidence, exact_rank, gavish_donoho, n_above
@@ -96,7 +96,7 @@ def _by_bic(table: Table) -> Criterion:
         curve = bic(table.spectrum, min(table.most(table.settings.search.complete), table.spectrum.values.size))
         return Criterion("bic", curve.best, *curve)
     problem = Problem.of(table.described, table.settings, table.rng["bic"])
-    found = by_bic(problem, table.most(table.settings.search.missing))
+    found = by_criterion(problem, table.most(table.settings.search.missing), Rule("bic"))
     note = EXACT_RANK if found.rule == EXACT_RANK else ""
     return Criterion("bic", found.ended.state.n_components, *found.curve, note=note)
 

@@ -15,6 +15,7 @@ from probpca.learning.complete.dense import top_of_factor
 from probpca.learning.complete.spectrum import Spectrum, resolution_of_squares
 from probpca.learning.components import EXACT_RANK, Components, Count, Rule, given_count
 from probpca.learning.describe import column_std, require_counted
+from probpca.learning.factor.complete import fit_moments
 from probpca.learning.fit import fit_ppca
 from probpca.learning.result import Status
 from probpca.learning.selection.correlations import count_by_parallel
@@ -136,7 +137,14 @@ class Summed:
         return Block(rows, np.full(len(rows), self.weight / len(rows)))
 
     def fit(self, n_components: NComponents, settings: Settings, rng: np.random.Generator) -> FitResult:
-        """Fit a model to equivalent rows with mean zero, which are most accurate, and shift it to the mean."""
+        """Fit a model to equivalent rows with mean zero, which are most accurate, and shift it to the mean.
+
+        Factor analysis needs the moments alone.
+        """
+        if settings.noise == "per_feature":
+            return fit_moments(
+                self.moments, Components.parse_factors(n_components, self.moments.mean.size), settings, rng
+            )
         block = self.rows(np.zeros_like(self.moments.mean))
         source = open_source(block.values, weight=block.weight)
         result = fit_ppca(source, n_components, settings, rng, standardize=self.standardize)
@@ -207,6 +215,15 @@ class Sketched:
 def begin_stream(d: int, n_components: Any, settings: Settings = Settings(), *, standardize: bool = False) -> Stream:
     """State of a stream of d columns before the first row."""
     limits = settings.stream
+    if settings.noise == "per_feature":
+        Components.parse_factors(n_components, d)
+        if d > limits.scatter:
+            msg = (
+                f"factor analysis needs batches of at most {limits.scatter} columns; got {d}.\n"
+                "Hint: fit() to all rows, or PPCA."
+            )
+            raise DataError(msg)
+        return Summed(Moments(0.0, np.zeros(d), np.zeros((d, d)), 0))
     wanted = Components.parse(n_components, d)
     if isinstance(wanted, Rule) and wanted.by_rows:
         msg = (

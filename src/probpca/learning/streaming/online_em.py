@@ -89,8 +89,9 @@ class Gathered:
 
     def fit(self, n_components: NComponents, settings: Settings, rng: np.random.Generator) -> FitResult:
         """Fit a model to the rows so far, as a table."""
-        table = describe(self.table(), rng)
-        return fit_missing(table, Components.parse(n_components, table.source.n_features), settings, rng)
+        table, d = describe(self.table(), rng), self.blocks[0].n_features
+        parse = Components.parse if settings.noise == "shared" else Components.parse_factors
+        return fit_missing(table, parse(n_components, d), settings, rng)
 
     def table(self) -> Source:
         """Source of the rows so far."""

@@ -1,0 +1,569 @@
+"""FactorAnalysis: maximum-likelihood factor analysis as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from copy import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from probpca.cached_property import cached_property
+from probpca.estimators.constraints import factor_constraints
+from probpca.estimators.maximum_likelihood import (
+    LikelihoodFit,
+    StreamedFit,
+    drawn_parameters,
+    fit_rows,
+    merged_streams,
+    present,
+    stream_of,
+    with_batch,
+)
+from probpca.estimators.queries import TableEstimator
+from probpca.estimators.summary import factor_summary
+from probpca.inference.imputation import noise_inflation_by_feature
+from probpca.inference.latent_axes import LatentAxes
+from probpca.learning import Settings
+from probpca.learning.factor.fit import fit_factor_analysis
+from probpca.learning.settings import FactorSettings
+from probpca.models.rotation import Rotation, rotate
+from probpca.result_tables import WIDTH, default_names, several
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from probpca.learning.result import FitResult
+    from probpca.learning.streaming.exact import Stream
+    from probpca.models import LinearGaussian
+    from probpca.sources import Source
+    from probpca.typing import Array, Index
+
+
+@dataclass(frozen=True, eq=False)
+class FactorFit(LikelihoodFit):
+    """Fitted state of ``FactorAnalysis``: the model in canonical axes, and the rotation of its factors."""
+
+    rotation: Rotation | None = None
+
+    @classmethod
+    def of(cls, result: FitResult, *rest: Any, **more: Any) -> Self:
+        """Keep a result, and rotate its factors by the method ``method`` with the given ``options``."""
+        method, options, scores = (more.pop(name) for name in ("method", "options", "scores"))
+        return super().of(result, *rest, **more).rotated(method, options, scores)
+
+    def rotated(self, method: str | None, options: Mapping[str, Any] | None, scores: Any) -> Self:
+        """Copy with rotated factors."""
+        found = rotate(standardised(self.result.model), method or "none", **(options or {}))
+        return replace(self, rotation=found, axes=LatentAxes(found.matrix, scores))
+
+    @cached_property
+    def noise_inflation(self) -> Array:
+        """Factors that correct the noise variance of each feature for the parameters that were fitted to it."""
+        model = self.result.model
+        share = np.broadcast_to(self.information[-1], (model.n_features,))
+        counts = share * (self.result.cells / share.sum())  # weights of cells are relative
+        return noise_inflation_by_feature(counts, model.n_components)
+
+    def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the numbers and arrays that go into a file."""
+        numbers, arrays = super().record()
+        rotation = self.rotation
+        numbers |= {
+            "rotation_method": rotation.method,
+            "rotation_criterion": rotation.criterion,
+            "rotation_n_iter": rotation.n_iter,
+            "rotation_converged": rotation.converged,
+            "scores": self.axes.scores,
+        }
+        return numbers, {**arrays, "rotation_matrix_": rotation.matrix, "heywood_features_": self.result.heywood}
+
+    @classmethod
+    def from_record(cls, numbers: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
+        """Build the fit from the numbers and arrays of a file."""
+        fit = super().from_record(numbers, arrays)
+        matrix = arrays["rotation_matrix_"]
+        axes = LatentAxes(matrix, numbers["scores"])
+        story = (numbers[f"rotation_{name}"] for name in ("criterion", "n_iter", "converged"))
+        loadings = axes.loadings(standardised(fit.result.model))
+        rotation = Rotation(numbers["rotation_method"], matrix, loadings, matrix.T @ matrix, *story)
+        result = fit.result._replace(heywood=arrays["heywood_features_"])
+        return replace(fit, result=result, rotation=rotation, axes=axes)
+
+
+def standardised(model: LinearGaussian) -> Array:
+    """Loadings of the features divided by their standard deviations: (d, q)."""
+    return model.loadings / np.sqrt(model.covariance.diag())[:, None]
+
+
+class FactorAnalysis(TableEstimator):
+    r"""Factor analysis by maximum likelihood, with missing cells and rotations.
+
+    .. math:: x = W z + \mu + \varepsilon, \qquad z \sim N(0, I_q), \quad \varepsilon \sim N(0, \Psi), \quad
+        \Psi = \operatorname{diag}(\psi_1, \dots, \psi_d)
+
+    Each row x with d columns is a linear function of q factors z, which the columns share, plus noise that belongs to
+    one column alone and whose variance differs from column to column. ``PPCA`` is the special case of equal noise
+    variances. Factors describe the correlations between columns; they do not change with the units of the columns,
+    which therefore need no scaling.
+
+    Parameters
+    ----------
+    n_components : int, str or None, default=None
+        Number of factors.
+
+        - int: this number, from 1 to d - 1.
+        - "parallel" or None: parallel analysis, the number of eigenvalues of the correlation matrix that exceed those
+          of independent columns.
+        - "bic" or "aic": the number that minimises this criterion of the likelihood.
+    rotation : str or None, default=None
+        Rotation of the factors, which changes none of the answers about rows but their scores: "varimax", "quartimax"
+        or "equamax" (uncorrelated factors), "promax", "oblimin" or "geomin" (correlated factors),
+        "geomin_orthogonal". None: the canonical axes, along which :math:`W^\top \Psi^{-1} W` is diagonal.
+    rotation_options : dict or None, default=None
+        Options of ``probpca.models.rotate``: ``kaiser``, ``gamma`` (oblimin), ``delta`` (geomin), ``power`` (promax)
+        and ``n_init``.
+    scores : "regression" or "bartlett", default="regression"
+        Factor scores that ``transform`` returns: posterior means, or Bartlett's unbiased scores.
+    floor : float, default=1e-6
+        Smallest noise variance of a column, as a share of its variance. Columns that end there are Heywood cases.
+    n_init : int, default=1
+        Number of starts; the fit with the largest likelihood is kept.
+    tol : float, default=1e-3
+        Iterations stop when the total log-likelihood is estimated to be within ``tol`` of its maximum.
+    max_iter : int, default=1000
+        Largest number of iterations.
+    missing : "nan" or "unstored", default="nan"
+        NaN always marks a missing cell. With "unstored" the cells that a sparse matrix does not store are missing
+        too; with "nan" they are zero.
+    checkpoint : path or None, default=None
+        Name of a file in which a fit to rows with missing cells saves its state after each iteration. An interrupted
+        fit that is started again continues from this file, and removes it at the end.
+    half_life : float or None, default=None
+        For ``partial_fit``: number of later rows after which the weight of a row has halved. None: all rows have the
+        same weight.
+    n_jobs : int or None, default=None
+        Number of threads. None: as many as the linear algebra library (BLAS) uses. -1: all cores.
+    verbose : bool, default=False
+        Show a progress bar.
+    keep_source : bool, default=False
+        Whether to keep the training rows, so that ``impute_draws`` can resample them.
+    n_parameter_draws : int, default=0
+        Number of draws of the parameters, made at the end of the fit for ``impute_draws``.
+    random_state : int, RandomState, Generator or None, default=None
+        Determines random starts, and the draws of ``sample``, ``explore`` and ``impute_draws``.
+
+    Attributes
+    ----------
+    components_ : ndarray (n_components, n_features)
+        Loadings of the rotated factors in the units of the data, one factor per row, as in
+        ``sklearn.decomposition.FactorAnalysis``.
+    noise_variance_ : ndarray (n_features,)
+        Noise variance psi of each column.
+    mean_ : ndarray (n_features,)
+        Mean mu of the rows.
+    loadings_ : ndarray (n_features, n_components)
+        The transpose of ``components_``.
+    standardized_loadings_ : ndarray (n_features, n_components)
+        Loadings of columns divided by their standard deviations, the pattern: coefficients of the regression of the
+        standardized columns on the factors.
+    factor_correlations_ : ndarray (n_components, n_components)
+        Correlations Phi of the factors; the identity unless the rotation is oblique.
+    structure_ : ndarray (n_features, n_components)
+        Correlations of the columns with the factors.
+    communalities_ : ndarray (n_features,)
+        Share of the variance of each column that the factors explain.
+    uniquenesses_ : ndarray (n_features,)
+        Share of the variance of each column that is noise, 1 - communality.
+    rotation_matrix_ : ndarray (n_components, n_components)
+        Matrix T: the rotated factors are T'z, with z the canonical factors of ``model_``.
+    rotation_ : Rotation
+        The rotation with its criterion.
+    explained_variance_ : ndarray (n_components,)
+        Variance of the standardized columns that each factor explains, largest first. Psychologists call it the sum
+        of squared loadings; for correlated factors, what two of them explain together counts half for each.
+    explained_variance_ratio_ : ndarray (n_components,)
+        ``explained_variance_`` divided by the number of columns.
+    heywood_features_ : ndarray of int
+        Positions of the columns whose noise variance is at its floor.
+    log_likelihood_ : float
+        Total log-likelihood of the training rows.
+    n_components_ : int
+        Number of factors.
+    rule_ : str
+        How the number of factors was chosen, in words.
+    notes_ : tuple of str
+        Remarks on the choice of the number of factors.
+    column_std_ : ndarray (n_features,)
+        Standard deviation of each training column, 0 if constant.
+    n_samples_ : float
+        Number of training rows; a row counts ``sample_weight`` times.
+    n_observed_ : float
+        Number of observed cells; a row counts ``sample_weight`` times.
+    empty_features_ : ndarray of int
+        Positions of the columns without any observed cell. Their loadings and mean are 0.
+    n_features_in_ : int
+        Number of columns of the training data.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if the training data have names.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the fit reached the maximum of the likelihood to within ``tol``.
+    status_ : Status
+        How the fit ended; ``status_.value`` is a sentence that explains it.
+    trace_ : ndarray (n_iter + 1,)
+        Log-likelihood before each iteration and at the end.
+    model_ : LinearGaussian
+        The fitted model with canonical factors, for the functions of ``probpca.inference``.
+
+    Notes
+    -----
+    Complete rows are fitted by Newton's method from one pass over them, rows with missing cells by
+    expectation-maximisation, which maximises the likelihood of the observed cells ("full-information maximum
+    likelihood").
+
+    References
+    ----------
+    Joereskog, "Some contributions to maximum likelihood factor analysis", Psychometrika (1967).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca import FactorAnalysis
+    >>> rng = np.random.default_rng(0)
+    >>> abilities = rng.standard_normal((300, 2))
+    >>> tests = abilities @ [[3.0, 2.0, 2.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.2, 0.2, 0.1]]
+    >>> tests += rng.standard_normal((300, 6)) * [1.0, 2.0, 1.0, 0.1, 0.2, 0.1]
+    >>> tests[rng.random(tests.shape) < 0.1] = np.nan
+    >>> factors = FactorAnalysis(n_components=2, rotation="varimax").fit(tests)
+    >>> factors.standardized_loadings_.round(1) + 0.0
+    array([[1. , 0. ],
+           [0.7, 0. ],
+           [0.9, 0. ],
+           [0. , 0.9],
+           [0. , 0.7],
+           [0. , 0.6]])
+    >>> factors.transform(tests).shape
+    (300, 2)
+    """
+
+    _constraints: ClassVar[dict[str, Any]] = factor_constraints()
+    _fit_type = FactorFit
+    _component = "F"
+
+    def __init__(
+        self,
+        n_components: Any = None,
+        *,
+        rotation: str | None = None,
+        rotation_options: Any = None,
+        scores: str = "regression",
+        floor: float = 1e-6,
+        n_init: int = 1,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        missing: str = "nan",
+        keep_source: bool = False,
+        n_parameter_draws: int = 0,
+        checkpoint: Any = None,
+        half_life: float | None = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        """Store the parameters; ``fit`` checks them."""
+        self.n_components = n_components
+        self.rotation = rotation
+        self.rotation_options = rotation_options
+        self.scores = scores
+        self.floor = floor
+        self.n_init = n_init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.missing = missing
+        self.keep_source = keep_source
+        self.n_parameter_draws = n_parameter_draws
+        self.checkpoint = checkpoint
+        self.half_life = half_life
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, cell_weight: Any = None) -> Self:
+        """Fit the model to rows with or without missing cells.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, Dask or Spark rows, or batches
+            The rows to fit, of shape (n, n_features). Batches are a list of matrices or dataframes, an iterator, or an
+            object that can be iterated over repeatedly. NaN marks a missing cell.
+        y : ignored
+            Present for compatibility with scikit-learn.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all. Weights must sum to
+            at least 2.
+        cell_weight : array-like of shape (n, n_features) or None, default=None
+            Relative precision of each cell: its noise variance is that of its column divided by the weight. A cell of
+            weight 0 counts as missing. A common factor of all weights changes only the unit of the noise variances.
+
+        Returns
+        -------
+        FactorAnalysis
+            The fitted estimator itself.
+        """
+        self._finish(fit_rows(self, fit_factor_analysis, X, sample_weight, cell_weight))
+        self._warn_about_heywood_cases()
+        if not self._state.rotation.converged:
+            msg = f"the rotation {self.rotation!r} did not converge.\nHint: rotation_options={{'max_iter': 50000}}."
+            warnings.warn(msg, ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _warn_about_heywood_cases(self) -> None:
+        heywood = self.heywood_features_
+        if not heywood.size:
+            return
+        names = [str(name) for name in getattr(self, "feature_names_in_", default_names(self.n_features_in_))]
+        which = ", ".join(names[j] for j in heywood[:5]) + (", ..." if heywood.size > 5 else "")
+        msg = (
+            f"the noise variance of {several(heywood.size, 'column')} is at its floor, {self.floor:g} of the variance "
+            f"({which}): Heywood cases, which the factors explain completely.\nHint: use fewer factors or more rows."
+        )
+        warnings.warn(msg, UserWarning, stacklevel=3)
+
+    def _settings(self, watch: Any = None) -> Settings:
+        return Settings(
+            tol=self.tol,
+            max_iter=self.max_iter,
+            watch=watch,
+            n_init=self.n_init,
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+            noise="per_feature",
+            factor=FactorSettings(floor=self.floor),
+        )
+
+    @property
+    def _details(self) -> dict[str, Any]:
+        """Parameters that the fitted state keeps: those of the rotation and of the scores."""
+        return {"method": self.rotation, "options": self.rotation_options, "scores": self.scores}
+
+    def rotate(self, method: str | None, **options: Any) -> Self:
+        """Copy of the fitted estimator with other factors, rotated without another fit.
+
+        Parameters
+        ----------
+        method : str or None
+            Method of rotation, as the parameter ``rotation``; None for the canonical axes.
+        **options
+            Options of ``probpca.models.rotate``, as the parameter ``rotation_options``.
+
+        Returns
+        -------
+        FactorAnalysis
+            A fitted copy.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from probpca import FactorAnalysis
+        >>> X = load_wine().data
+        >>> factors = FactorAnalysis(n_components=2).fit(X)
+        >>> factors.rotate("oblimin").factor_correlations_.shape
+        (2, 2)
+        """
+        fit = self._state.rotated(method, options, self.scores)
+        rotated = copy(self)
+        rotated.rotation, rotated.rotation_options, rotated._fitted = method, options or None, fit  # noqa: SLF001
+        return rotated
+
+    @property
+    def rotation_(self) -> Rotation:
+        """Rotation of the standardized loadings, with its criterion and the correlations of the factors."""
+        return self._state.rotation
+
+    @property
+    def rotation_matrix_(self) -> Array:
+        """Matrix T by which canonical factor scores are multiplied to get rotated ones: (n_components, n_components)."""
+        return self._state.rotation.matrix
+
+    @property
+    def components_(self) -> Array:
+        """Loadings of the rotated factors in the units of the data, one factor per row: (n_components, n_features)."""
+        return self.loadings_.T
+
+    @property
+    def standardized_loadings_(self) -> Array:
+        """Loadings of columns of unit variance on the rotated factors, the pattern: (n_features, n_components)."""
+        return self._state.rotation.loadings
+
+    @property
+    def factor_correlations_(self) -> Array:
+        """Correlations Phi of the rotated factors: (n_components, n_components)."""
+        return self._state.rotation.correlations
+
+    @property
+    def structure_(self) -> Array:
+        """Correlations of the columns with the rotated factors: (n_features, n_components)."""
+        return self._state.rotation.structure
+
+    @property
+    def uniquenesses_(self) -> Array:
+        """Share of the variance of each column that is noise: (n_features,)."""
+        model = self.model_
+        return np.asarray(model.noise_variance / model.covariance.diag())
+
+    @property
+    def communalities_(self) -> Array:
+        """Share of the variance of each column that the factors explain: (n_features,)."""
+        return np.square(standardised(self.model_)).sum(axis=1)
+
+    @property
+    def noise_variance_(self) -> Array:
+        """Noise variance psi of each column, in the units of the data: (n_features,)."""
+        noise: Array = self.model_.noise_variance
+        return noise
+
+    @property
+    def explained_variance_(self) -> Array:
+        """Variance of the standardized columns that each factor explains, largest first: (n_components,)."""
+        return self._state.rotation.explained
+
+    @property
+    def explained_variance_ratio_(self) -> Array:
+        """Share of the variance of the standardized columns that each factor explains: (n_components,)."""
+        return self.explained_variance_ / self.n_features_in_
+
+    @property
+    def heywood_features_(self) -> Index:
+        """Positions of the columns whose noise variance is at its floor: ndarray of int."""
+        return self._state.result.heywood
+
+    @property
+    def log_likelihood_(self) -> float:
+        """Total log-likelihood of the training rows, in nats."""
+        return self._state.result.log_likelihood
+
+    @property
+    def information_(self) -> Array:
+        """For each feature, the sum of E[t t'] with t = [z; 1] over the rows in which it was observed.
+
+        The latent variables z are the canonical factors. The symmetric matrices are stored as vectors, one column for
+        each feature, or a single one if they are equal.
+        """
+        return self._state.information
+
+    @property
+    def source_(self) -> Source:
+        """The training rows; only after a fit with ``keep_source=True``."""
+        return present(self, self._state.source, "source_")
+
+    @property
+    def parameter_draws_(self) -> list[LinearGaussian]:
+        """Draws of the parameters as fitted models, made so far for ``impute_draws``."""
+        return present(self, list(self._state.draws), "parameter_draws_")
+
+    @property
+    def stream_(self) -> Stream:
+        """Sums over the rows seen by ``partial_fit``; only after ``partial_fit``."""
+        return present(self, stream_of(self), "stream_")
+
+    def _training_belief(self) -> None:
+        return None  # the posterior of the latents in the fit is that of the model
+
+    def _parameters(self, n_draws: int) -> list[LinearGaussian]:
+        return drawn_parameters(self, n_draws)
+
+    def summary(self, feature_names: Any = None, *, width: int = WIDTH) -> str:
+        """Describe the fit as text: the factors, their largest loadings and correlations, and how the fit ended.
+
+        Parameters
+        ----------
+        feature_names : sequence of str or None, default=None
+            Names of the columns. None: those of the training data, or x0, x1, ...
+        width : int, default=88
+            Largest number of characters in a line of a table.
+
+        Returns
+        -------
+        str
+            Several lines of text, ready to print.
+        """
+        return factor_summary(self, feature_names, width)
+
+    # Streams
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Update the model with one more batch of rows, for data that do not fit into memory or arrive over time.
+
+        - Complete rows, up to 2,000 columns: exact. The model is the one that ``fit`` finds for all rows together,
+          whatever the batches and their order.
+        - Missing cells: online EM, which comes near the maximum of the likelihood after one pass. ``fit`` reaches the
+          maximum if the rows can be read repeatedly.
+
+        With ``half_life``, older rows count less and less. The model is computed only when it is needed, by the first
+        method or attribute that is used after a batch, with the parameters that the estimator had at that batch.
+        ``fit`` does not keep sums: ``partial_fit`` after ``fit`` starts anew.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or dataframe of shape (n, n_features)
+            One batch in memory; it may be a single row. NaN marks a missing cell.
+        y : ignored
+            Present for compatibility with scikit-learn.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all. The weights of all
+            batches must sum to at least 2.
+
+        Returns
+        -------
+        FactorAnalysis
+            The estimator itself.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_wine
+        >>> from probpca import FactorAnalysis
+        >>> X = load_wine().data
+        >>> streamed = FactorAnalysis(n_components=2)
+        >>> for batch in np.array_split(X, 10):
+        ...     _ = streamed.partial_fit(batch)
+        >>> np.allclose(streamed.get_covariance(), FactorAnalysis(n_components=2).fit(X).get_covariance())
+        True
+        """
+        stream = with_batch(self, X, sample_weight)
+        if stream is not None:
+            self._fitted = StreamedFit(stream, self)
+        return self
+
+    def merge(self, other: Any) -> Self:
+        """Combine with another estimator that was trained with ``partial_fit`` on other rows.
+
+        This estimator becomes the one that has seen the rows of both; the other is not changed.
+
+        Parameters
+        ----------
+        other : FactorAnalysis
+            An estimator trained with ``partial_fit`` on the same columns.
+
+        Returns
+        -------
+        FactorAnalysis
+            The estimator itself.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_wine
+        >>> from probpca import FactorAnalysis
+        >>> X = load_wine().data
+        >>> first, second = (FactorAnalysis(n_components=2).partial_fit(rows) for rows in (X[:60], X[60:]))
+        >>> whole = FactorAnalysis(n_components=2).fit(X)
+        >>> np.allclose(first.merge(second).get_covariance(), whole.get_covariance())
+        True
+        """
+        self._fitted = StreamedFit(merged_streams(self, other), self)
+        return self
