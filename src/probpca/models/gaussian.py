@@ -273,6 +273,34 @@ class LinearGaussian:
         axes, singular, _ = self._decomposition
         return fix_signs(axes), singular
 
+    def canonical(self) -> LinearGaussian:
+        r"""Equivalent model with the latent axes of factor analysis, where :math:`W^\top \Psi^{-1} W` is diagonal.
+
+        Its entries fall, and the loading of largest magnitude of each axis, in units of the standard deviations of the
+        features, is positive. For a single noise variance these are the principal axes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from probpca.models import LinearGaussian
+        >>> loadings = np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+        >>> model = LinearGaussian(np.zeros(4), loadings, [0.5, 0.2, 0.1, 0.4]).canonical()
+        >>> W, psi = model.loadings, model.noise_variance
+        >>> (W.T @ (W / psi[:, None])).round(6) + 0.0
+        array([[13.108495,  0.      ],
+               [ 0.      ,  8.391505]])
+        """
+        return self.rotate(self.canonical_rotation)
+
+    @property
+    def canonical_rotation(self) -> Array:
+        r"""Orthogonal matrix that makes :math:`W^\top \Psi^{-1} W` diagonal: right singular vectors, (q, q)."""
+        if self.noise_variance.ndim == 0:
+            return self.principal_rotation
+        rotation = self.covariance.whitened.rotation
+        standardised = (self.loadings @ rotation) / np.sqrt(self.covariance.diag())[:, None]
+        return rotation * np.where(np.einsum("jk,jk->k", fix_signs(standardised), standardised) < 0, -1.0, 1.0)
+
     @cached_property
     def _decomposition(self) -> tuple[Array, Array, Array]:
         return np.linalg.svd(self.loadings, full_matrices=False)
