@@ -57,9 +57,9 @@ def is_low_rank(rank: int, n_varying: int, n_rows: float, largest_share: float =
     return rank < n_varying - 1 and rank <= largest_share * min(n_varying, n_rows - 1)
 
 
-def n_parameters(d: int, q: int) -> int:
-    """Number of free parameters of PPCA: loadings up to rotation, noise variance and mean."""
-    return d * q - q * (q - 1) // 2 + 1 + d
+def n_parameters(d: int, q: int, n_noise: int = 1) -> int:
+    """Number of free parameters: loadings up to rotation, ``n_noise`` noise variances (1 for PPCA), and mean."""
+    return d * q - q * (q - 1) // 2 + n_noise + d
 
 
 def bic(spectrum: Spectrum, largest: int) -> Curve:
