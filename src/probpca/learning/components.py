@@ -14,6 +14,7 @@ NComponents: TypeAlias = (
     "int | float | np.integer[Any] | np.floating[Any] "
     "| Literal['parallel', 'bic', 'evidence', 'cv', 'ard', 'gavish_donoho'] | None"
 )
+NFactors: TypeAlias = "int | np.integer[Any] | Literal['parallel', 'bic', 'aic'] | None"
 RULES = {
     "parallel": "parallel analysis",
     "bic": "BIC",
@@ -23,6 +24,8 @@ RULES = {
     "gavish_donoho": "the threshold of Gavish and Donoho",
 }
 """Rules that choose the number of components, with their names in words."""
+FACTOR_RULES = {"parallel": "parallel analysis", "bic": "BIC", "aic": "AIC"}
+"""Rules that choose the number of factors of factor analysis, with their names in words."""
 EXACT_RANK = "exact rank of the table"
 """Name of the rule for a table without noise, for which every criterion chooses its rank."""
 
@@ -48,6 +51,24 @@ class Components:
             case str(name) if name in RULES:
                 return Rule(name)
         raise _unknown(n_components)
+
+    @staticmethod
+    def parse_factors(n_factors: NFactors, n_features: int) -> Count | Rule:
+        """Parse the number of factors as given by a user; raise ``ShapeError`` if it is not valid.
+
+        Unlike principal components, factors change with their number and never explain all of the variance, so that a
+        share of variance does not determine how many there are.
+        """
+        check_count(1, n_features)
+        match n_factors.item() if isinstance(n_factors, np.generic) else n_factors:
+            case None:
+                return Rule("parallel")
+            case int(q) if not isinstance(n_factors, bool | np.bool_):
+                check_count(q, n_features)
+                return Count(q)
+            case str(name) if name in FACTOR_RULES:
+                return Rule(name)
+        raise not_of_factors(n_factors)
 
     @property
     @abstractmethod
@@ -104,7 +125,7 @@ class Rule(Components):
     @property
     def words(self) -> str:
         """Name of the criterion in words."""
-        return RULES[self.name]
+        return (RULES | FACTOR_RULES)[self.name]
 
     @property
     def by_rows(self) -> bool:
@@ -148,3 +169,17 @@ def _unknown(n_components: object) -> ShapeError:
         "n_components must be an int from 1 to n_features - 1, a share of variance between 0 and 1, "
         f"{', '.join(map(repr, RULES))} or None; got {n_components!r}."
     )
+
+
+def not_of_factors(n_factors: object) -> ShapeError:
+    """Error about a number of factors that is neither a count nor a rule of factor analysis."""
+    msg = (
+        "n_components of factor analysis must be an int from 1 to n_features - 1, "
+        f"{', '.join(map(repr, FACTOR_RULES))} or None; got {n_factors!r}."
+    )
+    if isinstance(n_factors, float | np.floating):
+        msg += (
+            "\nHint: factors explain only the variance that columns share, so that a share of variance does not "
+            "determine their number; use None for parallel analysis, or PPCA."
+        )
+    return ShapeError(msg)

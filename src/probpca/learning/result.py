@@ -44,7 +44,7 @@ class Status(Enum):
     )
     MAX_ITER = (
         "Not converged: max_iter was reached first. Raise max_iter or loosen tol; "
-        "for complete rows use solver='closed_form'."
+        "for PPCA of complete rows use solver='closed_form'."
     )
     SERIES_MAX_ITER = (
         "Not converged: max_iter was reached first. Raise max_iter or loosen tol; if the process noise of a state "
@@ -55,6 +55,12 @@ class Status(Enum):
     NOISE_COLLAPSED = (
         "No noise is left: the components explain the data completely, so the likelihood has no maximum, and the noise "
         "variance was set to 1e-12 of the mean variance. Use fewer components or more rows."
+    )
+
+    DEPENDENT_COLUMNS = (
+        "Degenerate: some columns are exact combinations of others and of the factors, so the likelihood has no "
+        "maximum, and their noise variances were set to the smallest allowed value. Drop the columns that repeat "
+        "others, or use fewer factors or more rows."
     )
 
     LOW_RANK = (
@@ -88,7 +94,7 @@ def collapsed_status(rule: str) -> Status:
 
 
 class FitResult(NamedTuple):
-    """Result of a fit of PPCA: the model, and how the fit ended.
+    """Result of a fit of PPCA or factor analysis: the model, and how the fit ended.
 
     Attributes
     ----------
@@ -118,10 +124,11 @@ class FitResult(NamedTuple):
         Standard deviation of each column, 0 if it is constant; None after standardising, or if unknown.
     scale : ndarray of shape (d,) or None
         Standard deviations that the columns were divided by; None without standardising.
-    heywood : ndarray of int or None
-        Positions of features whose noise variance is the smallest that is allowed; only for factor analysis.
     sample : Source or None
         Rows in memory, all or a sample, if the data of the fit were not in memory.
+    heywood : ndarray of int or None
+        Positions of the features whose noise variance is at its floor in factor analysis, constant features left out;
+        None for PPCA.
     """
 
     model: LinearGaussian
@@ -137,8 +144,8 @@ class FitResult(NamedTuple):
     notes: tuple[str, ...] = ()
     column_std: Array | None = None
     scale: Array | None = None
-    heywood: Index | None = None
     sample: Source | None = None
+    heywood: Index | None = None
 
     def in_units(self, units: Units) -> FitResult:
         """Convert a fit of columns divided by ``units.scale`` to the units of the data.

@@ -145,17 +145,6 @@ class SaddleSettings:
 
 @final
 @dataclass(frozen=True, slots=True)
-class FactorSettings:
-    """Options of factor analysis. Variances are shares of the variance of their feature."""
-
-    floor: float = 1e-6  # smallest noise variance
-    at_floor: float = 1.01  # features with a noise variance of at most so many floors are reported as Heywood cases
-    first_noise: float = 0.05  # smallest noise variance of a start
-    cells_per_loading: float = 0.0  # rows in which every feature must be observed, for each of its q + 1 parameters
-
-
-@final
-@dataclass(frozen=True, slots=True)
 class StreamLimits:
     """Limits of learning from streams of batches."""
 
@@ -183,6 +172,40 @@ class OnlineSettings:
     # The t-th step of ``unit`` rows has weight t^-power.
     unit: float = 100.0
     power: float = 0.6
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FactorSettings:
+    """Options of factor analysis."""
+
+    floor: float = 1e-6  # smallest noise variance of a feature, as a share of its variance
+    # Up to this many features, the likelihood is maximised by Newton steps, which factorise a matrix of this size;
+    # beyond, by a fixed point. With fewer rows than features, the fixed point is faster from fewer features on.
+    newton_features: int = 1500
+    newton_features_few_rows: int = 500
+    second_order: int = 200  # up to this many features, the Hessian includes a term that needs a product of matrices
+    matrix_features: int = 3000  # up to this many features, the correlation matrix of no fewer rows is computed
+    gram_rows: int = 250  # below this many rows, the Gram matrix of more features is decomposed in every step
+    farthest: float = 2.0  # largest change of a log noise variance in one step
+    damping: float = 1e-3  # of the first Newton step, relative to the diagonal of the Hessian
+    promise: float = 0.1  # share of ``tol`` that a further Newton step may promise at the end
+    little: float = 0.01  # share of ``tol`` that a further step of the fixed point may promise at the end
+    memory: int = 5  # number of steps that an extrapolation of the fixed point combines
+    relaxation: float = 100.0  # largest factor by which a step of the fixed point is lengthened
+    accuracy: float = 1e-3  # share of ``tol`` that inexact eigenpairs may cost
+    least_start: float = 0.005  # smallest noise variance of a start, as a share of the variance
+    at_floor: float = 1.01  # features with a noise variance of at most so many floors are Heywood cases
+    floor_cells: float = 0.0  # the floor of a feature is at least this, divided by its number of observed cells
+    first_noise: float = 0.05  # smallest noise variance of a start for rows with missing cells
+    cells_per_loading: float = 0.0  # observed cells of every feature that a rule asks for each of its q + 1 parameters
+    compared_features: int = 200  # up to this many, the choice of parallel analysis is compared with that of BIC
+
+    def __post_init__(self) -> None:
+        """Raise ``DataError`` unless the floor is a share of variance."""
+        if not 0 < self.floor < 1:
+            msg = f"floor must lie between 0 and 1, because it is a share of the variance; got {self.floor}."
+            raise DataError(msg)
 
 
 @final
@@ -227,12 +250,12 @@ class Settings:
         Options of the block Krylov eigensolver.
     saddle : SaddleSettings
         Options of the test for saddle points.
-    factor : FactorSettings
-        Options of factor analysis.
     stream : StreamLimits
         Limits of learning from streams of batches.
     online : OnlineSettings
         Options of online EM.
+    factor : FactorSettings
+        Options of factor analysis.
 
     Examples
     --------
@@ -259,9 +282,9 @@ class Settings:
     dense: DenseSettings = DenseSettings()
     krylov: KrylovSettings = KrylovSettings()
     saddle: SaddleSettings = SaddleSettings()
-    factor: FactorSettings = FactorSettings()
     stream: StreamLimits = StreamLimits()
     online: OnlineSettings = OnlineSettings()
+    factor: FactorSettings = FactorSettings()
 
     def __post_init__(self) -> None:
         """Raise ``DataError`` for an unknown solver."""

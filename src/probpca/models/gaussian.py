@@ -267,29 +267,39 @@ class LinearGaussian:
         axes, _, rotation = self._decomposition
         return rotation.T * np.sign(np.einsum("jk,jk->k", fix_signs(axes), axes))
 
-    def canonical(self) -> LinearGaussian:
-        r"""Equivalent model with latent axes along which :math:`W^\top \Psi^{-1} W` is diagonal, largest entry first.
-
-        With a single noise variance these are the principal axes. The axes do not depend on the units of the features;
-        the largest standardised loading of each has a positive sign.
-        """
-        return self.rotate(self.canonical_rotation)
-
-    @property
-    def canonical_rotation(self) -> Array:
-        """Orthogonal matrix that rotates the latent axes to those of ``canonical()``: (q, q)."""
-        if self.noise_variance.ndim == 0:
-            return self.principal_rotation
-        noise = np.sqrt(self.noise_variance)[:, None]
-        rotation = np.linalg.svd(self.loadings / noise, full_matrices=True)[2].T
-        standardised = (self.loadings / np.sqrt(self.covariance.diag())[:, None]) @ rotation
-        return rotation * np.where(np.einsum("jk,jk->k", fix_signs(standardised), standardised) < 0, -1.0, 1.0)
-
     @property
     def principal_axes(self) -> tuple[Array, Array]:
         """Principal axes U (d, q) and singular values (q,) of W, with fixed signs."""
         axes, singular, _ = self._decomposition
         return fix_signs(axes), singular
+
+    def canonical(self) -> LinearGaussian:
+        r"""Equivalent model with the latent axes of factor analysis, where :math:`W^\top \Psi^{-1} W` is diagonal.
+
+        Its entries fall, and the loading of largest magnitude of each axis, in units of the standard deviations of the
+        features, is positive. For a single noise variance these are the principal axes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from probpca.models import LinearGaussian
+        >>> loadings = np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+        >>> model = LinearGaussian(np.zeros(4), loadings, [0.5, 0.2, 0.1, 0.4]).canonical()
+        >>> W, psi = model.loadings, model.noise_variance
+        >>> (W.T @ (W / psi[:, None])).round(6) + 0.0
+        array([[13.108495,  0.      ],
+               [ 0.      ,  8.391505]])
+        """
+        return self.rotate(self.canonical_rotation)
+
+    @property
+    def canonical_rotation(self) -> Array:
+        r"""Orthogonal matrix that makes :math:`W^\top \Psi^{-1} W` diagonal: right singular vectors, (q, q)."""
+        if self.noise_variance.ndim == 0:
+            return self.principal_rotation
+        rotation = self.covariance.whitened.rotation
+        standardised = (self.loadings @ rotation) / np.sqrt(self.covariance.diag())[:, None]
+        return rotation * np.where(np.einsum("jk,jk->k", fix_signs(standardised), standardised) < 0, -1.0, 1.0)
 
     @cached_property
     def _decomposition(self) -> tuple[Array, Array, Array]:

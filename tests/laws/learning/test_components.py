@@ -7,7 +7,7 @@ from oracles import spiked_rows_with_holes
 from probpca import PPCA, DataError, ShapeError
 from probpca.inference import explained_variance_ratio
 from probpca.learning import Settings, fit_ppca
-from probpca.learning.components import RULES, Components, Count, Rule, Share
+from probpca.learning.components import FACTOR_RULES, RULES, Components, Count, Rule, Share
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,33 @@ def test_what_may_be_written(written, wanted):
 def test_what_may_not(written):
     with pytest.raises(ShapeError, match="n_components"):
         Components.parse(written, 5)
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted"),
+    [(3, Count(3)), (np.int32(3), Count(3)), (None, Rule("parallel")), *((name, Rule(name)) for name in FACTOR_RULES)],
+)
+def test_what_may_be_written_for_factors(written, wanted):
+    assert Components.parse_factors(written, 5) == wanted
+    assert wanted.asked == str(3) or wanted.words == FACTOR_RULES[wanted.name]
+
+
+@pytest.mark.parametrize("written", [True, 0.9, 1.0, np.nan, "mle", "evidence", "cv", [2], np.bool_(1), 0, -1, 5])
+def test_what_may_not_be_written_for_factors(written):
+    with pytest.raises(ShapeError, match="n_components"):
+        Components.parse_factors(written, 5)
+
+
+def test_a_share_of_variance_for_factors_is_refused_with_a_reason():
+    with pytest.raises(ShapeError, match="a share of variance does not determine their number"):
+        Components.parse_factors(0.9, 5)
+
+
+@pytest.mark.parametrize("name", sorted(FACTOR_RULES.keys() - RULES.keys()))
+def test_rules_of_factor_analysis_alone_are_not_offered_for_components(name):
+    with pytest.raises(ShapeError, match="or None; got 'aic'") as refused:
+        Components.parse(name, 5)
+    assert str(refused.value).count("aic") == 1
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -142,6 +142,45 @@ def test_principal_axes_do_not_depend_on_the_rotation_before(model, rng):
     assert_allclose(rotated.principal().loadings, model.principal().loadings, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(7, 3), (4, 4), (3, 5)])
+def test_canonical_loadings_are_orthogonal_in_units_of_the_noise_sorted_and_signed(rng, shape):
+    model = random_model(rng, *shape, noise="diagonal")
+    told = model.canonical()
+    white = told.loadings / np.sqrt(told.noise_variance)[:, None]
+    gram = white.T @ white
+    assert_allclose(dense_covariance(told), dense_covariance(model), **NEAR)
+    assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-10 * gram.max())
+    assert (np.diff(np.diag(gram)) <= 1e-10 * gram.max()).all()
+    standardised = told.loadings / np.sqrt(np.diag(dense_covariance(told)))[:, None]
+    assert (standardised.max(axis=0) >= -standardised.min(axis=0) - 1e-12).all()
+    assert_allclose(model.loadings @ model.canonical_rotation, told.loadings, **NEAR)
+
+
+def test_canonical_loadings_do_not_depend_on_the_rotation_before(model, rng):
+    rotated = model.rotate(random_rotation(rng, model.n_components))
+    assert_allclose(rotated.canonical().loadings, model.canonical().loadings, rtol=1e-9, atol=1e-12)
+
+
+def test_canonical_loadings_keep_their_axes_in_other_units(rng):
+    model = random_model(rng, noise="diagonal")
+    scale = rng.uniform(1e-3, 1e3, size=model.n_features)
+    assert_allclose(model.rescale(scale).canonical().loadings, model.canonical().rescale(scale).loadings, rtol=1e-9)
+
+
+def test_with_one_noise_variance_canonical_axes_are_principal_axes(rng):
+    model = random_model(rng, noise=0.3)
+    assert_array_equal(model.canonical().loadings, model.principal().loadings)
+    each = LinearGaussian(model.mean, model.loadings, np.full(model.n_features, 0.3))
+    signs = np.sign((each.canonical().loadings * model.principal().loadings).sum(axis=0))
+    assert_allclose(each.canonical().loadings * signs, model.principal().loadings, **NEAR)
+
+
+def test_a_factor_without_loadings_has_no_sign(rng):
+    loadings = np.column_stack([rng.standard_normal(5), np.zeros(5)])
+    model = LinearGaussian(np.zeros(5), loadings, rng.uniform(1, 2, 5))
+    assert_allclose(dense_covariance(model.canonical()), dense_covariance(model), **NEAR)
+
+
 @pytest.mark.parametrize("kind", ["one", "each"])
 def test_units_move_the_log_likelihood_by_their_logarithm(model, rng, kind):
     scale = np.asarray(0.01) if kind == "one" else rng.uniform(1e-3, 1e3, size=model.n_features)

@@ -133,9 +133,12 @@ def top_of_factor(factor: Array) -> tuple[Array, Array]:
 
 
 def top_of_matrix(
-    matrix: Array, goal: Certificate, rng: np.random.Generator, settings: DenseSettings
+    matrix: Array, goal: Certificate, rng: np.random.Generator, settings: DenseSettings, near: Array | None = None
 ) -> tuple[Array, Array, bool]:
-    """Largest eigenpairs of a symmetric matrix, largest first, and whether they are as accurate as ``goal``."""
+    """Largest eigenpairs of a symmetric matrix, largest first, and whether they are as accurate as ``goal``.
+
+    An iteration starts from the vectors ``near`` the wanted ones, if there are any, and random ones: (m, at most k).
+    """
     m, k = matrix.shape[0], goal.k
     if m < settings.small or k > m / 8:
         # Waking BLAS threads costs more than it gains, and then they spin; tiny matrices do not wake them.
@@ -146,9 +149,16 @@ def top_of_matrix(
             else:
                 values, vectors = eigh(matrix, subset_by_index=[m - k, m - 1], check_finite=False)
         return np.maximum(values[::-1], 0.0), vectors[:, ::-1], True
-    start = rng.standard_normal((m, min(k + 4, settings.block)))
+    start = starting_block(m, min(k + 4, settings.block), rng, near)
     pairs = block_krylov(matrix.__matmul__, start, k, goal, scale=goal.total)
     return pairs.values, pairs.vectors.astype(np.float64, copy=False), pairs.finished
+
+
+def starting_block(m: int, width: int, rng: np.random.Generator, near: Array | None = None) -> Array:
+    """Vectors to start an iteration from: those of ``near``, and random ones up to ``width``: (m, width)."""
+    if near is None:
+        return rng.standard_normal((m, width))
+    return np.hstack([near, rng.standard_normal((m, max(width - near.shape[1], 1)))])
 
 
 class Centred(NamedTuple):

@@ -58,7 +58,7 @@ def is_low_rank(rank: int, n_varying: int, n_rows: float, largest_share: float =
 
 
 def n_parameters(d: int, q: int, n_noise: int = 1) -> int:
-    """Number of free parameters: loadings up to rotation, noise variances and mean."""
+    """Number of free parameters: loadings up to rotation, ``n_noise`` noise variances (1 for PPCA), and mean."""
     return d * q - q * (q - 1) // 2 + n_noise + d
 
 
