@@ -1,0 +1,1 @@
+"""Maximum-likelihood factor analysis."""
