@@ -277,6 +277,10 @@ def test_rules_find_the_number_of_factors(rule):
 def test_the_summary_names_factors_loadings_and_correlations():
     wine = load_wine(as_frame=True).data
     text = FactorAnalysis(3, rotation="oblimin").fit(wine).summary()
-    for words in ("FactorAnalysis: 178 rows x 13 features, 3 factors (as given), rotation oblimin", "F3", "correlations"):
+    for words in (
+        "FactorAnalysis: 178 rows x 13 features, 3 factors (as given), rotation oblimin",
+        "F3",
+        "correlations",
+    ):
         assert words in text
     assert max(map(len, text.splitlines()[:8])) <= 88

@@ -1,1 +1,1 @@
-"""Maximum-likelihood factor analysis: a noise variance for each feature."""
+"""Maximum-likelihood factor analysis."""

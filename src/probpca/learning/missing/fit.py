@@ -192,9 +192,7 @@ class Problem:
         prepare = partial(observe, centre=centre)
         rows = source.keep(prepare)
         shared = settings.noise == "shared"
-        floor = (
-            np.asarray(noise_floor(summary, least_noise)) if shared else noise_floors(summary, settings.factor)
-        )
+        floor = np.asarray(noise_floor(summary, least_noise)) if shared else noise_floors(summary, settings.factor)
         steps = Steps(EM(floor, settings.solver != "em"), rows)
         sampled = source if source.in_memory else table.sample
         return cls(rows, summary, floor, settings, rng, steps, sampled, prepare)
