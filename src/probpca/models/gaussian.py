@@ -283,6 +283,21 @@ class LinearGaussian:
         noise = self.noise_variance * np.square(scale)
         return LinearGaussian(self.mean * factor, self.loadings * factor[:, None], noise)
 
+    def in_precision_unit(self, unit: float) -> LinearGaussian:
+        """Model of the same cells with all of their relative precisions multiplied by a constant."""
+        if unit == 1:
+            return self
+        with np.errstate(over="ignore", under="ignore"):
+            noise = self.noise_variance * unit
+        if not (np.isfinite(noise).all() and (noise >= np.finfo(np.float64).tiny).all()):
+            msg = (
+                "the noise variance of a cell of weight 1 must lie between 1e-307 and 1e308; with these cell_weight it "
+                f"is about 1e{np.log10(self.noise_variance).mean() + np.log10(unit):+.0f}.\n"
+                "Hint: divide cell_weight by its mean, which changes only the unit of the noise variance."
+            )
+            raise DataError(msg)
+        return replace(self, noise_variance=noise)
+
     def isotropic(self) -> LinearGaussian:
         """Model with a single noise variance, the mean of those of the features."""
         return replace(self, noise_variance=self.noise_variance.mean())

@@ -217,8 +217,7 @@ class BeliefResult(NamedTuple):
         """Convert a fit with precisions of cells divided by ``unit`` to the precisions as given."""
         if unit == 1:
             return self
-        centre = replace(self.belief.centre, noise_variance=self.belief.centre.noise_variance * unit)
-        belief = replace(self.belief, centre=centre)
+        belief = replace(self.belief, centre=self.belief.centre.in_precision_unit(unit))
         return self._replace(belief=belief, model=belief.predictive())
 
     @property
