@@ -172,12 +172,12 @@ class _Draws:
         n, d = table.n, self.centre.mean.size
         small = np.sqrt(n / (n - 1))  # resamples vary about the sample mean, which differs from the true mean
         lam, noise, angles = (np.array(values) for values in zip(*self.small, strict=True))
-        axes = self._estimate("axes", n)
+        axes, centre = self._estimate("axes", n), self.centre.explained_variance
         return ParameterUncertainty(
             "bootstrap",
             Estimate(
-                self.centre.explained_variance,
-                small * lam.std(axis=0, ddof=1),
+                centre,
+                small * centre * (lam / centre).std(axis=0, ddof=1),
                 n - 1,
                 self._bias(table),
                 positive=True,

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from probpca.typing import Array
 
 
+LARGEST_TOTAL = 1e18
+"""Largest total weight of rows that are resampled: counts must be 64-bit integers."""
+
+
 def require_rows_in_memory(source: Source) -> None:
     """Raise ``SourceError`` unless the rows are in memory."""
     if not source.in_memory:
@@ -97,6 +101,12 @@ def _weight_of_rows(block: Observed) -> Array:
 def frequencies(weight: Array, rng: np.random.Generator) -> Array:
     """Random frequencies of the rows, drawn with replacement as many times as the sum of the weights: (n,)."""
     total = weight.sum()
+    if total > LARGEST_TOTAL:
+        msg = (
+            f"resampling draws as many rows as the weights sum to, at most {LARGEST_TOTAL:.0e}; got {total:.3g}.\n"
+            "Hint: sample_weight counts rows; divide the weights by their mean."
+        )
+        raise DataError(msg)
     return rng.multinomial(max(round(total), 1), weight / total).astype(np.float64)
 
 
