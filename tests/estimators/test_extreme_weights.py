@@ -94,3 +94,16 @@ def test_frequencies_of_rows_whose_sums_would_overflow_are_refused(share, size):
     for make in ESTIMATORS.values():
         with pytest.raises(DataError, match=r"sample_weight must sum to at most 1e\+303"):
             make(q).fit(x, sample_weight=np.full(len(x), size))
+
+
+@pytest.mark.parametrize("make", [PPCA, BayesianPCA])
+@pytest.mark.parametrize("seed", [3, 14, 23, 25, 32])
+def test_components_that_rounding_makes_dependent_are_refused_by_name(make, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((30, 6))
+    x[rng.random(x.shape) < 0.4] = np.nan
+    weight = 10.0 ** rng.uniform(-45, 45, x.shape)
+    try:
+        assert_answers(make(3, random_state=0, max_iter=40), x, cell_weight=weight)
+    except DataError as error:
+        assert "Hint: use fewer components, or weights that differ less" in str(error)  # noqa: PT017

@@ -12,7 +12,7 @@ from probpca.cached_property import cached_property
 from probpca.errors import DataError, ShapeError, require_finite, require_positive, require_shape
 from probpca.linalg.low_rank import DiagPlusLowRank
 from probpca.linalg.packed import scaled_outer_products
-from probpca.linalg.rotations import fix_signs
+from probpca.linalg.rotations import cholesky_or_none, fix_signs
 from probpca.result_tables import (
     FIRST_COLUMNS,
     FIRST_ROWS,
@@ -305,7 +305,20 @@ class LinearGaussian:
 
 def whitened(mean: Array, loadings: Array, latent: Gaussian) -> tuple[Array, Array]:
     """Mean and loadings for standard normal latent variables, equivalent to the given ones with N(m, Q)."""
-    return mean + loadings @ latent.mean, loadings @ np.linalg.cholesky(latent.covariance)
+    root = latent_root(latent)
+    return mean + loadings @ latent.mean, loadings @ root
+
+
+def latent_root(latent: Gaussian) -> Array:
+    """Lower Cholesky factor of the covariance of latent variables; raises ``DataError`` if they are dependent."""
+    root = cholesky_or_none(latent.covariance)
+    if root is None:
+        msg = (
+            "the components cannot be told apart in double precision: weights of cells or rows differ too much, or "
+            "rows are too few or repeated.\nHint: use fewer components, or weights that differ less."
+        )
+        raise DataError(msg)
+    return root
 
 
 def central_interval(mean: Array, std: Array, level: float) -> tuple[Array, Array]:
