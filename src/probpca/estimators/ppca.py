@@ -593,7 +593,8 @@ class PPCA(TableEstimator):
             msg = "rows must be finite; the batch contains infinity and was not used.\nHint: NaN marks a missing cell."
             raise DataError(msg)
         block = Block(rows, weight, unstored_missing=is_sparse and self.missing == "unstored")
-        self._continue(self._stream_for(block).absorb(block, self.half_life))
+        with np.errstate(all="ignore"):  # the fit refuses sums that are not finite
+            self._continue(self._stream_for(block).absorb(block, self.half_life))
         return self
 
     def merge(self, other: Any) -> Self:

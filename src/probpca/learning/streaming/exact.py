@@ -14,7 +14,7 @@ from probpca.learning.complete.closed_form import Chosen, choose_by_parallel, ch
 from probpca.learning.complete.dense import top_of_factor
 from probpca.learning.complete.spectrum import Spectrum, resolution_of_squares
 from probpca.learning.components import EXACT_RANK, Components, Count, Rule, given_count
-from probpca.learning.describe import column_std, require_counted
+from probpca.learning.describe import column_std, require_counted, sums_overflow
 from probpca.learning.fit import fit_ppca
 from probpca.learning.result import Status
 from probpca.learning.selection.correlations import count_by_parallel
@@ -137,6 +137,8 @@ class Summed:
 
     def fit(self, n_components: NComponents, settings: Settings, rng: np.random.Generator) -> FitResult:
         """Fit a model to equivalent rows with mean zero, which are most accurate, and shift it to the mean."""
+        if not (np.isfinite(self.moments.mean).all() and np.isfinite(self.moments.scatter).all()):
+            raise sums_overflow()
         block = self.rows(np.zeros_like(self.moments.mean))
         source = open_source(block.values, weight=block.weight)
         result = fit_ppca(source, n_components, settings, rng, standardize=self.standardize)
