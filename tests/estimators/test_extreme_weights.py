@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from probpca import PPCA, BayesianPCA, PPCAImputer
 from probpca.errors import DataError
@@ -94,3 +94,39 @@ def test_frequencies_of_rows_whose_sums_would_overflow_are_refused(share, size):
     for make in ESTIMATORS.values():
         with pytest.raises(DataError, match=r"sample_weight must sum to at most 1e\+303"):
             make(q).fit(x, sample_weight=np.full(len(x), size))
+
+
+@pytest.mark.parametrize("holes", [False, True])
+def test_streams_take_frequencies_of_rows_that_are_huge(holes):
+    x = rows(np.random.default_rng(3), 0.2 * holes)[0]
+    weight = np.random.default_rng(4).uniform(1, 2, len(x))
+    plain, huge = PPCA(2, random_state=0), PPCA(2, random_state=0)
+    for batch in np.array_split(np.arange(len(x)), 3):
+        plain.partial_fit(x[batch], sample_weight=weight[batch])
+        huge.partial_fit(x[batch], sample_weight=1e250 * weight[batch])
+    covariance = plain.get_covariance()
+    np.testing.assert_allclose(huge.get_covariance(), covariance, atol=1e-5 * np.abs(covariance).max())
+
+
+def test_a_stream_whose_sums_overflow_says_so_and_nothing_else():
+    x = rows(np.random.default_rng(3), 0.0)[0]
+    ppca = PPCA(2, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for batch in np.array_split(1e160 * x, 3):
+            ppca.partial_fit(batch)
+        with pytest.raises(NotFittedError, match="change the units of the data"):
+            ppca.transform(x)
+
+
+@pytest.mark.parametrize("make", [PPCA, BayesianPCA])
+@pytest.mark.parametrize("seed", [3, 14, 23, 25, 32])
+def test_components_that_rounding_makes_dependent_are_refused_by_name(make, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((30, 6))
+    x[rng.random(x.shape) < 0.4] = np.nan
+    weight = 10.0 ** rng.uniform(-45, 45, x.shape)
+    try:
+        assert_answers(make(3, random_state=0, max_iter=40), x, cell_weight=weight)
+    except DataError as error:
+        assert "Hint: use fewer components, or weights that differ less" in str(error)  # noqa: PT017

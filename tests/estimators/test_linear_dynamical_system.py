@@ -1,6 +1,7 @@
 """LinearDynamicalSystem: time series in, time series out, and scikit-learn's habits wherever time allows them."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -602,3 +603,15 @@ def test_parameters_that_mean_nothing(x, parameters):
 def test_what_cannot_be_answered_is_refused_by_name(system, x, call, error, message):
     with pytest.raises(error, match=message):
         call(system, x)
+
+
+@pytest.mark.parametrize("seed", [9, 18, 19])
+def test_a_constant_column_beside_columns_of_huge_units_is_fitted_without_a_warning(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((40, 4)) * 10.0 ** rng.uniform(-30, 31, 4)
+    x[:, 1] = rng.choice([0.0, 7.3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        system = LinearDynamicalSystem(2, max_iter=5, random_state=0).fit(x)
+    assert np.isfinite(system.score(x))

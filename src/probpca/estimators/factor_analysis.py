@@ -386,7 +386,7 @@ class FactorAnalysis(TableEstimator):
 
     @property
     def rotation_matrix_(self) -> Array:
-        """Matrix T by which canonical factor scores are multiplied to get rotated ones: (n_components, n_components)."""
+        """Matrix T by which canonical scores are multiplied to get rotated ones: (n_components, n_components)."""
         return self._state.rotation.matrix
 
     @property

@@ -238,7 +238,8 @@ def with_batch(estimator: Any, X: Any, sample_weight: Any) -> Stream | None:
         msg = "rows must be finite; the batch contains infinity and was not used.\nHint: NaN marks a missing cell."
         raise DataError(msg)
     block = Block(rows, weight, unstored_missing=is_sparse and estimator.missing == "unstored")
-    return _stream_for(estimator, block).absorb(block, estimator.half_life)
+    with np.errstate(all="ignore"):  # the fit refuses sums that are not finite
+        return _stream_for(estimator, block).absorb(block, estimator.half_life)
 
 
 def merged_streams(estimator: Any, other: Any) -> Stream:

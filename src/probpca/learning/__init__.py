@@ -1,4 +1,4 @@
-"""Fitting models: PPCA, factor analysis, Bayesian PCA and dynamical systems, with their settings, results and uncertainties."""
+"""Fitting models: PPCA, factor analysis, Bayesian PCA and dynamical systems, with settings and results."""
 
 from probpca.learning.bayesian.fit import BeliefResult, fit_variational
 from probpca.learning.complete.dense import PrincipalCoordinates, principal_coordinates

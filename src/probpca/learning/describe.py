@@ -38,6 +38,10 @@ MOST_WEIGHT = 1e303
 """Largest total weight of the rows of a fit: sums over them must not overflow."""
 
 
+LEAST_VARIANCE, MOST_VARIANCE = 1e-290, 1e290
+"""Range of the largest variance of a column, in which variances a trillion times smaller keep their digits."""
+
+
 class Variances(Protocol):
     """Protocol of sums that give the mean and the variance of each feature."""
 
@@ -112,7 +116,7 @@ def describe(
     if first_pass is not None and (source.in_memory or not source.starts_incomplete()):
         sums, sample = _begin(first_pass(source), source, size.calibration)
         require_counted(sums)
-        if sums.complete and np.isfinite(sums.total_variance):
+        if sums.complete and _is_finite(sums):
             require_variation(sums, complete=True)
             return Description(source, sums, complete=True, sample=sample)
         if not source.repeatable:
@@ -123,6 +127,11 @@ def describe(
     both = source.fold(partial(Both.of, ColumnSummary.of, draw_rows(source, rng, size)))
     summary, drawn = _usable(both.first, source), both.second
     return Description(source, summary, summary.complete, _source_of(drawn, source.n_jobs))
+
+
+def _is_finite(sums: Sums) -> bool:
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(sums.total_variance))
 
 
 def _begin(first: Pass, source: Source, size: int) -> tuple[Sums, Source | None]:
@@ -253,6 +262,7 @@ def require_counted(sums: Any) -> None:
 def require_variation(sums: Sums, *, complete: bool = True) -> None:
     """Raise ``NothingToLearnError`` unless at least two rows differ, and their weights sum to at least 2."""
     if can_learn(sums):
+        _require_range(float(np.max(sums.variance)))
         return
     require_counted(sums)
     if sums.count < 2:
@@ -263,6 +273,18 @@ def require_variation(sums: Sums, *, complete: bool = True) -> None:
     what = "all rows are identical" if complete else "all observed values of each column are identical"
     msg = f"{what}: there is no variation to explain.\nHint: check that the data were read correctly."
     raise NothingToLearnError(msg)
+
+
+def _require_range(variance: float) -> None:
+    """Raise ``DataError`` for a largest variance of the columns whose square, or least noise, loses digits."""
+    if LEAST_VARIANCE <= variance <= MOST_VARIANCE:
+        return
+    how = "divide by 1e100" if variance > MOST_VARIANCE else "multiply by 1e100"
+    msg = (
+        f"the largest variance of a column must lie between {LEAST_VARIANCE:g} and {MOST_VARIANCE:g}; it is "
+        f"{variance:.3g}.\nHint: change the units of the data, for example {how}."
+    )
+    raise DataError(msg)
 
 
 @final
@@ -304,11 +326,16 @@ def _require_finite(summary: ColumnSummary, source: Source) -> None:
             "Hint: use NaN for missing values."
         )
     else:
-        msg = (
-            "the sums of the squared values, times their weights, must be below 1e308; these are too large.\n"
-            "Hint: change the units of the data, for example divide by 1e100, or use smaller weights."
-        )
+        raise sums_overflow()
     raise DataError(msg)
+
+
+def sums_overflow() -> DataError:
+    """Error for finite values whose sums of squares are not finite."""
+    return DataError(
+        "the sums of the squared values, times their weights, must be below 1e308; these are too large.\n"
+        "Hint: change the units of the data, for example divide by 1e100, or use smaller weights."
+    )
 
 
 def _first_infinite(source: Source) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -167,11 +166,8 @@ class FitResult(NamedTuple):
 
         The likelihood depends on the ratio of noise variance and precision alone, and does not change.
         """
-        if unit == 1:
-            return self
-        model = replace(self.model, noise_variance=self.model.noise_variance * unit)
         information = None if self.information is None else self.information * unit
-        return self._replace(model=model, information=information)
+        return self._replace(model=self.model.in_precision_unit(unit), information=information)
 
     @property
     def scaled_model(self) -> LinearGaussian:

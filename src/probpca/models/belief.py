@@ -129,7 +129,7 @@ class ParameterBelief:
 
     def with_best_precision(self) -> ParameterBelief:
         """Copy with the precisions that maximise the evidence bound given the loadings, alpha_k = d / E|w_k|^2."""
-        return replace(self, precision=self.n_known / np.maximum(self.energy, np.finfo(float).tiny))
+        return replace(self, precision=self.n_known / np.maximum(self.energy, self.n_known * np.finfo(float).tiny))
 
     def principal(self) -> ParameterBelief:
         """Copy with latent axes along the principal axes of the mean loadings, largest first, with fixed signs."""

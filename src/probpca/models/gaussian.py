@@ -12,7 +12,7 @@ from probpca.cached_property import cached_property
 from probpca.errors import DataError, ShapeError, require_finite, require_positive, require_shape
 from probpca.linalg.low_rank import DiagPlusLowRank
 from probpca.linalg.packed import scaled_outer_products
-from probpca.linalg.rotations import fix_signs
+from probpca.linalg.rotations import cholesky_or_none, fix_signs
 from probpca.result_tables import (
     FIRST_COLUMNS,
     FIRST_ROWS,
@@ -311,6 +311,21 @@ class LinearGaussian:
         noise = self.noise_variance * np.square(scale)
         return LinearGaussian(self.mean * factor, self.loadings * factor[:, None], noise)
 
+    def in_precision_unit(self, unit: float) -> LinearGaussian:
+        """Model of the same cells with all of their relative precisions multiplied by a constant."""
+        if unit == 1:
+            return self
+        with np.errstate(over="ignore", under="ignore"):
+            noise = self.noise_variance * unit
+        if not (np.isfinite(noise).all() and (noise >= np.finfo(np.float64).tiny).all()):
+            msg = (
+                "the noise variance of a cell of weight 1 must lie between 1e-307 and 1e308; with these cell_weight it "
+                f"is about 1e{np.log10(self.noise_variance).mean() + np.log10(unit):+.0f}.\n"
+                "Hint: divide cell_weight by its mean, which changes only the unit of the noise variance."
+            )
+            raise DataError(msg)
+        return replace(self, noise_variance=noise)
+
     def isotropic(self) -> LinearGaussian:
         """Model with a single noise variance, the mean of those of the features."""
         return replace(self, noise_variance=self.noise_variance.mean())
@@ -318,7 +333,20 @@ class LinearGaussian:
 
 def whitened(mean: Array, loadings: Array, latent: Gaussian) -> tuple[Array, Array]:
     """Mean and loadings for standard normal latent variables, equivalent to the given ones with N(m, Q)."""
-    return mean + loadings @ latent.mean, loadings @ np.linalg.cholesky(latent.covariance)
+    root = latent_root(latent)
+    return mean + loadings @ latent.mean, loadings @ root
+
+
+def latent_root(latent: Gaussian) -> Array:
+    """Lower Cholesky factor of the covariance of latent variables; raises ``DataError`` if they are dependent."""
+    root = cholesky_or_none(latent.covariance)
+    if root is None:
+        msg = (
+            "the components cannot be told apart in double precision: weights of cells or rows differ too much, or "
+            "rows are too few or repeated.\nHint: use fewer components, or weights that differ less."
+        )
+        raise DataError(msg)
+    return root
 
 
 def central_interval(mean: Array, std: Array, level: float) -> tuple[Array, Array]:

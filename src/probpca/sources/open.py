@@ -291,8 +291,8 @@ def _open_table(rows: Any, kind: Kind, weight: Any, cell_weight: Any, n_jobs: in
         raise SourceError(msg)
     omega = None if cell_weight is None else check_cell_weight(cell_weight, values)
     w = None if weight is None else check_weight(weight, values.shape[0])
-    if w is not None and omega is not None:
-        _require_product(w, omega)
+    if omega is not None:
+        _require_product(np.ones(values.shape[0]) if w is None else w, omega)
     if w is not None and (w == 0).any():
         present = np.flatnonzero(w)
         if omega is not None:

@@ -90,7 +90,7 @@ class Moments:
             return self
         shift = other.mean - self.mean
         scatter = self.scatter + other.scatter
-        _add_outer(scatter, shift, self.weight * other.weight / weight)
+        _add_outer(scatter, shift, self.weight * (other.weight / weight))
         return Moments(weight, self.mean + shift * (other.weight / weight), scatter, count)
 
     def faded(self, share: float) -> Moments:

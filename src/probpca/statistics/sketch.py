@@ -128,7 +128,7 @@ def stacked(one: Factor, other: Factor) -> tuple[float, Array, Array]:
     """Weight, mean and factor of two summaries together: both factors and a row for the difference of the means."""
     weight = one.weight + other.weight
     shift = other.mean - one.mean
-    joint = np.sqrt(one.weight * other.weight / weight) * shift
+    joint = np.sqrt(one.weight * (other.weight / weight)) * shift
     rows = np.vstack([one.factor, other.factor, joint]) if one.weight else other.factor
     return weight, one.mean + shift * (other.weight / weight), rows
 
@@ -211,7 +211,7 @@ class Sketch:
             return self
         weight, mean, rows = stacked(self, other)
         factor, squares = _leading(rows, self.size)
-        between = np.square(other.mean - self.mean) * (self.weight * other.weight / weight)
+        between = np.square(other.mean - self.mean) * (self.weight * (other.weight / weight))
         return Sketch(
             self.size,
             weight,

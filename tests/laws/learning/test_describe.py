@@ -111,3 +111,25 @@ def test_a_change_of_units_is_the_same_for_every_source(rng, holes, tmp_path):
     fit = partial(fit_ppca, n_components=2, settings=Settings(tol=1e-9), standardize=True)
     found = [fit(rows).log_likelihood for rows in (x, tmp_path / "x.npy", iter([x[:20], x[20:]]))]
     assert_allclose(found, found[0], rtol=1e-8)
+
+
+@pytest.mark.parametrize("unit", [1e-160, 1e-155, 1e-147, 1e147, 1e153])
+@pytest.mark.parametrize("solver", [*SOLVERS, "auto"])
+@pytest.mark.parametrize("holes", [False, True])
+def test_units_in_which_variances_lose_digits_are_refused_by_name(rng, unit, solver, holes):
+    x = unit * spiked_rows(rng, 40, 6, 2)
+    if holes:
+        x[3, 2] = np.nan
+    with pytest.raises(DataError, match=r"(variance of a column|squared values)(.|\n)*Hint: change the units"):
+        described(x, solver)
+
+
+@pytest.mark.parametrize("unit", [1e-140, 1e140])
+@pytest.mark.parametrize("holes", [False, True])
+def test_units_that_are_not_refused_do_not_matter(rng, unit, holes):
+    x = spiked_rows(rng, 40, 6, 2)
+    if holes:
+        x[rng.random(x.shape) < 0.1] = np.nan
+    plain, found = (fit_ppca(c * x, 2, rng=np.random.default_rng(0)).model for c in (1.0, unit))
+    assert_allclose(found.loadings / unit, plain.loadings, rtol=1e-6)
+    assert_allclose(found.noise_variance / unit**2, plain.noise_variance, rtol=1e-8)

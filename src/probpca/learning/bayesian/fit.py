@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from probpca.errors import DataError
 from probpca.inference.likelihood import LOG_2PI
 from probpca.learning.complete.iterative import condensed, is_worth_condensing
 from probpca.learning.complete.leading_spectrum import leading_spectrum
@@ -29,8 +28,8 @@ from probpca.learning.missing.start import first_model
 from probpca.learning.result import Status
 from probpca.learning.settings import SearchLimits, Settings
 from probpca.linalg.packed import identity, inverse, log_determinants, multiply, pack, traces
-from probpca.linalg.rotations import cholesky_or_none
 from probpca.models import LinearGaussian, ParameterBelief
+from probpca.models.gaussian import latent_root
 from probpca.sources import open_source
 from probpca.sources.engines.local import one_blas_thread
 from probpca.statistics import Root
@@ -110,13 +109,7 @@ def with_faster_noise(belief: ParameterBelief, before: float, largest: float = 1
 def best_basis(belief: ParameterBelief, latent: Gaussian) -> Array:
     """Change of latent axes that makes latent variables N(0, I) on average and E[W'W] diagonal: (q + 1, q + 1)."""
     W, q = belief.centre.loadings, belief.n_components
-    root = cholesky_or_none(latent.covariance)
-    if root is None:
-        msg = (
-            "the components cannot be told apart in double precision: weights of cells differ too much, or rows are "
-            "too few or repeated.\nHint: use fewer components, or weights of cells that differ less."
-        )
-        raise DataError(msg)
+    root = latent_root(latent)
     second = W.T @ W + belief.summed_covariance
     _, rotation = np.linalg.eigh(root.T @ second @ root)
     basis = np.eye(q + 1)
@@ -217,8 +210,7 @@ class BeliefResult(NamedTuple):
         """Convert a fit with precisions of cells divided by ``unit`` to the precisions as given."""
         if unit == 1:
             return self
-        centre = replace(self.belief.centre, noise_variance=self.belief.centre.noise_variance * unit)
-        belief = replace(self.belief, centre=centre)
+        belief = replace(self.belief, centre=self.belief.centre.in_precision_unit(unit))
         return self._replace(belief=belief, model=belief.predictive())
 
     @property

@@ -140,7 +140,9 @@ def _with_covariance(rows: Sequences, centred: Array, C: Array, A: Array, own: A
     back = np.linalg.pinv(inner)
     P = _positive(back @ own @ back.T)
     explained = np.einsum("dq,qr,dr->d", C, P, C)
-    share = np.clip(explained / np.maximum(variance, 1e-300), None, 1 - START.noise_share)
+    most = 1 - START.noise_share
+    explained = np.minimum(explained, most * variance)  # before the division, which could overflow
+    share = np.divide(explained, variance, out=np.full(variance.shape, most), where=variance > 0)
     noise = np.maximum(variance * (1 - share), 1e-12 * variance.max() + 1e-300)
     Q = _positive(P - A @ P @ A.T)
     draft = StateSpace(Gaussian(np.zeros(len(A)), P), A, Q, LinearGaussian(rows.centre, C, noise))

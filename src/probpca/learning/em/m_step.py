@@ -12,7 +12,7 @@ from probpca.learning.complete.spectrum import log_likelihood_of, spectrum_of_sp
 from probpca.learning.em.e_step import expect, expect_zero_noise
 from probpca.linalg.packed import unpack
 from probpca.models import Gaussian, LinearGaussian
-from probpca.models.gaussian import whitened
+from probpca.models.gaussian import latent_root, whitened
 
 if TYPE_CHECKING:
     from probpca.sources import Source
@@ -132,7 +132,7 @@ def theta_of(model: LinearGaussian) -> Array:
 def whitening_basis(latent: Gaussian) -> Array:
     """Matrix B with B'[z; 1] = [L^{-1} (z - m); 1], which standardises latent variables N(m, L L')."""
     q = latent.mean.size
-    inverse = np.linalg.solve(np.linalg.cholesky(latent.covariance), np.eye(q))
+    inverse = np.linalg.solve(latent_root(latent), np.eye(q))
     basis = np.eye(q + 1)
     basis[:q, :q] = inverse.T
     basis[q, :q] = -inverse @ latent.mean

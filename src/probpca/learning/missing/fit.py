@@ -18,9 +18,9 @@ from probpca.learning.em.e_step import expect
 from probpca.learning.em.gradient import ascend
 from probpca.learning.em.incremental import Incremental
 from probpca.learning.em.m_step import EM, relaxed
+from probpca.learning.factor.complete import about_ledermann, ledermann_bound, require_rows
 from probpca.learning.loop import Iterated, Monitor, iterate, iterate_accelerated
 from probpca.learning.missing.start import Fitted, first_model, search, tells_rank
-from probpca.learning.factor.complete import about_ledermann, ledermann_bound, require_rows
 from probpca.learning.result import FitResult, Status, collapsed_status
 from probpca.learning.saddle_points import SaddleCheck
 from probpca.learning.selection.correlations import choose_by_correlations

@@ -14,7 +14,7 @@ from probpca.learning.complete.closed_form import Chosen, choose_by_parallel, ch
 from probpca.learning.complete.dense import top_of_factor
 from probpca.learning.complete.spectrum import Spectrum, resolution_of_squares
 from probpca.learning.components import EXACT_RANK, Components, Count, Rule, given_count
-from probpca.learning.describe import column_std, require_counted
+from probpca.learning.describe import column_std, require_counted, sums_overflow
 from probpca.learning.factor.complete import fit_moments
 from probpca.learning.fit import fit_ppca
 from probpca.learning.result import Status
@@ -141,10 +141,11 @@ class Summed:
 
         Factor analysis needs the moments alone.
         """
+        if not (np.isfinite(self.moments.mean).all() and np.isfinite(self.moments.scatter).all()):
+            raise sums_overflow()
         if settings.noise == "per_feature":
-            return fit_moments(
-                self.moments, Components.parse_factors(n_components, self.moments.mean.size), settings, rng
-            )
+            wanted = Components.parse_factors(n_components, self.moments.mean.size)
+            return fit_moments(self.moments, wanted, settings, rng)
         block = self.rows(np.zeros_like(self.moments.mean))
         source = open_source(block.values, weight=block.weight)
         result = fit_ppca(source, n_components, settings, rng, standardize=self.standardize)

@@ -55,7 +55,7 @@ def asymptotic_uncertainty(model: LinearGaussian, weight: float, *, corrected: b
     df, bias = n - 1, Bias(np.zeros(q), 0.0) if corrected else bias_of_variances(lam, sigma2, n, d)
     sd_lam, sd_noise = lam * np.sqrt(2 / n), sigma2 * np.sqrt(2 / (n * (d - q)))
     turning = axis_variances(axes, lam, sigma2, n)  # (d, q)
-    scaling = _scale_variances(singular**2, sd_lam**2 + sd_noise**2)  # (q,)
+    scaling = _scale_variances(singular**2, np.hypot(sd_lam, sd_noise))  # (q,)
     loadings = np.sqrt(turning * singular**2 + axes**2 * scaling)
     centre = np.sqrt(model.covariance.diag() / n)
     return ParameterUncertainty(
@@ -78,9 +78,10 @@ def axis_variances(axes: Array, lam: Array, sigma2: float, n: float) -> Array:
     np.fill_diagonal(gap, np.inf)  # no term for an axis with itself
     noise_gap = lam - sigma2
     with np.errstate(divide="ignore", invalid="ignore"):
-        within = np.square(axes) @ (lam[:, None] / np.square(gap))
-        outside = np.maximum(1 - np.square(axes).sum(axis=1), 0.0)[:, None] * (sigma2 / np.square(noise_gap))
-        variances = lam / n * (within + outside)
+        # Products of ratios, because squares of variances overflow long before the variances do.
+        within = np.square(axes) @ ((lam[:, None] / gap) * (lam / gap))
+        outside = np.maximum(1 - np.square(axes).sum(axis=1), 0.0)[:, None] * (sigma2 / noise_gap * (lam / noise_gap))
+        variances = (within + outside) / n
     return np.where(variances < 1, variances, 1.0)
 
 
@@ -101,9 +102,9 @@ def bias_of_variances(lam: Array, sigma2: float, n: float, d: int) -> Bias:
     return Bias(np.minimum(above, lam - sigma2), -sigma2 / n * (1 + float((lam / gap).sum())))
 
 
-def _scale_variances(signal: Array, variance: Array) -> Array:
-    """Variances of sqrt(a) given those of a, by the delta method; bounded if a is smaller than its error."""
-    return np.divide(variance, np.maximum(4 * signal, np.sqrt(variance)))
+def _scale_variances(signal: Array, error: Array) -> Array:
+    """Variances of sqrt(a) given standard errors of a, by the delta method; bounded if a is below its error."""
+    return error * (error / np.maximum(4 * signal, error))
 
 
 def _note(n: float, d: int) -> str:

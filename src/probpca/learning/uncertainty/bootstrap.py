@@ -143,7 +143,7 @@ class _Draws:
     """Collected draws: sums of large arrays, lists of small ones."""
 
     def __init__(self, model: LinearGaussian, how: Bootstrap) -> None:
-        self.how = how
+        self.model, self.how = model, how
         axes, _ = model.principal_axes
         mean = model.mean if how.scale is None else model.mean * how.scale
         self.centre = _Drawn(
@@ -172,14 +172,14 @@ class _Draws:
         n, d = table.n, self.centre.mean.size
         small = np.sqrt(n / (n - 1))  # resamples vary about the sample mean, which differs from the true mean
         lam, noise, angles = (np.array(values) for values in zip(*self.small, strict=True))
-        axes = self._estimate("axes", n)
+        axes, centre = self._estimate("axes", n), self.centre.explained_variance
         return ParameterUncertainty(
             "bootstrap",
             Estimate(
-                self.centre.explained_variance,
-                small * lam.std(axis=0, ddof=1),
+                centre,
+                small * centre * (lam / centre).std(axis=0, ddof=1),
                 n - 1,
-                self._bias(table.cells / d),
+                self._bias(table),
                 positive=True,
             ),
             _noise(self.centre.noise_variance, np.log(noise), n, corrected=self.how.corrected),
@@ -198,11 +198,15 @@ class _Draws:
         variance = np.maximum(second - np.square(first) / self.count, 0.0) / (self.count - 1)
         return Estimate(getattr(self.centre, name), np.sqrt(variance * n / (n - 1)), n - 1)
 
-    def _bias(self, n: float) -> Array | float:
-        lam, noise = self.centre.explained_variance, self.centre.noise_variance
+    def _bias(self, table: Table) -> Array | float:
+        """Bias of the explained variances, which are sums of the variances of loadings and noise."""
         if self.how.corrected:
             return 0.0
-        return bias_of_variances(lam, float(noise), n, self.centre.mean.size).explained_variance
+        unit, d = table.precision_unit, self.model.n_features
+        usual = self.model.in_precision_unit(1 / unit)  # the noise of a usual cell, which biases the loadings
+        lam, noise = explained_variance(usual), float(usual.noise_variance)
+        bias = bias_of_variances(lam, noise, table.cells / d, d)
+        return bias.explained_variance + (unit - 1) * bias.noise_variance
 
 
 def _note(n: float, d: int) -> str:
@@ -226,7 +230,11 @@ def _draw(table: Table, model: LinearGaussian, how: Bootstrap, rng: np.random.Ge
     """Fit a model to resampled rows and align it with the model of all rows."""
     rng = np.random.default_rng(rng)
     rows = open_source(table.resampled(model.n_components, rng), n_jobs=1)
-    fitted = _fit_complete(rows, model, how, rng) if table.complete else _fit_observed(rows, model, how)
+    fitted = (
+        _fit_complete(rows, model, how, rng)
+        if table.complete
+        else _fit_observed(rows, model, how, table.precision_unit)
+    )
     drawn, mean, converged = fitted
     axes, (others, _) = model.principal_axes[0], drawn.principal_axes
     return _Drawn(
@@ -255,12 +263,13 @@ def _fit_complete(rows: Source, model: LinearGaussian, how: Bootstrap, rng: np.r
     return _Fitted(result.scaled_model, result.model.mean, result.status.converged)
 
 
-def _fit_observed(rows: Source, model: LinearGaussian, how: Bootstrap) -> _Fitted:
-    """Fit incomplete rows by EM started from the model of all rows."""
-    unit = np.ones(model.n_features)
+def _fit_observed(rows: Source, model: LinearGaussian, how: Bootstrap, precision_unit: float) -> _Fitted:
+    """Fit incomplete rows, with precisions in their own unit, by EM started from the model of all rows."""
+    model, unit = model.in_precision_unit(1 / precision_unit), np.ones(model.n_features)
     if how.scale is not None:
         unit = Units.of(rows.fold(ColumnSummary.of)).scale
         rows, model = rows.scaled(1 / unit), model.rescale(how.scale / unit).isotropic()
     floor = NOISE_FLOOR * model.covariance.trace() / model.n_features
     ended = warm_fit(rows.keep(partial(observe, centre=model.mean)), model, EM(floor), Monitor(how.tol, how.max_iter))
-    return _Fitted(ended.state.principal(), ended.state.mean * unit, ended.status.converged)
+    drawn = ended.state.principal().in_precision_unit(precision_unit)
+    return _Fitted(drawn, drawn.mean * unit, ended.status.converged)

@@ -150,7 +150,8 @@ class Estimate:
         large = np.maximum(self.bias, value / 2)  # beyond this the bias is subtracted in part
         centre = np.where(self.bias < value / 2, value - self.bias, value * (value / (4 * large)))
         factor = np.exp(np.minimum(width / centre, LARGEST_EXPONENT))
-        return centre / factor, centre * factor
+        with np.errstate(over="ignore"):  # an interval without an upper end
+            return centre / factor, centre * factor
 
 
 class Stability(NamedTuple):

@@ -12,6 +12,7 @@ from probpca.available_memory import OBJECT_BYTES, require_memory
 from probpca.blocks import Block, observe
 from probpca.blocks.block import joined
 from probpca.errors import DataError, SourceError
+from probpca.learning.describe import in_unit_precision
 from probpca.learning.em.m_step import EM
 from probpca.learning.loop import Monitor, iterate_accelerated
 from probpca.models import LinearGaussian
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from probpca.blocks import Observed
     from probpca.learning.loop import Iterated
     from probpca.typing import Array
+
+
+LARGEST_TOTAL = 1e18
+"""Largest total weight of rows that are resampled: counts must be 64-bit integers."""
 
 
 def require_rows_in_memory(source: Source) -> None:
@@ -96,6 +101,12 @@ def _weight_of_rows(block: Observed) -> Array:
 def frequencies(weight: Array, rng: np.random.Generator) -> Array:
     """Random frequencies of the rows, drawn with replacement as many times as the sum of the weights: (n,)."""
     total = weight.sum()
+    if total > LARGEST_TOTAL:
+        msg = (
+            f"resampling draws as many rows as the weights sum to, at most {LARGEST_TOTAL:.0e}; got {total:.3g}.\n"
+            "Hint: sample_weight counts rows; divide the weights by their mean."
+        )
+        raise DataError(msg)
     return rng.multinomial(max(round(total), 1), weight / total).astype(np.float64)
 
 
@@ -114,17 +125,21 @@ class Table:
     n: float  # total weight of rows with observed cells
     cells: float  # total weight of the observed cells
     complete: bool  # whether no cell is missing
+    precision_unit: float = 1.0  # what the relative precisions of the cells were divided by
 
     @classmethod
     def of(cls, source: Source) -> Self:
         """Make a table of the rows of a source, in one pass."""
+        source, unit = in_unit_precision(source)
         blocks = tuple(source.hold())
         weight = np.concatenate([block.weights for block in blocks])
         n = float(weight.sum())
         if all(block.is_complete for block in blocks):
             return cls(blocks, weight, n, n * source.n_features, complete=True)
         summary = source.fold(ColumnSummary.of)
-        return cls(blocks, weight, summary.total_weight, float(summary.observed.sum()), complete=False)
+        return cls(
+            blocks, weight, summary.total_weight, float(summary.observed.sum()), complete=False, precision_unit=unit
+        )
 
     def require_enough(self, q: int) -> None:
         """Raise ``DataError`` if resamples would have too few distinct rows for q components."""

@@ -84,15 +84,16 @@ def test_variances_of_few_rows_are_biased_as_the_formula_says(rng):
         assert abs(drawn.mean() - truth) > error + 0.1 * abs(expected)  # so there is something to correct
 
 
-def test_units_change_standard_errors_as_they_change_estimates(rng):
+@pytest.mark.parametrize("unit", [1e-140, 1e-100, 5.0, 1e100, 1e140])
+def test_units_change_standard_errors_as_they_change_estimates(rng, unit):
     model = random_model(rng).principal()
-    plain, scaled = asymptotic_uncertainty(model, 90), asymptotic_uncertainty(model.rescale(np.float64(5)), 90)
+    plain, scaled = asymptotic_uncertainty(model, 90), asymptotic_uncertainty(model.rescale(np.float64(unit)), 90)
     powers = {"explained_variance": 2, "noise_variance": 2, "loadings": 1, "mean": 1, "components": 0}
     for name, power in powers.items():
         left, right = getattr(scaled, name), getattr(plain, name)
-        assert_allclose(left.value, right.value * 5.0**power)
-        assert_allclose(left.standard_error, right.standard_error * 5.0**power)
-        assert_allclose(left.interval(0.9), np.array(right.interval(0.9)) * 5.0**power)
+        assert_allclose(left.value, right.value * unit**power)
+        assert_allclose(left.standard_error, right.standard_error * unit**power)
+        assert_allclose(left.interval(0.9), np.array(right.interval(0.9)) * unit**power)
 
 
 def test_latent_axes_do_not_matter(rng):

@@ -255,6 +255,23 @@ def test_weights_are_frequencies(rng):
     assert_allclose(sure.mean.standard_error, spread, rtol=6 / np.sqrt(2 * 300))
 
 
+@pytest.mark.parametrize("unit", [1e-140, 1e-100, 1e100, 1e140])
+@pytest.mark.parametrize("share", [0.0, 0.1], ids=["complete", "missing"])
+def test_no_unit_is_too_small_or_too_large(rng, unit, share):
+    x = spiked_rows(rng, 40, 6, 2)
+    x[rng.random(x.shape) < share] = np.nan
+    (plain, _), (found, _) = (resample(c * x, 2, range(4)) for c in (1.0, unit))
+    for name, factor in (("loadings", unit), ("mean", unit), ("explained_variance", unit**2), ("components", 1.0)):
+        expected = factor * getattr(plain, name).standard_error
+        assert_allclose(getattr(found, name).standard_error, expected, rtol=1e-5, err_msg=name)
+
+
+def test_weights_that_sum_to_more_rows_than_can_be_drawn_are_refused_by_name(rng):
+    x = spiked_rows(rng, 30, 5, 2)
+    with pytest.raises(DataError, match=r"at most 1e\+18; got 3e\+20(.|\n)*Hint: sample_weight counts rows"):
+        resample(x, 2, weight=np.full(30, 1e19))
+
+
 def test_draws_that_do_not_converge_are_counted(rng):
     x = spiked_rows(rng, 40, 6, 2)
     x[rng.random(x.shape) < 0.3] = np.nan
