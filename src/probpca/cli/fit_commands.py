@@ -190,7 +190,7 @@ def _status(estimator: Any) -> str:
     if status in (Status.CONVERGED, Status.BOUND_CONVERGED):
         return f"converged after {several(estimator.n_iter_, 'iteration')}"
     text = status.value.replace("max_iter", "--max-iter").replace(" or loosen tol", "")
-    return text.replace("fix it, or use", "use").replace("; for complete rows use solver='closed_form'", "")
+    return text.replace("fix it, or use", "use").replace("; for PPCA of complete rows use solver='closed_form'", "")
 
 
 def _next_steps(args: Any, table: Table, found: Survey, out: Path) -> str:
