@@ -26,7 +26,7 @@ NAMES = [f"test {j}" for j in range(D)]
 
 def simulated(seed=0, n=N, d=D, q=Q):
     rng = np.random.default_rng(seed)
-    W = rng.uniform(0.4, 1.0, (d, q)) * (np.arange(d)[:, None] % q == np.arange(q))
+    W = rng.uniform(0.9, 1.8, (d, q)) * (np.arange(d)[:, None] % q == np.arange(q))
     noise = rng.uniform(0.3, 1.5, d)
     return 3.0 + rng.standard_normal((n, q)) @ W.T + rng.standard_normal((n, d)) * np.sqrt(noise)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -43,11 +43,16 @@ if TYPE_CHECKING:
     from probpca.typing import Array, Index
 
 
+def _none() -> Rotation:
+    """The rotation of one factor, until the factors of a fit are rotated."""
+    return rotate(np.ones((1, 1)), "none")
+
+
 @dataclass(frozen=True, eq=False)
 class FactorFit(LikelihoodFit):
     """Fitted state of ``FactorAnalysis``: the model in canonical axes, and the rotation of its factors."""
 
-    rotation: Rotation | None = None
+    rotation: Rotation = field(default_factory=_none, kw_only=True)
 
     @classmethod
     def of(cls, result: FitResult, *rest: Any, **more: Any) -> Self:

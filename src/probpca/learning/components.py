@@ -53,7 +53,7 @@ class Components:
         raise _unknown(n_components)
 
     @staticmethod
-    def parse_factors(n_factors: NFactors, n_features: int) -> Count | Rule:
+    def parse_factors(n_factors: NFactors | NComponents, n_features: int) -> Count | Rule:
         """Parse the number of factors as given by a user; raise ``ShapeError`` if it is not valid.
 
         Unlike principal components, factors change with their number and never explain all of the variance, so that a

@@ -173,8 +173,7 @@ def _of_observed(source: Source, settings: UnrestrictedSettings) -> Unrestricted
         raise DataError(msg)
     rows = source.keep(partial(Patterns.of, kept.features, kept.mean, kept.std))
     step, monitor = _Step(rows, settings.least_pivot), Monitor(settings.tol, settings.max_iter)
-    place = partial(_State.restore, k, settings.least_pivot)
-    ended = accelerate(step, _State(np.zeros(k), np.eye(k)), monitor, _State.flatten, place)
+    ended = accelerate(step, _State(np.zeros(k), np.eye(k)), monitor, _Coordinates(k, settings.least_pivot))
     value = np.inf if step.is_singular else ended.trace[-1] - float(observed @ np.log(kept.std))
     notes = [kept.note, *_never_together(rows, kept.names)]
     if step.is_singular:
@@ -264,18 +263,28 @@ class _State(NamedTuple):
     def covariance(self) -> Array:
         return self.root @ self.root.T
 
-    def flatten(self) -> Array:
-        """Convert to a vector: the mean, the factor below its diagonal, and the logarithms of the diagonal."""
-        below = self.root[np.tril_indices(self.mean.size, -1)]
-        return np.concatenate([self.mean, below, np.log(np.diag(self.root))])
 
-    @classmethod
-    def restore(cls, k: int, least_pivot: float, vector: Array) -> _State | None:
+@final
+@dataclass(frozen=True, slots=True)
+class _Coordinates:
+    """Conversion between states and vectors: the mean, the factor below its diagonal, and the log of the diagonal."""
+
+    k: int  # number of features
+    least_pivot: float
+    n_noise: int = 1  # logarithms at the end of a vector whose change is limited
+
+    def flatten(self, state: _State) -> Array:
+        """Convert a state to a vector."""
+        below = state.root[np.tril_indices(self.k, -1)]
+        return np.concatenate([state.mean, below, np.log(np.diag(state.root))])
+
+    def place(self, vector: Array) -> _State | None:
         """Convert a vector to a state; None if the covariance is singular."""
+        k = self.k
         root = np.diag(np.exp(np.minimum(vector[-k:], LARGEST_LOG)))
         root[np.tril_indices(k, -1)] = vector[k:-k]
-        state = cls(vector[:k], root)
-        return None if regular_root(state.covariance, least_pivot) is None else state
+        state = _State(vector[:k], root)
+        return None if regular_root(state.covariance, self.least_pivot) is None else state
 
 
 @final

@@ -128,9 +128,9 @@ def search(problem: Problem, wanted: Components) -> Fitted:
             return Fitted(problem.best(first_model(problem, q)), rule, notes)
         case Share():
             return _by_share(problem, wanted, most)
-        case Rule():
-            wanted.require_complete(complete=False)
-    return by_criterion(problem, min(most, limits.missing), wanted)
+    criterion = wanted if isinstance(wanted, Rule) else Rule("bic")
+    criterion.require_complete(complete=False)
+    return by_criterion(problem, min(most, limits.missing), criterion)
 
 
 def first_model(problem: Problem, q: int) -> LinearGaussian:
