@@ -2,7 +2,18 @@
 
 from probpca.models.belief import ParameterBelief
 from probpca.models.gaussian import Gaussian, LinearGaussian, standard_normal
+from probpca.models.rotation import Rotation, rotate
 from probpca.models.serialization import load_model, save_model
 from probpca.models.state_space import StateSpace
 
-__all__ = ["Gaussian", "LinearGaussian", "ParameterBelief", "StateSpace", "load_model", "save_model", "standard_normal"]
+__all__ = [
+    "Gaussian",
+    "LinearGaussian",
+    "ParameterBelief",
+    "Rotation",
+    "StateSpace",
+    "load_model",
+    "rotate",
+    "save_model",
+    "standard_normal",
+]
