@@ -28,7 +28,7 @@ answer <- function(name, missing, information) {
      f2 =~ NA*V2 + V3 + V4 + V5 + V6 + V7 + V8
      f1 ~~ 1*f1; f2 ~~ 1*f2; f1 ~~ 0*f2",
     data = x, meanstructure = TRUE, int.ov.free = TRUE, auto.var = TRUE,
-    missing = missing, information = information)
+    missing = missing, information = information, em.h1.tol = 1e-12)
   keep(fitMeasures(fit), paste0(name, "-indices.csv"))
   standard <- standardizedSolution(fit)
   standard <- standard[standard$op == "=~" | (standard$op == "~~" & grepl("V", standard$lhs)), ]

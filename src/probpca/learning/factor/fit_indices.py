@@ -412,8 +412,9 @@ def _table_of(found: FitIndices) -> ResultTable:
     rows = f"{found.weight:,.12g} rows x {several(found.n_features, 'feature')}"
     missing = f", {100 * found.missing:.2g}% of the cells missing" if found.missing else ""
     low, high = found.rmsea_interval
-    log10_p = float(log10_chi2_tail(np.array(found.chi_square), found.df)) if not np.isnan(found.p_value) else 0.0
-    test = f"{several(found.df, 'degree')} of freedom, p = {probability(log10_p)}"
+    test = f"{several(found.df, 'degree')} of freedom"
+    if not np.isnan(found.p_value):
+        test += f", p = {probability(float(log10_chi2_tail(np.array(found.chi_square), found.df)))}"
     lines = [
         ("chi-square", f"{found.chi_square:,.2f}", test),
         ("RMSEA", f"{found.rmsea:.3f}", f"90% interval {low:.3f} to {high:.3f}"),

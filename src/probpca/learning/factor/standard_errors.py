@@ -40,9 +40,9 @@ class DifferenceSettings:
     """Sizes of the differences that approximate derivatives, in units of standard deviations."""
 
     gradient: float = 1e-5  # of parameters, to differentiate the gradient
-    rotation: float = 1e-4  # of loadings, to differentiate the rotation, which is found by iteration
+    rotation: float = 1e-3  # of loadings, to differentiate the rotation, which an iteration finds to some digits
     # Largest second difference of a rotated loading: with a larger one the rotation has jumped to another minimum.
-    largest_jump: float = 1e-3
+    largest_jump: float = 0.02
     least_pivot: float = 1e-11  # of the information, scaled to unit diagonal; below, parameters are not determined
 
 

@@ -175,7 +175,7 @@ def _of_uniquenesses(sure: FactorUncertainty, names: list[str], level: float, mo
     columns = words("feature", [names[j] for j in shown]), *_columns("uniqueness", sure.uniquenesses, shown, level)
     heading = f"Uncertainty of the factors: {100 * level:.4g}% intervals by the {sure.information} information"
     note = (f"Note: {sure.note}",) if sure.note else ()
-    return Section(heading, columns, (*rest(len(names) - shown.size, "larger uniqueness"), *note))
+    return Section(heading, columns, (*rest(len(names) - shown.size, "more feature"), *note))
 
 
 def _of_correlations(sure: FactorUncertainty, level: float) -> Iterator[Section]:

@@ -164,7 +164,7 @@ def _of_moments(
 def _of_observed(source: Source, settings: UnrestrictedSettings) -> UnrestrictedGaussian:
     summary = summarise(source)
     kept = _Kept.of(summary, source.columns)
-    k, n, observed = kept.std.size, summary.total_weight, summary.observed[kept.features]
+    k, observed = kept.std.size, summary.observed[kept.features]
     if k > settings.largest:
         msg = (
             f"with missing cells the unrestricted Gaussian needs at most {settings.largest} features; got {k}.\n"
@@ -174,6 +174,7 @@ def _of_observed(source: Source, settings: UnrestrictedSettings) -> Unrestricted
     rows = source.keep(partial(Patterns.of, kept.features, kept.mean, kept.std))
     step, monitor = _Step(rows, settings.least_pivot), Monitor(settings.tol, settings.max_iter)
     ended = accelerate(step, _State(np.zeros(k), np.eye(k)), monitor, _Coordinates(k, settings.least_pivot))
+    n = step.weight  # rows with an observed cell of a feature that varies
     value = np.inf if step.is_singular else ended.trace[-1] - float(observed @ np.log(kept.std))
     notes = [kept.note, *_never_together(rows, kept.names)]
     if step.is_singular:
@@ -293,12 +294,12 @@ class _Step:
 
     def __init__(self, rows: Source, least_pivot: float) -> None:
         self._rows, self._least_pivot = rows, least_pivot
-        self.is_singular = False
+        self.is_singular, self.weight = False, 0.0
 
     def __call__(self, state: _State) -> tuple[_State, float]:
         """State after a step, and the log-likelihood of the given one."""
         sums = self._rows.fold(partial(expect_filled, state.mean, state.covariance))
         shift = sums.shift / sums.weight
         root = regular_root(sums.squares / sums.weight - np.outer(shift, shift), self._least_pivot)
-        self.is_singular = root is None
+        self.is_singular, self.weight = root is None, sums.weight
         return state if root is None else _State(state.mean + shift, root), sums.log_likelihood

@@ -157,6 +157,7 @@ def test_nothing_is_tested_without_degrees_of_freedom(rng, x, q, words):
     assert np.isfinite([found.srmr, found.aic, found.bic]).all()
     assert words in found.note
     assert "\nRMSEA             -\n" in str(found)
+    assert ", p = " not in str(found)
 
 
 def test_as_many_factors_as_covariances_determine_leave_no_misfit(rng):

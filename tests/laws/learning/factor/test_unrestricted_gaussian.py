@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal, norm
 
@@ -78,7 +79,7 @@ def test_a_dense_optimiser_finds_the_same_maximum(rng):
 def test_expected_sums_are_those_of_conditional_gaussians(rng, x):
     d, n = x.shape[1], len(x)
     model, w = Gaussian(rng.standard_normal(d), random_covariance(rng, d)), rng.uniform(0.5, 2.0, n)
-    x[0] = np.nan
+    x[0], x[1, 1:], w[1] = np.nan, np.nan, 0.0
     shift, squares = np.zeros(d), np.zeros((d, d))
     for row, weight in zip(x[1:], w[1:], strict=True):
         seen, full, spread = ~np.isnan(row), row.copy(), np.zeros((d, d))
@@ -146,10 +147,13 @@ def test_fewer_rows_than_features_have_no_maximum(rng, share):
 @pytest.mark.parametrize("share", [0.0, 0.2])
 def test_constant_and_empty_columns_are_left_out(rng, share):
     x = punched(rng, factor_rows(rng, n=60, d=4), share)
+    if share:
+        x[7] = np.nan  # a row with nothing but the constant
     more = np.column_stack([np.full(60, 3.0), x, np.full(60, np.nan)]) if share else np.column_stack([np.ones(60), x])
     found, alone = unrestricted_gaussian(more), unrestricted_gaussian(x)
     assert_allclose(found.log_likelihood, alone.log_likelihood, rtol=1e-10)
     assert found.features.tolist() == [1, 2, 3, 4]
+    assert found.weight == alone.weight
     assert found.names == ["x1", "x2", "x3", "x4"]
     assert found.note.endswith("left out: x0, x5." if share else "left out: x0.")
 
@@ -176,6 +180,13 @@ def test_what_cannot_be_fitted_is_refused(rng, x):
         unrestricted_gaussian(open_source(x, cell_weight=rng.uniform(1, 2, x.shape)))
     with pytest.raises(DataError, match="infinity"):
         unrestricted_gaussian(np.where(np.isnan(x), np.inf, x))
+
+
+def test_any_source_will_do(tmp_path, x):
+    np.save(tmp_path / "x.npy", x)
+    unstored = open_source(sparse.csr_array(np.nan_to_num(x)), unstored_missing=True)
+    for rows in (tmp_path / "x.npy", unstored, open_source(x, n_jobs=2)):
+        assert_allclose(unrestricted_gaussian(rows).log_likelihood, unrestricted_gaussian(x).log_likelihood, rtol=1e-10)
 
 
 def test_cells_of_weight_zero_are_missing(x):
