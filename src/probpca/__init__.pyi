@@ -19,6 +19,7 @@ from .errors import (
     SourceError,
 )
 from .estimators import PPCA, BayesianPCA, FactorAnalysis, LinearDynamicalSystem, PPCAImputer, select_n_components
+from .learning.factor.factorability import factorability
 from .pages.explorer import explorer
 from .pages.report import report
 
@@ -49,6 +50,7 @@ __all__ = [
     "SourceError",
     "datasets",
     "explorer",
+    "factorability",
     "inference",
     "learning",
     "models",

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import probpca
 from oracles import closed_form_oracle, dense_log_likelihood, spiked_rows
-from probpca import PPCA, BayesianPCA, DataError, LinearDynamicalSystem, PPCAImputer
+from probpca import PPCA, BayesianPCA, DataError, FactorAnalysis, LinearDynamicalSystem, PPCAImputer
 from probpca.estimators.base import generator
 
 NAMES = ["height", "width", "depth", "mass", "age", "price"]
@@ -31,7 +31,16 @@ def x(rng):
 
 # Some checks fit data that a model explains completely, or that have two columns and one direction.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([PPCA(n_components=1), PPCA(1, standardize=True), PPCA(1, solver="px_em", max_iter=20)])
+@parametrize_with_checks(
+    [
+        PPCA(n_components=1),
+        PPCA(1, standardize=True),
+        PPCA(1, solver="px_em", max_iter=20),
+        FactorAnalysis(1),
+        FactorAnalysis(1, rotation="oblimin", scores="bartlett"),
+    ]
+)
+@pytest.mark.filterwarnings("ignore:the noise variance of:UserWarning")
 def test_scikit_learn_finds_nothing_to_object_to(estimator, check):
     check(estimator)
 
@@ -147,7 +156,7 @@ def test_a_bar_is_shown_on_demand_only(x, capsys):
     assert "remaining gain" in loud.err
 
 
-ESTIMATORS = [PPCA, BayesianPCA, LinearDynamicalSystem, PPCAImputer]
+ESTIMATORS = [PPCA, BayesianPCA, FactorAnalysis, LinearDynamicalSystem, PPCAImputer]
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)

@@ -291,3 +291,60 @@ def test_the_summary_names_factors_loadings_and_correlations():
     ):
         assert words in text
     assert max(map(len, text.splitlines()[:8])) <= 88
+
+
+def test_fit_indices_follow_from_the_moments_or_the_rows(x, tmp_path):
+    factors = fitted(x)
+    missing = bool(np.isnan(x).any())
+    if missing:
+        with pytest.raises(DataError, match="needs the training rows"):
+            factors.fit_indices()
+        assert "RMSEA" not in factors.summary()
+    found = factors.fit_indices(x)
+    if not missing:
+        alone = fitted(x).fit_indices()
+        assert_allclose(alone.numbers(), found.numbers(), rtol=1e-6, atol=1e-6)
+    assert "RMSEA" in factors.summary()
+    factors.to_file(tmp_path / "factors.npz")
+    again = FactorAnalysis.from_file(tmp_path / "factors.npz")
+    assert_allclose(again.fit_indices().numbers(), found.numbers())
+    assert again.summary() == factors.summary()
+
+
+def test_streamed_moments_give_fit_indices_too():
+    x = simulated()
+    streamed = FactorAnalysis(Q, tol=1e-8).partial_fit(x[:50]).partial_fit(x[50:])
+    assert_allclose(streamed.fit_indices().numbers(), fitted(x).fit_indices().numbers(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("rotation", [None, "varimax", "oblimin"])
+def test_standard_errors_agree_with_refits_to_simulated_rows(rotation):
+    truth = fitted(simulated(n=400), rotation=rotation)
+    sure = truth.uncertainty()
+    assert sure.information == "expected"
+    drawn = []
+    for seed in range(60):
+        again = FactorAnalysis(Q, rotation=rotation, random_state=0).fit(truth.sample(400, random_state=seed))
+        match = truth.standardized_loadings_.T @ again.standardized_loadings_
+        order = np.abs(match).argmax(axis=1)
+        drawn.append(again.standardized_loadings_[:, order] * np.sign(match[np.arange(Q), order]))
+    ratio = np.std(drawn, axis=0) / sure.loadings.standard_error
+    assert abs(np.log(ratio).mean()) < 0.15  # 60 draws give a standard deviation to 9%, and 16 loadings average
+
+
+def test_standard_errors_with_missing_cells_need_the_rows_and_grow():
+    whole = simulated(n=300)
+    x = punched(np.random.default_rng(11), whole, 0.3)
+    holey = fitted(x, rotation="oblimin")
+    with pytest.raises(DataError, match="training rows"):
+        holey.uncertainty()
+    sure = holey.uncertainty(x)
+    assert sure.information == "observed"
+    kept = fitted(x, rotation="oblimin", keep_source=True).uncertainty()
+    assert_allclose(kept.loadings.standard_error, sure.loadings.standard_error, rtol=1e-4)
+    complete = fitted(whole, rotation="oblimin").uncertainty()
+    assert np.median(sure.loadings.standard_error / complete.loadings.standard_error) > 1.1
+    low, high = sure.factor_correlations.interval()
+    assert (low <= holey.factor_correlations_ + 1e-12).all()
+    assert (high >= holey.factor_correlations_ - 1e-12).all()
+    assert_allclose(np.diag(low), 1.0)

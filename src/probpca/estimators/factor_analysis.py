@@ -5,13 +5,17 @@ from __future__ import annotations
 import warnings
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from probpca.blocks import observe
 from probpca.cached_property import cached_property
+from probpca.errors import DataError
+from probpca.estimators.base import names_for
 from probpca.estimators.constraints import factor_constraints
 from probpca.estimators.maximum_likelihood import (
     LikelihoodFit,
@@ -21,21 +25,27 @@ from probpca.estimators.maximum_likelihood import (
     merged_streams,
     present,
     stream_of,
+    training_rows,
     with_batch,
 )
 from probpca.estimators.queries import TableEstimator
 from probpca.estimators.summary import factor_summary
 from probpca.inference.imputation import noise_inflation_by_feature
 from probpca.inference.latent_axes import LatentAxes
-from probpca.learning import Settings
+from probpca.learning import Settings, value_and_gradient
 from probpca.learning.factor.fit import fit_factor_analysis
+from probpca.learning.factor.fit_indices import FitIndices, fit_indices
+from probpca.learning.factor.standard_errors import standard_errors
 from probpca.learning.settings import FactorSettings
 from probpca.models.rotation import Rotation, rotate
 from probpca.result_tables import WIDTH, default_names, several
+from probpca.sources.engines.local import one_blas_thread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from probpca.learning import Gradient
+    from probpca.learning.factor.uncertainty import FactorUncertainty
     from probpca.learning.result import FitResult
     from probpca.learning.streaming.exact import Stream
     from probpca.models import LinearGaussian
@@ -53,6 +63,7 @@ class FactorFit(LikelihoodFit):
     """Fitted state of ``FactorAnalysis``: the model in canonical axes, and the rotation of its factors."""
 
     rotation: Rotation = field(default_factory=_none, kw_only=True)
+    told_indices: FitIndices | None = field(default=None, kw_only=True)
 
     @classmethod
     def of(cls, result: FitResult, *rest: Any, **more: Any) -> Self:
@@ -66,6 +77,14 @@ class FactorFit(LikelihoodFit):
         return replace(self, rotation=found, axes=LatentAxes(found.matrix, scores))
 
     @cached_property
+    def indices(self) -> FitIndices | None:
+        """Fit indices, from the moments of complete rows if none were computed from rows; None if unknown."""
+        result = self.result
+        if self.told_indices is not None or result.moments is None:
+            return self.told_indices
+        return fit_indices(result.model, result.moments, result.log_likelihood, heywood=result.heywood)
+
+    @cached_property
     def noise_inflation(self) -> Array:
         """Factors that correct the noise variance of each feature for the parameters that were fitted to it."""
         model = self.result.model
@@ -76,8 +95,11 @@ class FactorFit(LikelihoodFit):
     def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the numbers and arrays that go into a file."""
         numbers, arrays = super().record()
-        rotation = self.rotation
+        rotation, indices = self.rotation, self.indices
+        if indices is not None:
+            arrays |= {"fit_indices_": np.array(indices.numbers())}
         numbers |= {
+            "fit_indices_note": "" if indices is None else indices.note,
             "rotation_method": rotation.method,
             "rotation_criterion": rotation.criterion,
             "rotation_n_iter": rotation.n_iter,
@@ -95,8 +117,14 @@ class FactorFit(LikelihoodFit):
         story = (numbers[f"rotation_{name}"] for name in ("criterion", "n_iter", "converged"))
         loadings = axes.loadings(standardised(fit.result.model))
         rotation = Rotation(numbers["rotation_method"], matrix, loadings, matrix.T @ matrix, *story)
-        result = fit.result._replace(heywood=arrays["heywood_features_"])
-        return replace(fit, result=result, rotation=rotation, axes=axes)
+        result, indices = fit.result._replace(heywood=arrays["heywood_features_"]), None
+        if "fit_indices_" in arrays:
+            indices = FitIndices.of_numbers(arrays["fit_indices_"].tolist(), None, numbers["fit_indices_note"])
+        return replace(fit, result=result, rotation=rotation, axes=axes, told_indices=indices)
+
+
+def _gradient(rows: Source, model: LinearGaussian) -> Gradient:
+    return value_and_gradient(model, rows)[1]
 
 
 def standardised(model: LinearGaussian) -> Array:
@@ -241,17 +269,17 @@ class FactorAnalysis(TableEstimator):
     >>> from probpca import FactorAnalysis
     >>> rng = np.random.default_rng(0)
     >>> abilities = rng.standard_normal((300, 2))
-    >>> tests = abilities @ [[3.0, 2.0, 2.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.2, 0.2, 0.1]]
-    >>> tests += rng.standard_normal((300, 6)) * [1.0, 2.0, 1.0, 0.1, 0.2, 0.1]
+    >>> tests = abilities @ [[3.0, 2.0, 2.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.2, 0.2, 0.2]]
+    >>> tests += rng.standard_normal((300, 6)) * [2.0, 2.0, 1.0, 0.1, 0.2, 0.1]
     >>> tests[rng.random(tests.shape) < 0.1] = np.nan
     >>> factors = FactorAnalysis(n_components=2, rotation="varimax").fit(tests)
     >>> factors.standardized_loadings_.round(1) + 0.0
-    array([[1. , 0. ],
-           [0.7, 0. ],
-           [0.9, 0. ],
-           [0. , 0.9],
+    array([[0. , 0.8],
            [0. , 0.7],
-           [0. , 0.6]])
+           [0. , 0.9],
+           [0.9, 0. ],
+           [0.7, 0. ],
+           [0.9, 0. ]])
     >>> factors.transform(tests).shape
     (300, 2)
     """
@@ -480,6 +508,91 @@ class FactorAnalysis(TableEstimator):
 
     def _parameters(self, n_draws: int) -> list[LinearGaussian]:
         return drawn_parameters(self, n_draws)
+
+    def fit_indices(self, X: Any = None, *, correction: Any = None, sample_weight: Any = None) -> FitIndices:
+        """Indices of how well the factors explain the covariances: chi-square, RMSEA, CFI, TLI, SRMR, AIC and BIC.
+
+        With missing cells they compare the likelihood of the observed cells with that of a Gaussian of any mean and
+        covariance, which is fitted here. ``summary()`` shows the indices afterwards.
+
+        Parameters
+        ----------
+        X : table or None, default=None
+            The training rows. None: not needed after a fit to complete rows with at most 200 columns.
+        correction : "bartlett" or None, default=None
+            "bartlett" corrects chi-square for few rows. It needs complete rows, as ``X``.
+        sample_weight : array-like of shape (n,) or None, default=None
+            The weights of the rows in the fit.
+
+        Returns
+        -------
+        FitIndices
+            ``chi_square``, ``df``, ``p_value``, ``rmsea``, ``rmsea_interval``, ``cfi``, ``tli``, ``srmr``, ``aic``,
+            ``bic`` and more. ``note`` says what is doubtful about them. ``print`` and a notebook show a table.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from probpca import FactorAnalysis
+        >>> found = FactorAnalysis(n_components=3).fit(load_wine().data).fit_indices()
+        >>> round(found.rmsea, 2), round(found.cfi, 2), found.df
+        (0.13, 0.9, 42)
+        """
+        fit: FactorFit = self._state
+        if X is None and correction is None:
+            if fit.indices is None:
+                msg = "fit_indices() needs the training rows after this fit.\nHint: pass them as X."
+                raise DataError(msg)
+            return fit.indices
+        rows = training_rows(self, X, sample_weight, None)
+        found = fit_indices(self.model_, rows, correction=correction, heywood=self.heywood_features_)
+        if correction is None and self._fitted is fit:
+            self._fitted = replace(fit, told_indices=found)
+        return found
+
+    def uncertainty(self, X: Any = None, *, sample_weight: Any = None, cell_weight: Any = None) -> FactorUncertainty:
+        r"""Standard errors and intervals of standardized loadings, factor correlations and uniquenesses.
+
+        They follow from the information of the likelihood by the delta method, rotation included. With missing cells
+        the information is that of the observed cells, which takes about 2 d (q + 2) iterations.
+
+        Parameters
+        ----------
+        X : table or None, default=None
+            The training rows, in memory. None: not needed after a fit to complete rows, nor after a fit with
+            ``keep_source=True``.
+        sample_weight, cell_weight : array-like or None, default=None
+            The weights that the fit had, if it had any; only together with ``X``.
+
+        Returns
+        -------
+        FactorUncertainty
+            ``loadings``, ``factor_correlations`` and ``uniquenesses``, each with ``value``, ``standard_error`` and
+            ``interval(level)``. ``print`` and a notebook show a table; ``to_frame()`` has all loadings.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from probpca import FactorAnalysis
+        >>> X = load_wine(as_frame=True).data
+        >>> sure = FactorAnalysis(n_components=2, rotation="varimax").fit(X).uncertainty()
+        >>> low, high = sure.loadings.interval(0.95)
+        >>> low.shape, sure.information
+        ((13, 2), 'expected')
+        """
+        fit: FactorFit = self._state
+        model, rotation, gradient = self.model_, fit.rotation, None
+        if fit.information.shape[1] > 1:
+            rows = training_rows(self, X, sample_weight, cell_weight).keep(partial(observe, centre=model.mean))
+            gradient = partial(_gradient, rows)
+        turn = None
+        if rotation.method != "none":
+            turn = partial(rotate, method=rotation.method, start=rotation.matrix, **(self.rotation_options or {}))
+        with one_blas_thread():
+            found = standard_errors(model, self.n_samples_, turn, gradient, heywood=self.heywood_features_)
+        names = names_for(X, getattr(self, "feature_names_in_", None))
+        columns = None if names.columns is None else tuple(map(str, names.columns))
+        return replace(found, feature_names=columns, backend=names.backend)
 
     def summary(self, feature_names: Any = None, *, width: int = WIDTH) -> str:
         """Describe the fit as text: the factors, their largest loadings and correlations, and how the fit ended.

@@ -13,8 +13,8 @@ from sklearn.exceptions import NotFittedError
 from probpca.blocks import Block
 from probpca.blocks.block import unmasked
 from probpca.cached_property import cached_property
-from probpca.errors import DataError, ProbpcaError
-from probpca.estimators.base import checked_matrix, fit_replaced, generator, open_training, progress_bar
+from probpca.errors import DataError, ProbpcaError, SourceError
+from probpca.estimators.base import checked_matrix, fit_replaced, generator, is_matrix, open_training, progress_bar
 from probpca.estimators.constraints import check_parameters
 from probpca.estimators.queries import TableFit, distances_of_fit
 from probpca.estimators.storage import (
@@ -26,6 +26,7 @@ from probpca.estimators.storage import (
     story_record,
 )
 from probpca.inference.imputation import ParameterCovariance
+from probpca.learning.describe import summarise
 from probpca.learning.result import FitResult, complete_information
 from probpca.learning.streaming.exact import Sketched, Summed, begin_stream, check_half_life, needed_rows
 from probpca.learning.streaming.online_em import Gathered
@@ -36,6 +37,7 @@ from probpca.learning.uncertainty.parameter_draws import (
     require_rows_in_memory,
 )
 from probpca.models.serialization import MODEL_FIELDS, model_arrays, model_from_arrays
+from probpca.sources import open_source
 from probpca.sources.open import check_weight
 
 if TYPE_CHECKING:
@@ -216,6 +218,43 @@ def drawn_parameters(estimator: Any, n_draws: int) -> list[LinearGaussian]:
             raise DataError(msg)
         estimator._fitted = fit = fit.with_draws(fit.source, n_draws)  # noqa: SLF001
     return list(fit.draws[:n_draws])
+
+
+def training_rows(estimator: Any, X: Any, sample_weight: Any, cell_weight: Any) -> Source:
+    """Training rows of a fitted estimator: ``X``, which must be them, or those that the fit kept."""
+    if X is None and (sample_weight is not None or cell_weight is not None):
+        msg = "sample_weight and cell_weight need the rows that they belong to; got no X.\nHint: pass X too."
+        raise DataError(msg)
+    if X is None:
+        kept: Source | None = estimator._state.source  # noqa: SLF001
+        if kept is None:
+            msg = "the bootstrap needs the training rows.\nHint: pass them as X, or fit with keep_source=True."
+            raise DataError(msg)
+        return kept
+    if not is_matrix(X):
+        msg = "the bootstrap needs rows in memory; got rows that are read in batches.\nHint: pass one matrix."
+        raise SourceError(msg)
+    block = estimator._block(X)  # noqa: SLF001
+    rows = open_source(
+        block.values,
+        weight=sample_weight,
+        cell_weight=cell_weight,
+        unstored_missing=block.unstored_missing,
+        n_jobs=estimator.n_jobs,
+    )
+    summary = summarise(rows)
+    _require_same("rows", estimator.n_samples_, summary.total_weight)
+    _require_same("observed cells", estimator.n_observed_, float(summary.observed.sum()))
+    return rows
+
+
+def _require_same(what: str, fitted: float, count: float) -> None:
+    if not np.isclose(count, fitted, rtol=1e-6):
+        msg = (
+            f"X must be the training rows, which had {fitted:,.6g} {what}; got {count:,.6g}.\n"
+            "Hint: pass the table of the fit, with the same weights."
+        )
+        raise DataError(msg)
 
 
 def stream_of(estimator: Any) -> Stream | None:

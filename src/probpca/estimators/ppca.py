@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
-from probpca.errors import DataError, ShapeError, SourceError
-from probpca.estimators.base import is_matrix, names_for, progress_bar
+from probpca.errors import DataError, ShapeError
+from probpca.estimators.base import names_for, progress_bar
 from probpca.estimators.constraints import ppca_constraints
 from probpca.estimators.maximum_likelihood import (
     LikelihoodFit,
@@ -20,18 +20,17 @@ from probpca.estimators.maximum_likelihood import (
     merged_streams,
     present,
     stream_of,
+    training_rows,
     with_batch,
 )
 from probpca.estimators.queries import TableEstimator
 from probpca.estimators.summary import table_summary
 from probpca.inference.imputation import noise_inflation
 from probpca.learning import Settings, fit_ppca
-from probpca.learning.describe import summarise
 from probpca.learning.streaming.exact import Sketched
 from probpca.learning.uncertainty.asymptotic import COMFORTABLE, asymptotic_uncertainty
 from probpca.learning.uncertainty.bootstrap import Bootstrap, bootstrap_uncertainty, require_memory_for_bootstrap
 from probpca.result_tables import WIDTH
-from probpca.sources import open_source
 
 if TYPE_CHECKING:
     from probpca.learning.streaming.exact import Stream
@@ -529,7 +528,7 @@ class PPCA(TableEstimator):
                 msg = f"the large-sample formulas do not apply: {obstacle}.\nHint: use method='bootstrap'."
                 raise DataError(msg)
             return self._named(asymptotic_uncertainty(model, self.n_samples_, corrected=self.bias_correction), X)
-        source = self._training_rows(X, sample_weight, cell_weight)
+        source = training_rows(self, X, sample_weight, cell_weight)
         require_memory_for_bootstrap(n_draws, model.n_components)
         rngs = self._generator(random_state).spawn(n_draws)
         with progress_bar(self.verbose) as bar:
@@ -554,40 +553,6 @@ class PPCA(TableEstimator):
         why = obstacle or f"{n:,.0f} rows are fewer than {COMFORTABLE} for each of {d:,} features"
         msg = f"the bootstrap needs the training rows: {why}.\nHint: pass them as X, or fit with keep_source=True."
         raise DataError(msg)
-
-    def _training_rows(self, X: Any, sample_weight: Any, cell_weight: Any) -> Source:
-        if X is None and (sample_weight is not None or cell_weight is not None):
-            msg = "sample_weight and cell_weight need the rows that they belong to; got no X.\nHint: pass X too."
-            raise DataError(msg)
-        if X is None:
-            kept: Source | None = self._state.source
-            if kept is None:
-                msg = "the bootstrap needs the training rows.\nHint: pass them as X, or fit with keep_source=True."
-                raise DataError(msg)
-            return kept
-        if not is_matrix(X):
-            msg = "the bootstrap needs rows in memory; got rows that are read in batches.\nHint: pass one matrix."
-            raise SourceError(msg)
-        block = self._block(X)
-        rows = open_source(
-            block.values,
-            weight=sample_weight,
-            cell_weight=cell_weight,
-            unstored_missing=block.unstored_missing,
-            n_jobs=self.n_jobs,
-        )
-        summary = summarise(rows)
-        self._require_same("rows", self.n_samples_, summary.total_weight)
-        self._require_same("observed cells", self.n_observed_, float(summary.observed.sum()))
-        return rows
-
-    def _require_same(self, what: str, fitted: float, count: float) -> None:
-        if not np.isclose(count, fitted, rtol=1e-6):
-            msg = (
-                f"X must be the training rows, which had {fitted:,.6g} {what}; got {count:,.6g}.\n"
-                "Hint: pass the table of the fit, with the same weights."
-            )
-            raise DataError(msg)
 
     def _named(self, found: ParameterUncertainty, X: Any) -> ParameterUncertainty:
         """Add the names of columns; the standard errors of columns without observed cells are infinite."""

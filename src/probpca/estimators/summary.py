@@ -57,6 +57,7 @@ def factor_summary(estimator: Any, feature_names: Any = None, width: int = WIDTH
         *_factor_correlations(estimator),
         "",
         f"{'uniquenesses':<18}{_range_of(estimator.uniquenesses_, names)}",
+        *_indices(estimator),
         *_ending(estimator, ("log-likelihood", estimator.log_likelihood_), estimator.n_samples_, "row")[1:],
     ]
     notes = [*estimator.notes_, *_about_heywood_cases(estimator, names)]
@@ -72,6 +73,17 @@ def _factor_correlations(estimator: Any) -> list[str]:
     head = "".join(f"{name:>7}" for name in names)
     rows = (f"{name:<14}" + "".join(f"{Phi[j, k]:>7.2f}" for k in range(j + 1)) for j, name in enumerate(names))
     return ["", f"{'correlations':<14}{head}", *rows]
+
+
+def _indices(estimator: Any) -> list[str]:
+    """Chi-square and the usual fit indices in two lines; nothing if they are not known."""
+    found = estimator._state.indices  # noqa: SLF001
+    if found is None or not np.isfinite(found.chi_square):
+        return []
+    low, high = found.rmsea_interval
+    test = f"{found.chi_square:.2f}, {several(found.df, 'degree')} of freedom, p = {found.p_value:.2g}"
+    fit = f"RMSEA {found.rmsea:.3f} [{low:.3f}, {high:.3f}], CFI {found.cfi:.3f}, TLI {found.tli:.3f}"
+    return [f"{'chi-square':<18}{test}", f"{'fit':<18}{fit}, SRMR {found.srmr:.3f}, BIC {found.bic:,.1f}"]
 
 
 def _range_of(values: Array, names: list[str]) -> str:
@@ -142,7 +154,7 @@ def _ending(estimator: Any, objective: tuple[str, float], count: float, unit: st
 def _components(estimator: Any, names: list[str], width: int, shown_loadings: Array | None = None) -> list[str]:
     ratio, variance = estimator.explained_variance_ratio_, estimator.explained_variance_
     components = estimator.get_feature_names_out()
-    heading = "component  variance   explained  cumulative  "
+    heading = f"{'component' if shown_loadings is None else 'factor':<9}  variance   explained  cumulative  "
     lines, shown = [f"{heading}largest loadings"], _shown(len(ratio))
     for j, name in enumerate(components[:shown]):
         loadings = (estimator.loadings_ if shown_loadings is None else shown_loadings)[:, j]

@@ -4,7 +4,10 @@ from probpca.learning.bayesian.fit import BeliefResult, fit_variational
 from probpca.learning.complete.dense import PrincipalCoordinates, principal_coordinates
 from probpca.learning.dynamics import SeriesResult, Structure, fit_series
 from probpca.learning.em.gradient import Gradient, value_and_gradient
+from probpca.learning.factor.factorability import Factorability
 from probpca.learning.factor.fit import fit_factor_analysis
+from probpca.learning.factor.fit_indices import FitIndices, fit_indices
+from probpca.learning.factor.uncertainty import FactorUncertainty, TransformedEstimate
 from probpca.learning.fit import fit_ppca
 from probpca.learning.result import FitResult, Status
 from probpca.learning.selection.result import Criterion, Selection
@@ -16,6 +19,9 @@ __all__ = [
     "BeliefResult",
     "Criterion",
     "Estimate",
+    "FactorUncertainty",
+    "Factorability",
+    "FitIndices",
     "FitResult",
     "Gradient",
     "ParameterUncertainty",
@@ -25,7 +31,9 @@ __all__ = [
     "Settings",
     "Status",
     "Structure",
+    "TransformedEstimate",
     "fit_factor_analysis",
+    "fit_indices",
     "fit_ppca",
     "fit_series",
     "fit_variational",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from probpca.learning.settings import Settings
     from probpca.models import LinearGaussian
     from probpca.sources import Source
+    from probpca.statistics import Moments
     from probpca.typing import Array, Index
 
 
@@ -123,6 +124,8 @@ class FitResult(NamedTuple):
         Standard deviation of each column, 0 if it is constant; None after standardising, or if unknown.
     scale : ndarray of shape (d,) or None
         Standard deviations that the columns were divided by; None without standardising.
+    moments : Moments or None
+        Moments of complete rows, from which fit indices of factor analysis follow; None if there are many columns.
     sample : Source or None
         Rows in memory, all or a sample, if the data of the fit were not in memory.
     heywood : ndarray of int or None
@@ -145,6 +148,7 @@ class FitResult(NamedTuple):
     scale: Array | None = None
     sample: Source | None = None
     heywood: Index | None = None
+    moments: Moments | None = None
 
     def in_units(self, units: Units) -> FitResult:
         """Convert a fit of columns divided by ``units.scale`` to the units of the data.

@@ -199,7 +199,9 @@ class FactorSettings:
     floor_cells: float = 0.0  # the floor of a feature is at least this, divided by its number of observed cells
     first_noise: float = 0.05  # smallest noise variance of a start for rows with missing cells
     cells_per_loading: float = 0.0  # observed cells of every feature that a rule asks for each of its q + 1 parameters
-    compared_features: int = 200  # up to this many, the choice of parallel analysis is compared with that of BIC
+    # Up to this many features, the choice of parallel analysis is compared with that of BIC, and moments are kept for
+    # fit indices.
+    compared_features: int = 200
 
     def __post_init__(self) -> None:
         """Raise ``DataError`` unless the floor is a share of variance."""

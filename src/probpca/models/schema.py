@@ -322,6 +322,7 @@ FACTOR_NUMBERS = {
     "rotation_n_iter": whole(),
     "rotation_converged": FLAG,
     "scores": choice("regression", "bartlett"),
+    "fit_indices_note": TEXT,
 }
 BELIEF_NUMBERS = {**STORY, **COUNTS, **CHOICE, "lower_bound_": number(), "draw_seed_": whole(0, SEEDS - 1)}
 TIME_INDEX = entries(
@@ -416,6 +417,7 @@ KINDS = {
             **ppca_arrays(),
             "rotation_matrix_": Numbers(("q q",), -1.0, 1.0, also=("columns of length 1", has_unit_columns)),
             "heywood_features_": positions("d"),
+            "fit_indices_": Numbers(needed=False, also=("21 numbers", lambda values: values.shape == (21,))),
         },
         (("noise_variance must have one number for each feature", own_noise_variances), EMPTY_INFORMATION),
     ),

@@ -112,6 +112,7 @@ class _Columns:
     variance: Array  # (d,)
     std: Array  # 0 if the column is constant: (d,)
     correlations: CorrelationOperator  # of the columns that are not constant
+    moments: Moments | None = None  # of the rows, if they are known and there are few columns
 
     @classmethod
     def of_table(cls, table: Description, settings: Settings) -> _Columns:
@@ -143,7 +144,8 @@ class _Columns:
         matrix /= moments.weight
         np.fill_diagonal(matrix, 1.0)
         form = CorrelationMatrix(matrix, settings.dense)
-        return cls(moments.weight, moments.count, moments.mean, moments.variance, std, form)
+        kept = moments if std.size <= settings.factor.compared_features else None
+        return cls(moments.weight, moments.count, moments.mean, moments.variance, std, form, kept)
 
     def log_likelihood_of_units(self, floor: float) -> float:
         """Log-likelihood of the rows where F = 0: the part of units and of constant features."""
@@ -192,7 +194,8 @@ def _fit(columns: _Columns, wanted: Components, settings: Settings, rng: np.rand
     model = columns.model(point.loadings(chosen.q), np.exp(point.log_noise), settings.factor.floor)
     notes = (*chosen.notes, *about_ledermann(chosen.q, problem.d))
     result = FitResult(model, status, trace[-1], trace, len(trace) - 1, columns.weight, chosen.rule, notes=notes)
-    return result._replace(column_std=columns.std, heywood=np.flatnonzero(columns.std)[heywood])
+    heywood = np.flatnonzero(columns.std)[heywood]
+    return result._replace(column_std=columns.std, heywood=heywood, moments=columns.moments)
 
 
 def _choose(problem: _Problem, wanted: Components) -> _Chosen:

@@ -23,7 +23,7 @@ from probpca.sources import open_source
 from probpca.statistics import Moments, Sum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from probpca.models import LinearGaussian
     from probpca.typing import Index
@@ -152,6 +152,22 @@ class FitIndices:
         low, high = self.rmsea_interval
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "rmsea_interval"}
         return values | {"rmsea_low": low, "rmsea_high": high}
+
+    def numbers(self) -> list[float]:
+        """Values of all numeric fields, the interval of the RMSEA last."""
+        values = self.to_dict()
+        return [float(values[name]) for name in values if name not in ("correction", "note")]
+
+    @classmethod
+    def of_numbers(cls, numbers: Sequence[float], correction: Correction | None, note: str) -> FitIndices:
+        """Indices from what ``numbers`` returns, and the other fields."""
+        whole = ("df", "baseline_df", "n_parameters", "n_features", "n_factors")
+        names = [f.name for f in fields(cls) if f.name not in ("rmsea_interval", "correction", "note")]
+        *values, low, high = numbers
+        given: dict[str, Any] = {
+            name: int(value) if name in whole else value for name, value in zip(names, values, strict=True)
+        }
+        return cls(**given, rmsea_interval=(low, high), correction=correction, note=note)
 
     def to_frame(self, *, backend: str | None = None) -> Any:
         """Return a dataframe with one line, of pandas or of another library: "polars" or "pyarrow"."""

@@ -122,6 +122,7 @@ def standard_errors(
     solution, errors = _unrotated(standard, root) if rotate is None else _rotated(standard, root, rotate, settings)
     uniqueness = standard.noise_variance.copy(), _uniqueness_errors(standard, root)
     silent = np.union1d(fixed, np.flatnonzero(np.square(standard.loadings).sum(axis=1) == 0))
+    np.fill_diagonal(errors[1], 0.0)  # 1 by definition, whatever its differences are
     for error in errors[0], uniqueness[1]:
         error[silent] = np.nan
     return FactorUncertainty(

@@ -73,7 +73,8 @@ class TransformedEstimate:
         value, width = self.value, ndtri(0.5 + level / 2) * self.standard_error
         if self.scale == "identity":
             return value - width, value + width
-        known = width == 0  # such as the diagonal of a correlation matrix, where the scale is infinite
+        # Such as the diagonal of a correlation matrix, where the scale is infinite.
+        known = (width == 0) | (np.abs(value) >= 1)
         inner = np.where(known, 0.5, value)
         if self.scale == "fisher":
             centre, width = np.arctanh(inner), width / (1 - inner**2)
