@@ -222,7 +222,7 @@ class StateCoordinates(Protocol[S]):
 
     @property
     def n_noise(self) -> int:
-        """Number of logarithms of noise variances, which are last in a vector."""
+        """Number of logarithms of noise variances at the end of a vector whose extrapolation is limited."""
         ...
 
     def flatten(self, state: S) -> Array:

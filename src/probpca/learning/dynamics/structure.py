@@ -198,8 +198,8 @@ class SeriesCoordinates:
 
     @property
     def n_noise(self) -> int:
-        """Number of noise variances, whose logarithms are last in a vector."""
-        return self.like.emission.noise_variance.size
+        """Number of noise variances whose extrapolation is limited: the last one, which shows that a jump is wild."""
+        return 1
 
     def flatten(self, model: StateSpace) -> Array:
         """Convert a model to a vector with log R last."""
