@@ -9,12 +9,19 @@ from sklearn.base import clone
 from adversarial import oracles, tables
 from adversarial.judgement import Judge, Verdict, fingerprint, judged_error, quiet
 from adversarial.questions import Asked
-from probpca import PPCA, BayesianPCA, PPCAImputer
+from probpca import PPCA, BayesianPCA, FactorAnalysis, PPCAImputer
 from probpca.learning import SOLVERS, Status
 
 GAIN = 0.01
 """Nats that plain EM may still gain from a fit that says it has converged within tol = 0.001."""
-NO_MAXIMUM = (Status.NOISE_COLLAPSED, Status.LOW_RANK, Status.MAX_ITER, Status.BOUND_MAX_ITER)
+OBLIQUE = ("promax", "oblimin", "geomin")
+NO_MAXIMUM = (
+    Status.NOISE_COLLAPSED,
+    Status.DEPENDENT_COLUMNS,
+    Status.LOW_RANK,
+    Status.MAX_ITER,
+    Status.BOUND_MAX_ITER,
+)
 
 
 def ppca(rng):
@@ -29,6 +36,16 @@ def ppca(rng):
         random_state=0,
     )
     return _judged(estimator, table, rng, _ask_ppca)
+
+
+def factors(rng):
+    """FactorAnalysis with and without rotations."""
+    table = tables.table(rng)
+    d = 0 if table.x is None else table.x.shape[1]
+    count = [None, "bic", "aic"][int(rng.integers(3))] if d < 2 or rng.random() < 0.2 else int(rng.integers(1, d))
+    rotation = None if rng.random() < 0.6 else str(rng.choice(["varimax", "quartimax", "promax", "oblimin", "geomin"]))
+    estimator = FactorAnalysis(count, rotation=rotation, missing=table.missing, random_state=0)
+    return _judged(estimator, table, rng, _ask_factors)
 
 
 def bayesian(rng):
@@ -106,6 +123,8 @@ def sound(table, estimator):
     q = 1 if q is None else q
     if not isinstance(q, int) or not 0 < q < x.shape[1] or getattr(estimator, "solver", "auto") != "auto":
         return False
+    if getattr(estimator, "rotation", None) in OBLIQUE:
+        return False  # too many factors may leave loadings of lower rank, which have no oblique rotation
     varied = sum(np.ptp(column[~np.isnan(column)]) > 0 for column in x.T if not np.isnan(column).all())
     return len(x) >= q + 3 and varied > q and (~np.isnan(x)).sum() > 0.3 * x.size
 
@@ -116,6 +135,36 @@ def _ask_ppca(judge, estimator, table, rng):
     maximum(judge, estimator, table, rng)
     if rng.random() < 0.3:
         invariances(judge, estimator, table, rng, "log_likelihood_")
+
+
+def _ask_factors(judge, estimator, table, rng):
+    """Answers of the unrotated factors, and what a rotation must leave as it is."""
+    plain = estimator.rotate(None)
+    _ask_table(judge, plain, table, rng)
+    model, T = oracles.Model.of(estimator.model_), estimator.rotation_matrix_
+    L, Phi = estimator.loadings_, estimator.factor_correlations_
+    size = np.sqrt(np.diag(model.covariance))
+    unit = 1e-11 * np.linalg.cond(T) ** 2
+    explained = L @ Phi @ L.T + np.diag(estimator.noise_variance_)
+    judge.close("L Phi L' + Psi", explained, model.covariance, unit * np.outer(size, size))
+    judge.close("diag Phi", np.diag(Phi), np.ones(len(Phi)), 1e-12)
+    scores = np.asarray(plain.transform(table.given), dtype=float)
+    rounding = (np.finfo(np.float32).eps if table.single else 1e-12) * 10 * len(T)
+    judge.close(
+        "rotated scores", estimator.transform(table.given), scores @ T, rounding * np.abs(scores).max(initial=1.0)
+    )
+    sample = oracles.Sample.of(table.x, table.sample_weight, table.cell_weight)
+    total, error = oracles.total_log_likelihood(model, sample)
+    judge.close("log_likelihood_", estimator.log_likelihood_, total, 10 * error)
+    falls = -np.diff(estimator.trace_).min(initial=0.0)
+    judge.holds(falls <= 1e-10 * np.abs(estimator.trace_).max() + error, f"the log-likelihood fell by {falls:.3g} nats")
+    if estimator.status_ in NO_MAXIMUM or model.condition > 1e10 or rng.random() > 0.35:
+        return
+    positive = sample.precision[sample.precision > 0]
+    variance = estimator.column_std_**2 * np.exp(np.log(positive).mean())  # for cells of an average precision
+    floor = np.where(variance > 0, np.minimum(estimator.floor * variance, model.noise), model.noise)
+    later = oracles.total_log_likelihood(oracles.plain_em(model, sample, floor=floor), sample)[0]
+    judge.holds(later - total <= GAIN + 2 * error, f"CONVERGED, and 200 EM steps gain {later - total:.3g} nats")
 
 
 def _ask_bayesian(judge, estimator, table, rng):

@@ -274,8 +274,11 @@ def total_log_likelihood(model, sample):
     return float(found @ sample.weight), float(error @ sample.weight)
 
 
-def plain_em(model, sample, steps=200):
-    """Expectation-maximisation as in a textbook, with one noise variance for all features."""
+def plain_em(model, sample, steps=200, floor=None):
+    """Expectation-maximisation as in a textbook, with one noise variance for all features.
+
+    With a ``floor`` (d,) each feature has its own, which stays above it.
+    """
     w, omega = sample.weight, sample.precision
     least = 1e-6 * model.noise.min()
     for _ in range(steps):
@@ -292,7 +295,12 @@ def plain_em(model, sample, steps=200):
         theta[known] = (np.linalg.pinv(A[known], hermitian=True) @ b[known][:, :, None])[:, :, 0]
         W, shift = theta[:, :-1], theta[:, -1]
         rest = np.square(centred - m @ W.T - shift) + np.einsum("jk,ikl,jl->ij", W, P, W)
-        noise = (sure * rest).sum() / (w @ (omega > 0).sum(axis=1))
+        counts = w @ (omega > 0)
+        if floor is not None:
+            own = np.divide((sure * rest).sum(axis=0), counts, out=model.noise.copy(), where=counts > 0)
+            model = Model(model.mean + shift, W, np.maximum(own, floor))
+            continue
+        noise = (sure * rest).sum() / counts.sum()
         if noise < least:
             break  # it falls without end
         model = Model(model.mean + shift, W, np.full(len(shift), noise))
@@ -322,16 +330,33 @@ def closed_form(sample, q):
     return Maximum(float(total), float(noise), float(values[0] / noise))
 
 
-def parameter_covariances(model, information, n_rows, n_cells, empty):
-    """Covariance of [w_j; mu_j] of each feature of a fit, (d, q + 1, q + 1), and the corrected noise variance (d,).
-
-    With the information A_j, the sum of E[t t'] over the rows in which feature j was observed, it is the noise
-    variance times A_j^-1. The noise variance is corrected for the degrees of freedom of the parameters.
-    """
+def shared_correction(model, n_rows, n_cells, empty):
+    """Factor by which one noise variance is corrected for the degrees of freedom of the parameters."""
     d, q = model.loadings.shape
     residual = max(n_cells - n_rows * q, 0.1 * n_cells)
     free = max(residual - (q + 1) * (d - len(empty) - q), 0.1 * residual)
-    noise = model.noise * residual / free
+    return residual / free
+
+
+def own_corrections(model, information, n_cells, empty):
+    """Factors by which the noise variances of the features are corrected for their own parameters: (d,)."""
+    d, q = model.loadings.shape
+    share = np.broadcast_to(information[-1], d)
+    cells = share * n_cells / share.sum()
+    known = np.setdiff1d(np.arange(d), empty)
+    factors = np.ones(d)
+    factors[known] = cells[known] / np.maximum(cells[known] - q - 1, 0.1 * cells[known])
+    return factors
+
+
+def parameter_covariances(model, information, correction, empty):
+    """Covariance of [w_j; mu_j] of each feature of a fit, (d, q + 1, q + 1), and the corrected noise variance (d,).
+
+    With the information A_j, the sum of E[t t'] over the rows in which feature j was observed, it is the noise
+    variance times A_j^-1.
+    """
+    d, q = model.loadings.shape
+    noise = model.noise * correction
     rows, columns = np.tril_indices(q + 1)
     A = np.zeros((information.shape[1], q + 1, q + 1))
     A[:, rows, columns] = A[:, columns, rows] = information.T

@@ -146,4 +146,8 @@ def parameter_uncertainty(fit, model):
         Sigma = np.zeros((model.mean.size, q + 1, q + 1))
         Sigma[:, rows, columns] = Sigma[:, columns, rows] = np.asarray(belief.covariance).T
         return Sigma, np.broadcast_to(belief.centre.noise_variance, model.mean.shape), 1.0
-    return oracles.parameter_covariances(model, fit.information_, fit.n_samples_, fit.n_observed_, fit.empty_features_)
+    if hasattr(fit, "uniquenesses_"):
+        correction = oracles.own_corrections(model, fit.information_, fit.n_observed_, fit.empty_features_)
+    else:
+        correction = oracles.shared_correction(model, fit.n_samples_, fit.n_observed_, fit.empty_features_)
+    return oracles.parameter_covariances(model, fit.information_, correction, fit.empty_features_)

@@ -187,13 +187,17 @@ def test_a_common_factor_of_the_weights_of_cells_changes_only_the_unit_of_the_no
     assert_allclose(models[0].log_likelihood_, models[1].log_likelihood_, rtol=1e-9)
     assert_allclose(models[0].loadings_, models[1].loadings_, atol=1e-6)
     assert_allclose(models[0].noise_variance_, models[1].noise_variance_ * 1e9, rtol=1e-6)
+    assert_allclose(models[0].standardized_loadings_, models[1].standardized_loadings_, atol=1e-6)
+    assert_allclose(models[0].uniquenesses_, models[1].uniquenesses_, rtol=1e-6)
 
 
 @pytest.mark.parametrize("rotation", [None, "oblimin"])
 def test_a_file_holds_all_of_the_fit(x, tmp_path, rotation):
-    frame = pd.DataFrame(x, columns=NAMES)
+    frame, weight = pd.DataFrame(x, columns=NAMES), np.random.default_rng(12).uniform(1.0, 9.0, x.shape)
     options = {"gamma": 0.0} if rotation else None
-    factors = fitted(frame, rotation=rotation, rotation_options=options, n_parameter_draws=2, scores="bartlett")
+    factors = FactorAnalysis(
+        Q, rotation=rotation, rotation_options=options, n_parameter_draws=2, scores="bartlett", random_state=0
+    ).fit(frame, cell_weight=weight)
     factors.to_file(tmp_path / "factors.npz")
     again = FactorAnalysis.from_file(tmp_path / "factors.npz")
     assert again.get_params() == factors.get_params()

@@ -73,8 +73,19 @@ class FactorFit(LikelihoodFit):
 
     def rotated(self, method: str | None, options: Mapping[str, Any] | None, scores: Any) -> Self:
         """Copy with rotated factors."""
-        found = rotate(standardised(self.result.model), method or "none", **(options or {}))
+        found = rotate(self.standardised, method or "none", **(options or {}))
         return replace(self, rotation=found, axes=LatentAxes(found.matrix, scores))
+
+    @cached_property
+    def cell_model(self) -> LinearGaussian:
+        """The model of cells of average precision, which does not depend on the unit of weights of cells."""
+        model = self.result.model
+        return replace(model, noise_variance=model.noise_variance / self.result.precision_unit)
+
+    @property
+    def standardised(self) -> Array:
+        """Canonical loadings of the features divided by their standard deviations: (d, q)."""
+        return self.cell_model.loadings / np.sqrt(self.cell_model.covariance.diag())[:, None]
 
     @cached_property
     def indices(self) -> FitIndices | None:
@@ -100,6 +111,7 @@ class FactorFit(LikelihoodFit):
             arrays |= {"fit_indices_": np.array(indices.numbers())}
         numbers |= {
             "fit_indices_note": "" if indices is None else indices.note,
+            "precision_unit": self.result.precision_unit,
             "rotation_method": rotation.method,
             "rotation_criterion": rotation.criterion,
             "rotation_n_iter": rotation.n_iter,
@@ -115,21 +127,18 @@ class FactorFit(LikelihoodFit):
         matrix = arrays["rotation_matrix_"]
         axes = LatentAxes(matrix, numbers["scores"])
         story = (numbers[f"rotation_{name}"] for name in ("criterion", "n_iter", "converged"))
-        loadings = axes.loadings(standardised(fit.result.model))
+        unit = numbers["precision_unit"]
+        fit = replace(fit, result=fit.result._replace(heywood=arrays["heywood_features_"], precision_unit=unit))
+        loadings = axes.loadings(fit.standardised)
         rotation = Rotation(numbers["rotation_method"], matrix, loadings, matrix.T @ matrix, *story)
-        result, indices = fit.result._replace(heywood=arrays["heywood_features_"]), None
+        indices = None
         if "fit_indices_" in arrays:
             indices = FitIndices.of_numbers(arrays["fit_indices_"].tolist(), None, numbers["fit_indices_note"])
-        return replace(fit, result=result, rotation=rotation, axes=axes, told_indices=indices)
+        return replace(fit, rotation=rotation, axes=axes, told_indices=indices)
 
 
 def _gradient(rows: Source, model: LinearGaussian) -> Gradient:
     return value_and_gradient(model, rows)[1]
-
-
-def standardised(model: LinearGaussian) -> Array:
-    """Loadings of the features divided by their standard deviations: (d, q)."""
-    return model.loadings / np.sqrt(model.covariance.diag())[:, None]
 
 
 class FactorAnalysis(TableEstimator):
@@ -445,13 +454,13 @@ class FactorAnalysis(TableEstimator):
     @property
     def uniquenesses_(self) -> Array:
         """Share of the variance of each column that is noise: (n_features,)."""
-        model = self.model_
+        model: LinearGaussian = self._state.cell_model
         return np.asarray(model.noise_variance / model.covariance.diag())
 
     @property
     def communalities_(self) -> Array:
         """Share of the variance of each column that the factors explain: (n_features,)."""
-        return np.square(standardised(self.model_)).sum(axis=1)
+        return np.asarray(np.square(self._state.standardised).sum(axis=1))
 
     @property
     def noise_variance_(self) -> Array:

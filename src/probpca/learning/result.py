@@ -126,6 +126,8 @@ class FitResult(NamedTuple):
         Standard deviations that the columns were divided by; None without standardising.
     moments : Moments or None
         Moments of complete rows, from which fit indices of factor analysis follow; None if there are many columns.
+    precision_unit : float
+        Geometric mean of the precisions of cells; 1 if cells have no weights.
     sample : Source or None
         Rows in memory, all or a sample, if the data of the fit were not in memory.
     heywood : ndarray of int or None
@@ -149,6 +151,7 @@ class FitResult(NamedTuple):
     sample: Source | None = None
     heywood: Index | None = None
     moments: Moments | None = None
+    precision_unit: float = 1.0
 
     def in_units(self, units: Units) -> FitResult:
         """Convert a fit of columns divided by ``units.scale`` to the units of the data.
@@ -171,7 +174,8 @@ class FitResult(NamedTuple):
         The likelihood depends on the ratio of noise variance and precision alone, and does not change.
         """
         information = None if self.information is None else self.information * unit
-        return self._replace(model=self.model.in_precision_unit(unit), information=information)
+        model = self.model.in_precision_unit(unit)
+        return self._replace(model=model, information=information, precision_unit=unit)
 
     @property
     def scaled_model(self) -> LinearGaussian:

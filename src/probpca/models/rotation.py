@@ -12,6 +12,7 @@ from scipy.linalg.lapack import dgesv
 
 from probpca.errors import DataError, ShapeError, require_finite, require_shape
 from probpca.linalg.rotations import fix_signs, orthonormal
+from probpca.result_tables import several
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -613,7 +614,7 @@ def _require_rotatable(A: Array, method: str, settings: RotationSettings = Rotat
     if METHODS[method].oblique and rank < q:
         msg = (
             f"{method} needs loadings with linearly independent columns; the rank of these {q} columns is {rank}.\n"
-            f"Hint: leave out columns of zeros, fit {max(rank, 1)} factors, or use an orthogonal rotation, for example "
-            "varimax."
+            f"Hint: leave out columns of zeros, fit {several(max(rank, 1), 'factor')}, or use an orthogonal rotation, "
+            "for example varimax."
         )
         raise DataError(msg)

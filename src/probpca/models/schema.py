@@ -323,6 +323,7 @@ FACTOR_NUMBERS = {
     "rotation_converged": FLAG,
     "scores": choice("regression", "bartlett"),
     "fit_indices_note": TEXT,
+    "precision_unit": number(SMALLEST),
 }
 BELIEF_NUMBERS = {**STORY, **COUNTS, **CHOICE, "lower_bound_": number(), "draw_seed_": whole(0, SEEDS - 1)}
 TIME_INDEX = entries(
