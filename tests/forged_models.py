@@ -173,6 +173,7 @@ HEADER_POISON = [
     99,
     1.5,
     -1e300,
+    10**30,
     10**400,
     np.nan,
     np.inf,
@@ -228,8 +229,9 @@ def array_poison(array):
         "narrower": array[..., :-1] if array.ndim else array[None],
         "negative": -array,
         "zero": np.zeros_like(array),
+        "huge": np.full_like(array, 1e308 if array.dtype.kind == "f" else 2**62),
     }.items()
-    for value in (np.nan, np.inf, -np.inf, -1.0, 0.0, 5e-324, 1e-100, 1e-5, 3.0, 99.0, 1e40):
+    for value in (np.nan, np.inf, -np.inf, -1.0, 0.0, 5e-324, 1e-100, 1e-5, 3.0, 99.0, 1e40, 1e200, -1e308):
         if array.size and (array.dtype.kind == "f" or value in (-1.0, 0.0, 3.0, 99.0)):
             for place in {0, array.size // 2, array.size - 1}:
                 forged = array.copy()

@@ -22,17 +22,19 @@ OBJECT_BYTES = 1000
 """Memory that a small object with a few arrays, such as a model or a generator, needs in addition to its numbers."""
 
 
-def require_memory(what: str, n_bytes: int, hint: str) -> None:
-    """Raise ``NotEnoughMemoryError`` if ``n_bytes`` are more than the available memory.
+def require_memory(what: str, n_bytes: int, hint: str, *, share: float = 1.0) -> None:
+    """Raise ``NotEnoughMemoryError`` if ``n_bytes`` are more than a share of the available memory.
 
     To be called before any time is spent on work whose result could not be stored. ``what`` is the subject of the
-    message, in the plural, and ``hint`` says what to do.
+    message, in the plural, and ``hint`` says what to do. The share is smaller than 1 for a result that is of no use
+    without room to compute with it.
     """
     if n_bytes <= MODEST_BYTES:
         return
     available = available_memory()
-    if n_bytes > available:
-        msg = f"{what} need {n_bytes / 1e9:,.1f} GB of memory; {available / 1e9:,.1f} GB are available.\nHint: {hint}."
+    if n_bytes > share * available:
+        needed = f"{n_bytes / 1e9:,.1f} GB of memory{'' if share == 1 else ', and room to compute with them'}"
+        msg = f"{what} need {needed}; {available / 1e9:,.1f} GB are available.\nHint: {hint}."
         raise NotEnoughMemoryError(msg)
 
 

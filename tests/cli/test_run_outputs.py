@@ -117,3 +117,12 @@ def test_force_keeps_permissions_and_does_not_override_a_read_only_file(folder, 
         assert done.code == 1
         assert done.err.startswith(f"probpca: error: {place.name} cannot be written: it is read-only.\nHint: ")
     assert (stat.S_IMODE(place.stat().st_mode), place.read_bytes()) == (0o440, before)
+
+
+@pytest.mark.usefixtures("model", "folder")
+@pytest.mark.parametrize("command", FILES, ids=first)
+def test_a_name_that_is_too_long_is_refused_with_advice(run, command):
+    name = f"{'x' * 300}.{command[-1].split('.')[-1]}"
+    done = run(*command[:-1], name)
+    assert done.code == 1
+    assert f"{name} cannot be written: File name too long.\nHint: choose a shorter name." in done.err

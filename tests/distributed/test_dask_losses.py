@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -174,6 +175,30 @@ def test_a_connection_that_times_out_is_named():
     assert all(type(cause).__module__ == "builtins" for cause in causes(caught.value.__cause__))
 
 
+def refused():
+    """A coroutine with which the scheduler's library tries to connect to a port that nobody listens to."""
+    return distributed.comm.tcp.BaseTCPConnector.client.connect("127.0.0.1", 1)
+
+
+async def within(seconds, waiting):
+    return await distributed.utils.wait_for(waiting, seconds)
+
+
+@pytest.mark.parametrize("seconds", [0, 0.01])
+def test_an_answer_that_is_waited_for_in_vain_is_named(seconds):
+    """The error is raised by asyncio, for the library."""
+    with pytest.raises(ClusterError, match=LOST) as caught, losses_named(partial(_loss, ())):
+        asyncio.run(within(seconds, asyncio.sleep(60)))
+    assert isinstance(caught.value.__cause__, TimeoutError)
+
+
+def test_a_connection_that_is_refused_is_named():
+    """The error is raised by tornado, for the library."""
+    with pytest.raises(ClusterError, match=LOST) as caught, losses_named(partial(_loss, ())):
+        asyncio.run(within(60, refused()))
+    assert isinstance(caught.value.__cause__, OSError)
+
+
 @pytest.mark.parametrize("end", [die, exceed])
 def test_workers_that_die_again_and_again_are_named(end):
     with (
@@ -208,6 +233,21 @@ def test_other_errors_of_tasks_are_not_changed(error):
     with pytest.raises(type(error), match=f"^{error}$") as caught:
         PPCA(**settings()).fit(disturbed(rows(), raising(error), DURING_EM))
     assert type(caught.value) is type(error)
+
+
+def wait_in_vain():
+    asyncio.run(asyncio.wait_for(asyncio.sleep(60), 0.01))
+
+
+def call_nobody():
+    socket.create_connection(("127.0.0.1", 1))
+
+
+@pytest.mark.parametrize(("connect", "kind"), [(wait_in_vain, TimeoutError), (call_nobody, ConnectionRefusedError)])
+@pytest.mark.usefixtures("engine")
+def test_errors_of_connections_that_a_task_makes_are_not_changed(connect, kind):
+    with pytest.raises(kind):
+        PPCA(**settings()).fit(disturbed(rows(), connect, DURING_EM))
 
 
 def test_an_interrupt_is_not_changed():

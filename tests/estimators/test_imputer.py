@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -500,7 +501,17 @@ def test_with_a_code_nan_is_an_error_as_in_scikit_learn(x):
         PPCAImputer(missing_values=0).fit(sparse.csr_array(coded))
 
 
-@pytest.mark.parametrize("code", ["NA", np.inf, True, [1.0], 1j])
+@pytest.mark.parametrize("code", [10**19, 10**30, Fraction(-1, 2)])
+def test_a_mark_may_be_a_number_of_any_type_and_size(x, code, tmp_path):
+    coded = np.where(np.isnan(x), float(code), x)
+    imputer = PPCAImputer(2, missing_values=code, random_state=0)
+    expected = PPCAImputer(2, random_state=0).fit_transform(x)
+    assert_array_equal(imputer.fit_transform(coded), expected)
+    imputer.to_file(tmp_path / "imputer.npz")
+    assert_array_equal(PPCAImputer.from_file(tmp_path / "imputer.npz").transform(coded), expected)
+
+
+@pytest.mark.parametrize("code", ["NA", np.inf, True, [1.0], 1j, 10**400])
 def test_marks_that_are_no_number_are_refused(x, code):
     with pytest.raises(DataError, match=r"missing_values must be a finite number(.|\n)*Hint"):
         PPCAImputer(missing_values=code).fit(x)

@@ -48,6 +48,14 @@ def test_tables_that_do_not_fit_into_memory_are_refused_at_once(holed, estimator
     assert_array_equal(holed, before)
 
 
+def test_draws_that_would_fill_most_of_the_memory_are_refused_at_once(holed, monkeypatch):
+    fitted = PPCA(2, keep_source=True, random_state=0).fit(holed)
+    monkeypatch.setattr(type(fitted), "_parameters", None)
+    monkeypatch.setattr("probpca.available_memory.available_memory", lambda: 5_000_000_000)
+    with pytest.raises(NotEnoughMemoryError, match=r"1,000,000 draws .* need 3\.1 GB .*; 5\.0 GB are available"):
+        fitted.impute_draws(holed, 10**6)
+
+
 def test_draws_of_parameters_that_do_not_fit_into_memory_are_refused_before_the_fit(holed, monkeypatch):
     monkeypatch.setattr("probpca.estimators.ppca.fit_ppca", lambda *_, **__: pytest.fail("fitted"))
     refused(lambda: PPCA(2, n_parameter_draws=MANY).fit(holed), "draws of the parameters of 4 columns and 2 components")

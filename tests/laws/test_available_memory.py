@@ -80,3 +80,10 @@ def test_modest_requests_are_never_refused_and_larger_ones_with_both_sizes(monke
     require_memory("rows", MODEST_BYTES, "use fewer rows")
     with pytest.raises(NotEnoughMemoryError, match=r"rows need 2\.5 GB of memory; 0\.0 GB are available\.\nHint: use"):
         require_memory("rows", 2_500_000_000, "use fewer rows")
+
+
+def test_a_result_that_must_leave_room_is_refused_from_its_share_on(monkeypatch):
+    monkeypatch.setattr("probpca.available_memory.available_memory", lambda: 4 * GB)
+    require_memory("draws", 2 * GB, "use fewer", share=0.5)
+    with pytest.raises(NotEnoughMemoryError, match=r"2\.0 GB of memory, and room .* 4\.0 GB are available\.\nHint"):
+        require_memory("draws", 2 * GB + 1, "use fewer", share=0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import shlex
 from collections import Counter
@@ -279,7 +280,7 @@ def _read_stamp(stored: Any) -> Stamp | None:
 def place_for(out: str, *, force: bool, reads: Iterable[str] = (), suffixes: tuple[str, ...] = ()) -> Path:
     """Check the file to write before anything is computed; ``suffixes`` are allowed, by default those of tables."""
     place = Path(out)
-    if place.is_dir():
+    if os.path.isdir(place):  # noqa: PTH112  # unlike Path.is_dir it never raises
         msg = f"{place} is a folder, not a file.\nHint: add a file name, such as {place / 'result.csv'}."
         raise SourceError(msg)
     if not suffixes:
@@ -296,10 +297,10 @@ def place_for(out: str, *, force: bool, reads: Iterable[str] = (), suffixes: tup
             f"Hint: for example {place.with_suffix(suffixes[0])}."
         )
         raise SourceError(msg)
+    require_writable(place)  # first, because it names what is wrong with a name that cannot be looked up
     if any(place.exists() and Path(read).exists() and place.samefile(read) for read in reads):
         msg = f"{place} is an input of this command and cannot be overwritten.\nHint: choose another name for --out."
         raise SourceError(msg)
-    require_writable(place)
     if place.exists() and not force and not is_stream(place):
         msg = f"{place} already exists.\nHint: choose another name, or overwrite it with --force."
         raise SourceError(msg)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from math import isinf
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -420,7 +421,7 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         marked: Any = self.missing_values
-        tags.input_tags.allow_nan = bool(np.isnan(marked)) if isinstance(self.missing_values, Real) else True
+        tags.input_tags.allow_nan = not isinstance(marked, Real) or bool(marked != marked)  # noqa: PLR0124
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -431,13 +432,21 @@ def _indicator(code: float) -> Any:
     return MissingIndicator(missing_values=code, error_on_new=False)
 
 
+def _is_finite_or_nan(number: Real) -> bool:
+    """Whether a number is finite or NaN, also a whole number that is too large for numpy."""
+    try:
+        return not isinf(number)
+    except OverflowError:
+        return False
+
+
 def _missing_code(given: Any) -> float:
     """The number that marks a missing cell, or NaN: what None and pandas.NA become in an array of numbers."""
     pandas = nw.dependencies.get_pandas()
     if given is None or (pandas is not None and given is pandas.NA):
         return float("nan")
     number: Any = given
-    if not isinstance(given, Real) or isinstance(number, bool) or np.isinf(number):
+    if not isinstance(given, Real) or isinstance(number, bool) or not _is_finite_or_nan(number):
         msg = (
             f"missing_values must be a finite number, NaN, None or pandas.NA; got {given!r}.\n"
             "Hint: replace text that marks missing cells by NaN."

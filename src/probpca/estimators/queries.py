@@ -861,11 +861,14 @@ def _in_precision_of_rows(question: Callable[[Block], Any], block: Block) -> Any
 
 
 def _empty_tables(n_draws: int, rows: Block, model: LinearGaussian) -> Array:
-    """Uninitialised array for draws of a table; raises ``NotEnoughMemoryError`` if it does not fit into memory."""
+    """Uninitialised array for draws of a table; raises ``NotEnoughMemoryError`` if it would fill the memory.
+
+    Half of it stays free: whoever analyses completed tables needs about as much again.
+    """
     n, d, kind = rows.n_rows, rows.n_features, rows.values.dtype
     needed = n_draws * n * d * kind.itemsize + bytes_of_draws(n_draws, d, model.n_components)
     what = f"{n_draws:,} draws of {n:,} rows and {d:,} columns"
-    require_memory(what, needed, "use fewer draws, or pass fewer rows at a time")
+    require_memory(what, needed, "use fewer draws, or pass fewer rows at a time", share=0.5)
     return np.empty((n_draws, n, d), kind)
 
 

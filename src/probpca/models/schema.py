@@ -34,8 +34,14 @@ SMALLEST = float(np.finfo(np.float64).tiny)
 """The smallest positive number with all of its digits; the inverse of a smaller one may be infinite."""
 ROOT_OF_LARGEST = 1e154
 """Loadings beyond this have squares that are infinite."""
-SEEDS = 2**63
-"""Seeds of draws lie below this."""
+FARTHEST = 1e150
+"""Standard deviations of the noise beyond which squared distances may be infinite."""
+STEEPEST = 1e100
+"""Entries of a transition beyond this make states infinite within a few steps."""
+WIDEST = 1e303
+"""Variances of states and parameters beyond this have sums that are infinite."""
+INTEGERS = 2**63
+"""Seeds of draws, and other whole numbers, lie below this."""
 
 SHORT = Repr()
 SHORT.maxother = SHORT.maxstring = SHORT.maxlong = 60
@@ -79,11 +85,15 @@ def whole(low: float = 0, high: float = inf, size: str = "") -> Value:
 
 
 def number(low: float = -LARGEST, *, nan: bool = False) -> Value:
-    """Allow finite numbers from ``low`` on, and NaN where it means unknown."""
-    words = "a finite number" if low == -LARGEST else f"a finite number from {low:g} on"
+    """Allow finite numbers from ``low`` on, and NaN where it means unknown.
+
+    Larger whole numbers are objects for numpy, and none of its functions takes them.
+    """
+    words = f"a finite number{'' if low == -LARGEST else f' from {low:g} on'}, below 2**63 if it is whole"
 
     def allows(value: Any) -> bool:
-        return type(value) in (int, float) and (low <= value <= LARGEST or (nan and str(value) == "nan"))
+        plain = type(value) is float or (type(value) is int and abs(value) < INTEGERS)
+        return plain and (low <= value <= LARGEST or (nan and str(value) == "nan"))
 
     return Value(f"{words}, or NaN" if nan else words, allows)
 
@@ -166,9 +176,16 @@ FACTOR_PARAMETERS = Value(
         and one_of(OPTIONS, NOTHING).allows(value.get("rotation_options", ""))
     ),
 )
+
+
+def _is_mark(value: Any) -> bool:
+    """Whether a parameter can mark missing cells; whole numbers of any size are compared as floats."""
+    return one_of(CODE, NOTHING).allows(float(value) if type(value) is int and abs(value) <= LARGEST else value)
+
+
 IMPUTER_PARAMETERS = Value(
     f"{PARAMETERS.words}, with a number or null as missing_values",
-    lambda value: PARAMETERS.allows(value) and one_of(CODE, NOTHING).allows(value.get("missing_values", "")),
+    lambda value: PARAMETERS.allows(value) and _is_mark(value.get("missing_values", "")),
 )
 
 
@@ -213,7 +230,39 @@ def one_noise_variance(_: Mapping[str, Any], arrays: Mapping[str, Any], rounding
         return True  # a PPCA that a dynamical system made has a noise variance for each feature
     with np.errstate(over="ignore"):
         scaled = arrays["noise_variance"] / arrays["scale_"] / arrays["scale_"]
-    return bool(isfinite(scaled.max()) and scaled.max() - scaled.min() <= rounding * scaled.max())
+    return bool(
+        scaled.min() >= SMALLEST and isfinite(scaled.max()) and scaled.max() - scaled.min() <= rounding * scaled.max()
+    )
+
+
+def moments_are_moderate(prefix: str = "") -> Callable[[Mapping[str, Any], Mapping[str, Any]], bool]:
+    """Whether the noise has a finite total variance, and means a distance from zero with a finite square.
+
+    With a prefix, of several draws of a model.
+    """
+
+    def holds(_: Mapping[str, Any], arrays: Mapping[str, Any]) -> bool:
+        if f"{prefix}mean" not in arrays:
+            return True
+        mean, variance = arrays[f"{prefix}mean"], arrays[f"{prefix}noise_variance"]
+        variance = variance.reshape(variance.shape + (1,) * (mean.ndim - variance.ndim))
+        with np.errstate(over="ignore"):
+            total = (variance + np.zeros_like(mean)).sum(axis=-1)
+        return bool(np.isfinite(total).all()) and _are_near(mean, variance)
+
+    return holds
+
+
+def states_are_near(_: Mapping[str, Any], arrays: Mapping[str, Any]) -> bool:
+    """Whether the same holds for the features that the first and the last states of time series explain."""
+    states = [np.abs(arrays[name]) for name in ("initial_mean", "last_mean") if name in arrays]
+    with np.errstate(over="ignore"):
+        return all(_are_near(state @ np.abs(arrays["loadings"].T), arrays["noise_variance"]) for state in states)
+
+
+def _are_near(mean: Array, variance: Array) -> bool:
+    with np.errstate(over="ignore"):
+        return bool((np.abs(mean) / np.sqrt(variance)).max(initial=0.0) <= FARTHEST)
 
 
 def one_noise_or_scales(_: Mapping[str, Any], arrays: Mapping[str, Any]) -> bool:
@@ -234,6 +283,11 @@ def empty_features_are(name: str) -> Callable[[Mapping[str, Any], Mapping[str, A
         return zero.shape == empty.shape and bool((zero == empty).all())
 
     return holds
+
+
+def empty_features_are_uncounted(_: Mapping[str, Any], arrays: Mapping[str, Any]) -> bool:
+    """Whether the features without observed cells are those of which none was counted."""
+    return bool(np.array_equal(np.flatnonzero(arrays["counts"] == 0), arrays["empty_features_"]))
 
 
 def is_partition(_: Mapping[str, Any], arrays: Mapping[str, Any]) -> bool:
@@ -312,7 +366,7 @@ PPCA_NUMBERS = {
     **COUNTS,
     **CHOICE,
     "log_likelihood_": number(nan=True),  # unknown if a dynamical system made the estimator
-    "draw_seed_": one_of(whole(0, SEEDS - 1), NOTHING),
+    "draw_seed_": one_of(whole(0, INTEGERS - 1), NOTHING),
     "sketch_error_": number(0),
 }
 FACTOR_NUMBERS = {
@@ -325,7 +379,7 @@ FACTOR_NUMBERS = {
     "fit_indices_note": TEXT,
     "precision_unit": number(SMALLEST),
 }
-BELIEF_NUMBERS = {**STORY, **COUNTS, **CHOICE, "lower_bound_": number(), "draw_seed_": whole(0, SEEDS - 1)}
+BELIEF_NUMBERS = {**STORY, **COUNTS, **CHOICE, "lower_bound_": number(), "draw_seed_": whole(0, INTEGERS - 1)}
 TIME_INDEX = entries(
     kind=choice("DatetimeIndex", "PeriodIndex", "TimedeltaIndex", "RangeIndex", "Index"),
     labels=each(one_of(TEXT, number())),
@@ -353,11 +407,11 @@ SERIES_NUMBERS = {
 }
 STATE_SPACE = {
     **model(),
-    "transition": Numbers(("q q",)),
-    "process_noise": Numbers(("q q",), also=COVARIANCE),
-    "input_loadings": Numbers(("q u",), needed=False),
+    "transition": Numbers(("q q",), -STEEPEST, STEEPEST),
+    "process_noise": Numbers(("q q",), -WIDEST, WIDEST, also=COVARIANCE),
+    "input_loadings": Numbers(("q u",), -ROOT_OF_LARGEST, ROOT_OF_LARGEST, needed=False),
     "initial_mean": Numbers(("q",)),
-    "initial_covariance": Numbers(("q q",), also=COVARIANCE),
+    "initial_covariance": Numbers(("q q",), -WIDEST, WIDEST, also=COVARIANCE),
 }
 SERIES_PARAMETERS = (
     "transition",
@@ -369,6 +423,14 @@ SERIES_PARAMETERS = (
     "initial_covariance",
 )
 EMPTY_INFORMATION = ("information_ must be zero for empty_features_ alone", empty_features_are("information_"))
+FAR = f"within {FARTHEST:g} standard deviations of the noise"
+NEAR_MEAN = (f"noise_variance must have a finite sum, and mean must lie {FAR}", moments_are_moderate())
+NEAR_DRAWS = (
+    f"draws_noise_variance must have a finite sum, and draws_mean must lie {FAR}",
+    moments_are_moderate("draws_"),
+)
+NEAR_STATES = (f"initial_mean and last_mean, times loadings, must lie {FAR}", states_are_near)
+UNCOUNTED = ("empty_features_ must be the features whose counts are zero", empty_features_are_uncounted)
 ONE_NOISE = ("noise_variance must be a multiple of the squares of scale_", one_noise_variance)
 
 
@@ -409,9 +471,9 @@ IMPUTER_LAWS = (
     ("lower must not exceed upper", are_limits),
 )
 KINDS = {
-    "LinearGaussian": Kind({}, model()),
-    "StateSpace": Kind({}, STATE_SPACE),
-    "PPCA": Kind(estimator("d", PPCA_NUMBERS), ppca_arrays(), (ONE_NOISE, EMPTY_INFORMATION)),
+    "LinearGaussian": Kind({}, model(), (NEAR_MEAN,)),
+    "StateSpace": Kind({}, STATE_SPACE, (NEAR_MEAN, NEAR_STATES)),
+    "PPCA": Kind(estimator("d", PPCA_NUMBERS), ppca_arrays(), (NEAR_MEAN, NEAR_DRAWS, ONE_NOISE, EMPTY_INFORMATION)),
     "FactorAnalysis": Kind(
         estimator("d", FACTOR_NUMBERS, FACTOR_PARAMETERS),
         {
@@ -420,17 +482,23 @@ KINDS = {
             "heywood_features_": positions("d"),
             "fit_indices_": Numbers(needed=False, also=("21 numbers", lambda values: values.shape == (21,))),
         },
-        (("noise_variance must have one number for each feature", own_noise_variances), EMPTY_INFORMATION),
+        (
+            NEAR_MEAN,
+            NEAR_DRAWS,
+            ("noise_variance must have one number for each feature", own_noise_variances),
+            EMPTY_INFORMATION,
+        ),
     ),
     "BayesianPCA": Kind(
         estimator("d", BELIEF_NUMBERS),
         {
             **model(),
             **table_fit(),
-            "covariance": Numbers(("p d", "p 1"), also=PACKED),
+            "covariance": Numbers(("p d", "p 1"), -WIDEST, WIDEST, also=PACKED),
             "precision": Numbers(("q",), SMALLEST),
         },
         (
+            NEAR_MEAN,
             ONE_NOISE,
             ("noise_variance must be one number without scale_", one_noise_or_scales),
             ("covariance must be zero for empty_features_ alone", empty_features_are("covariance")),
@@ -443,17 +511,22 @@ KINDS = {
             **STATE_SPACE,
             "trace_": Numbers(("t",)),
             "empty_features_": positions("d"),
-            "counts": Numbers(("d",), 0),
+            "counts": Numbers(("d",), 0, INTEGERS),
             "last_mean": Numbers(("s q",)),
-            "last_covariance": Numbers(("s q q",), also=COVARIANCE),
+            "last_covariance": Numbers(("s q q",), -WIDEST, WIDEST, also=COVARIANCE),
             "last_inputs": Numbers(("s u",), needed="input_loadings"),
         },
-        (("n_steps_, n_observed_, several, tables and counts must describe the same sequences", are_sequences),),
+        (
+            NEAR_MEAN,
+            NEAR_STATES,
+            UNCOUNTED,
+            ("n_steps_, n_observed_, several, tables and counts must describe the same sequences", are_sequences),
+        ),
     ),
     "PPCAImputer": Kind(
         estimator("n", {**PPCA_NUMBERS, "ppca": PARAMETERS, "code": CODE}, IMPUTER_PARAMETERS),
         {**IMPUTER_ARRAYS, **ppca_arrays()},
-        (*IMPUTER_LAWS, ONE_NOISE, EMPTY_INFORMATION),
+        (*IMPUTER_LAWS, NEAR_MEAN, NEAR_DRAWS, ONE_NOISE, EMPTY_INFORMATION),
     ),
     "checkpoint": Kind(
         {"rule": TEXT, "asked": OBJECT, "cells": number(0)},

@@ -11,6 +11,7 @@ from probpca.models import load_model
 from probpca.models.schema import KINDS, check_record, each, entries, names, number, one_of, row, whole
 
 NAN = float("nan")
+WHOLE = r"below 2\*\*63 if it is whole"
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +40,11 @@ def refusal(kind, content, path, load=None):
         ("fitted.n_features_in_", NAN, "a whole number from 1 on; got nan"),
         ("fitted.n_features_in_", "x", "a whole number from 1 on; got 'x'"),
         ("fitted.n_features_in_", True, "a whole number from 1 on; got True"),
-        ("fitted.n_samples_", -1, "a finite number from 2.22507e-308 on; got -1"),
-        ("fitted.n_observed_", "x", "a finite number from 2.22507e-308 on; got 'x'"),
+        ("fitted.n_samples_", -1, rf"a finite number from 2.22507e-308 on, {WHOLE}; got -1"),
+        ("fitted.n_observed_", "x", rf"a finite number from 2.22507e-308 on, {WHOLE}; got 'x'"),
         ("fitted.n_iter_", 1.5, "a whole number from 0 on; got 1.5"),
-        ("fitted.log_likelihood_", float("inf"), "a finite number, or NaN; got inf"),
+        ("fitted.log_likelihood_", float("inf"), rf"a finite number, {WHOLE}, or NaN; got inf"),
+        ("fitted.log_likelihood_", 10**30, rf"a finite number, {WHOLE}, or NaN; got 10000"),
         ("fitted.status", "DONE", "one of EXACT, CONVERGED, .*; got 'DONE'"),
         ("fitted.draw_seed_", 2**63, "a whole number from 0 to 9223372036854775807 or null; got 9223372036854775808"),
         ("fitted.notes_", [1], r"a list, each text; got \[1\]"),
@@ -130,6 +132,13 @@ def test_an_array_that_is_wrong_is_named(files, tmp_path, name, change, needed, 
         ("BayesianPCA", "empty_features_", lambda _: np.array([1]), "covariance must be zero for empty_features_"),
         ("PPCAImputer", "kept", lambda a: np.arange(len(a)), "kept and empty must contain every column once"),
         ("PPCAImputer", "upper", lambda a: np.full_like(a, -100.0), "lower must not exceed upper"),
+        ("PPCA", "mean", lambda a: a + 1e200, "mean must lie within 1e+150 standard deviations of the noise"),
+        ("PPCA", "noise_variance", lambda a: a + 1e308, "noise_variance must have a finite sum"),
+        ("PPCA, missing cells", "draws_mean", lambda a: a - 1e200, "draws_mean must lie within 1e+150 standard"),
+        ("PPCA, standardize", "scale_", lambda a: a + 1e308, "noise_variance must be a multiple of"),
+        ("LinearDynamicalSystem", "initial_mean", lambda a: a + 1e200, "initial_mean and last_mean, times loadings"),
+        ("LinearDynamicalSystem", "last_mean", lambda a: a - 1e308, "initial_mean and last_mean, times loadings"),
+        ("LinearDynamicalSystem", "empty_features_", lambda _: np.array([1]), "must be the features whose counts are"),
         ("LinearDynamicalSystem", "counts", lambda a: a + 1, "must describe the same sequences"),
     ],
 )
@@ -163,7 +172,7 @@ def test_every_array_of_every_table_is_in_some_file(files):
     ("value", "good", "bad"),
     [
         (whole(1, 3), [1, 3], [0, 4, 1.0, True, "1", None, NAN, 10**400]),
-        (number(0), [0, 0.5, 1e308], [-1, NAN, float("inf"), 10**400, False, "0", None]),
+        (number(0), [0, 0.5, 1e308, 2**63 - 1], [-1, NAN, float("inf"), 2**63, 10**400, False, "0", None]),
         (number(nan=True), [NAN, -1], [float("inf"), None, "nan", 10**400]),
         (each(whole()), [[], [1, 2]], [[1, "a"], {}, None, "ab"]),
         (row(whole(), number()), [[1, 0.5]], [[1], [1, 2, 3], [0.5, 1], {}]),

@@ -209,10 +209,18 @@ def _loss(parts: Sequence[Any], error: Exception) -> str:
 
 
 def _is_of_distributed(error: BaseException) -> bool:
-    """Whether the scheduler's library raised the error: one of its own, or an ``OSError`` for a failed connection."""
-    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-    raised_in = frames[-1].f_globals.get("__name__", "") if frames else ""
+    """Whether the scheduler's library raised the error: one of its own, or one of a connection that it made.
+
+    A connection fails with an ``OSError`` or a ``TimeoutError`` that the library raises itself, or that comes from the
+    modules it connects with; whoever called these is then asked, because a task may use them too.
+    """
+    modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+    raised_in = next((module for module in reversed(modules) if module.split(".")[0] not in _CONNECTING), "")
     return any(module.startswith("distributed.") for module in (type(error).__module__, raised_in))
+
+
+_CONNECTING = {"asyncio", "concurrent", "contextlib", "selectors", "socket", "ssl", "threading", "tornado"}
+"""Packages with which ``distributed`` connects and waits."""
 
 
 def _are_lost(parts: Sequence[Any]) -> bool:
