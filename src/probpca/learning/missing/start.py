@@ -128,8 +128,6 @@ def search(problem: Problem, wanted: Components) -> Fitted:
             return Fitted(problem.best(first_model(problem, q)), rule, notes)
         case Share():
             return _by_share(problem, wanted, most)
-        case Rule():
-            wanted.require_complete(complete=False)
     return by_bic(problem, min(most, limits.missing))
 
 
