@@ -347,10 +347,11 @@ class ColumnSummary:
         observed = w @ mask
         missing = block.n_rows - (observed if block.weight is None else np.count_nonzero(seen, axis=0))
         precision = observed if omega is mask else w @ omega
-        mean = first + (w @ (x if omega is mask else omega * x)) / np.maximum(precision, TINY)
+        shift = (w @ (x if omega is mask else omega * x)) / np.maximum(precision, TINY)
+        mean = first + shift
         infinite = np.zeros(mean.size) if np.isfinite(mean).all() else (np.isinf(block.values) & seen).sum(axis=0)
-        x = np.where(seen, block.values, mean)
-        x -= mean
+        x -= shift
+        x *= mask
         squares = w @ np.square(x, out=x) if omega is mask else np.einsum("ij,ij,ij,i->j", x, x, omega, w)
         present = seen.any(axis=1)
         count, weight = int(np.count_nonzero(w[present])), float(w @ present)
