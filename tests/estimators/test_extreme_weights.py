@@ -145,12 +145,3 @@ def test_frequencies_of_rows_may_differ_by_forty_orders_of_magnitude(solver, see
     assert_answers(every, x, sample_weight=weight)
     fitted(some, x[heavy], sample_weight=weight[heavy])
     np.testing.assert_allclose(every.get_covariance(), some.get_covariance(), atol=0.02)
-
-
-@pytest.mark.parametrize("seed", [12, 33, 36])
-def test_parameters_whose_posterior_is_singular_up_to_rounding_can_be_drawn(seed):
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 6)) + 0.3 * rng.standard_normal((60, 6))
-    x[rng.random(x.shape) < 0.3] = np.nan
-    bayes = fitted(BayesianPCA(3, random_state=0, max_iter=60), x, cell_weight=10.0 ** rng.uniform(-45, 45, x.shape))
-    assert np.isfinite(bayes.impute_draws(x, 2, random_state=0)).all()
