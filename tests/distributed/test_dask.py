@@ -379,6 +379,42 @@ def test_the_first_of_delayed_blocks_is_checked_too():
         PPCA(Q).fit([dask.delayed(spoiled("1_000")), dask.delayed(ROWS)])
 
 
+WORDS = {
+    "array": "partition 1: cells must be numbers, because Dask announces float64; got an array of bool",
+    "array cut by columns": "partition 1, in the chunk that begins at column [02]: cells .* got an array of bool",
+    "dataframe": "partition 1: cells must be .* Dask announces float64; got column 'a' of bool",
+}
+
+
+@pytest.mark.parametrize(("liar", "words"), [(LIARS[name], words) for name, words in WORDS.items()], ids=WORDS)
+@pytest.mark.usefixtures("engine")
+def test_truth_values_where_numbers_were_announced_are_named(liar, words):
+    with pytest.raises(DataError, match=rf"{words}.*truth values(?s:.*)Hint: .*astype"):
+        PPCA(Q).fit(liar(ROWS[1000:2000] > 0))
+
+
+@pytest.mark.parametrize("kind", ["boolean", "bool[pyarrow]"])
+def test_one_column_of_truth_values_is_named_too(kind):
+    parts = [pd.DataFrame(rows, columns=NAMES) for rows in (ROWS, ROWS[:9])]
+    parts[1] = parts[1].assign(e=ROWS[:9, 4] > 0).astype({"e": kind})[NAMES[::-1]]
+    frame = dd.from_delayed(list(map(dask.delayed, parts)), meta=parts[0][:0], verify_meta=False)
+    with pytest.raises(DataError, match=r"partition 1: .*column 'e' of bool"):
+        PPCA(Q).fit(frame)
+
+
+@pytest.mark.parametrize("form", ["array", "array cut by columns", "dataframe", "delayed blocks", "some columns"])
+def test_truth_values_that_are_announced_are_zeros_and_ones(form):
+    truth = ROWS > 0
+    if form == "some columns":
+        table = dd.from_pandas(pd.DataFrame(ROWS, columns=NAMES).assign(b=truth[:, 1]), npartitions=3)
+        wanted = ROWS.copy()
+        wanted[:, 1] = truth[:, 1]
+    else:
+        table, wanted = SOURCES[form](truth), truth.astype(float)
+    found = open_dask(table).fold(Moments.of)
+    assert_allclose(found.mean, wanted.mean(axis=0), rtol=1e-12)
+
+
 @pytest.mark.parametrize("liar", LIARS.values(), ids=LIARS)
 def test_objects_that_are_numbers_are_read_as_in_memory(liar):
     rows = ROWS[1000:2000].astype(object)

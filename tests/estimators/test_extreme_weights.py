@@ -130,3 +130,18 @@ def test_components_that_rounding_makes_dependent_are_refused_by_name(make, seed
         assert_answers(make(3, random_state=0, max_iter=40), x, cell_weight=weight)
     except DataError as error:
         assert "Hint: use fewer components, or weights that differ less" in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize("solver", ["auto", "em", "gradient"])
+@pytest.mark.parametrize("seed", [3, 20])
+def test_frequencies_of_rows_may_differ_by_forty_orders_of_magnitude(solver, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((300, 2)) @ rng.standard_normal((2, 5)) + 0.3 * rng.standard_normal((300, 5))
+    x[rng.random(x.shape) < 0.6] = np.nan
+    x[0] = np.nan  # a sample of one row would have nothing
+    weight = np.where(rng.random(300) < 0.5, 1e-20, 1e20)
+    heavy = weight > 1
+    every, some = (PPCA(1, solver=solver, random_state=0, max_iter=40) for _ in range(2))
+    assert_answers(every, x, sample_weight=weight)
+    fitted(some, x[heavy], sample_weight=weight[heavy])
+    np.testing.assert_allclose(every.get_covariance(), some.get_covariance(), atol=0.02)

@@ -170,3 +170,23 @@ def test_a_table_of_low_rank_is_recognised_in_single_precision(standardize):
     ppca = PPCA(standardize=standardize).fit(x)
     assert ppca.n_components_ == 2
     assert "exact rank of the table" in str(ppca.summary())
+
+
+@pytest.mark.parametrize("make", [lambda: PPCA(2, random_state=0, keep_source=True), lambda: BayesianPCA(2)])
+def test_answers_beyond_the_range_of_single_precision_stay_in_double_precision(make):
+    rows = (GAPS * np.float32(3.2e38 / np.nanmax(np.abs(GAPS)))).astype(np.float32)
+    estimator = make().fit(rows)
+    far = np.full((2, 2), 1e38 / np.abs(estimator.loadings_).max() * 10, np.float32)
+    questions = {
+        "explore": lambda e, x: e.explore(x, 60, random_state=0),
+        "impute_draws": lambda e, x: e.impute_draws(x, 60, random_state=0),
+        "impute_interval": lambda e, x: np.stack(e.impute_interval(x, 0.9999)),
+        "in batches": lambda e, x: np.stack(e.impute_interval(np.array_split(x, 3), 0.9999)),
+        "inverse_transform": lambda e, x: e.inverse_transform(far.astype(x.dtype)),
+    }
+    for name, question in questions.items():
+        found, wanted = question(estimator, rows), question(estimator, rows.astype(np.float64))
+        assert np.abs(wanted).max() > np.finfo(np.float32).max, name
+        assert found.dtype == np.float64, name
+        assert_allclose(found, wanted, rtol=1e-6, err_msg=name)
+    assert estimator.impute_draws(rows[:1], 2, random_state=0).dtype == np.float32

@@ -370,10 +370,16 @@ def open_rows(estimator: Any, X: Any) -> Source:
 
 
 def rounded(found: Any, kind: Any) -> Any:
-    """Round an answer, an array or a named tuple of arrays, to the floating-point type of the rows that it is about."""
+    """Round an answer, an array or a named tuple of arrays, to the floating-point type of the rows that it is about.
+
+    Arrays with values beyond the range of that type stay as they are.
+    """
     if isinstance(found, tuple):
-        return type(found)(*(part.astype(kind, copy=False) for part in found))
-    return found.astype(kind, copy=False)
+        return type(found)(*(rounded(part, kind) for part in found))
+    with np.errstate(over="ignore"):
+        answer = found.astype(kind, copy=False)
+    infinite = np.isinf(answer)
+    return found if infinite.any() and np.isfinite(found[infinite]).any() else answer
 
 
 def like(X: Any, values: Array) -> Any:

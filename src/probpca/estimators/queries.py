@@ -752,9 +752,13 @@ class TableEstimator(Estimator):
             raise ShapeError(msg)
         rng = self._generator(random_state)
         rows = self._block(X)
-        tables = _empty_tables(int(n_draws), rows, self.model_)
-        for table, model in zip(tables, self._parameters(n_draws), strict=True):
-            table[...] = draw_missing(model, rows, rng=rng)
+        tables = _empty_tables(int(n_draws), rows, self.model_, rows.values.dtype)
+        for k, model in enumerate(self._parameters(n_draws)):
+            drawn = rounded(draw_missing(model, rows, rng=rng), tables.dtype)
+            if drawn.dtype != tables.dtype:  # values beyond the range of float32
+                earlier, tables = tables[:k], _empty_tables(int(n_draws), rows, self.model_, drawn.dtype)
+                tables[:k] = earlier
+            tables[k] = drawn
         return tables
 
     @abstractmethod
@@ -860,12 +864,12 @@ def _in_precision_of_rows(question: Callable[[Block], Any], block: Block) -> Any
     return rounded(question(block), block.values.dtype)
 
 
-def _empty_tables(n_draws: int, rows: Block, model: LinearGaussian) -> Array:
+def _empty_tables(n_draws: int, rows: Block, model: LinearGaussian, kind: np.dtype[Any]) -> Array:
     """Uninitialised array for draws of a table; raises ``NotEnoughMemoryError`` if it would fill the memory.
 
     Half of it stays free: whoever analyses completed tables needs about as much again.
     """
-    n, d, kind = rows.n_rows, rows.n_features, rows.values.dtype
+    n, d = rows.n_rows, rows.n_features
     needed = n_draws * n * d * kind.itemsize + bytes_of_draws(n_draws, d, model.n_components)
     what = f"{n_draws:,} draws of {n:,} rows and {d:,} columns"
     require_memory(what, needed, "use fewer draws, or pass fewer rows at a time", share=0.5)

@@ -44,10 +44,20 @@ def sample_parameters(belief: ParameterBelief, *, rng: np.random.Generator) -> L
     theta = np.column_stack([belief.centre.loadings, belief.centre.mean])  # (d, q + 1)
     root = np.zeros((belief.covariance.shape[1], *[theta.shape[1]] * 2))
     known = belief.covariance[-1] > 0
-    root[known] = np.linalg.cholesky(unpack(belief.covariance[:, known]))
+    root[known] = _roots(unpack(belief.covariance[:, known]))
     noise = rng.standard_normal(theta.shape)
     theta += np.einsum("jab,jb->ja", np.broadcast_to(root, (*theta.shape, theta.shape[1])), noise)
     return LinearGaussian(theta[:, -1], theta[:, :-1], belief.centre.noise_variance)
+
+
+def _roots(covariance: Array) -> Array:
+    """Lower triangular roots of covariance matrices, (d, k, k), which rounding may have made singular."""
+    std = np.sqrt(np.maximum(np.diagonal(covariance, axis1=1, axis2=2), np.finfo(float).tiny))
+    correlation = covariance / std[:, :, None] / std[:, None, :]  # variances of extreme ratios keep their digits
+    try:
+        return np.asarray(np.linalg.cholesky(correlation) * std[:, :, None])
+    except np.linalg.LinAlgError:
+        return triangular_root(correlation) * std[:, :, None]
 
 
 def sample_latent(model: LinearGaussian, x: Rows, n_draws: int, *, rng: np.random.Generator) -> Array:

@@ -137,11 +137,11 @@ class Rule(Components):
         """Whether the criterion is defined for complete rows only."""
         return self.name in ("evidence", "gavish_donoho")
 
-    def require_complete(self, *, complete: bool) -> None:
-        """Raise ``DataError`` if cells are missing and the criterion needs complete rows."""
-        if self.complete_only and not complete:
+    def require_complete(self, obstacle: str) -> None:
+        """Raise ``DataError`` if the criterion needs complete rows; ``obstacle`` says why they are not, or is empty."""
+        if self.complete_only and obstacle:
             name = self.words[0].upper() + self.words[1:]
-            msg = f"{name} needs complete rows; cells are missing here.\nHint: n_components='parallel', 'bic' or 'cv'."
+            msg = f"{name} needs complete rows; {obstacle}.\nHint: n_components='parallel', 'bic' or 'cv'."
             raise DataError(msg)
 
 

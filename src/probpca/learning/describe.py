@@ -97,6 +97,18 @@ class Description:
         """Sum of the row weights."""
         return _total_weight(self.sums)
 
+    @property
+    def obstacle(self) -> str:
+        """Why methods for complete rows do not apply, as the end of a sentence; empty if they do."""
+        if self.complete:
+            return ""
+        if self.summarise().missing.any():
+            return "cells are missing here"
+        info = self.source.info
+        if info.sparse and not info.unstored_zero:
+            return "cells that are not stored count as missing here"
+        return "cells have weights here"
+
     def summarise(self) -> ColumnSummary:
         """Summary of each column; needs another pass if the first one computed other sums."""
         return self.sums if isinstance(self.sums, ColumnSummary) else self.source.fold(ColumnSummary.of)
@@ -234,8 +246,9 @@ def warn_of_no_checkpoint(when: str) -> None:
 
 def can_learn(sums: Sums) -> bool:
     """Whether at least two rows differ, and the weights sum to at least 2."""
-    least = np.square(4 * np.finfo(float).eps * sums.mean)  # smaller variances are rounding errors of the mean
-    return sums.count >= 2 and _total_weight(sums) >= LEAST_WEIGHT and bool((sums.variance > least).any())
+    least = 4 * np.finfo(float).eps * np.abs(sums.mean)  # smaller deviations are rounding errors of the mean
+    varies = np.sqrt(np.maximum(sums.variance, 0.0)) > least
+    return sums.count >= 2 and _total_weight(sums) >= LEAST_WEIGHT and bool(varies.any())
 
 
 def _total_weight(sums: Any) -> float:

@@ -303,6 +303,8 @@ def _cholesky(matrices: Array, right: Array | None, add: float, work: Workspace)
     smallest meaningful value, which solves for a matrix that is equal up to rounding.
     """
     q, b = _size(matrices), matrices.shape[1]
+    if add == 0:
+        _raise_diagonals(matrices)
     r = q if right is None else q + 1
     L, inverse_pivots = work.array("cholesky", (r, q, b)), work.array("pivots", (q, b))
     products = work.array("cholesky products", (r, b))
@@ -323,6 +325,16 @@ def _cholesky(matrices: Array, right: Array | None, add: float, work: Workspace)
         if h is not None:
             np.multiply(h, inverse_pivots[j], out=L[q, j])
     return L, inverse_pivots
+
+
+def _raise_diagonals(matrices: Array) -> None:
+    """Raise diagonal entries that rounding made zero or negative to the smallest meaningful value, in place."""
+    q = _size(matrices)
+    place = np.cumsum(np.arange(q + 1, 1, -1)) - q - 1  # of the diagonal, packed by columns
+    diagonal = matrices[place]
+    if not (diagonal > 0).all():
+        least = BATCH.pivot * diagonal.max(axis=0)
+        matrices[place] = np.where(diagonal > 0, diagonal, np.maximum(least, np.finfo(np.float64).tiny))
 
 
 def inverse_root(L: Array, inverse_pivots: Array, work: Workspace | None = None) -> Array:

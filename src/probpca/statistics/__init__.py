@@ -1,6 +1,6 @@
 """Summary statistics of rows that can be computed block by block and merged, in any order and for any block sizes."""
 
-from probpca.statistics.moments import ColumnSummary, Moments
+from probpca.statistics.moments import ColumnSummary, Moments, subtract_mean
 from probpca.statistics.pairs import Pairs
 from probpca.statistics.regression import Regression
 from probpca.statistics.sample import Both, Distinct, Sample
@@ -19,4 +19,5 @@ __all__ = [
     "Sketch",
     "Stack",
     "Sum",
+    "subtract_mean",
 ]

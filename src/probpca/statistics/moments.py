@@ -153,21 +153,45 @@ def centre_near_mean(block: Block, sample_rows: tuple[int, int] = (64, 1024), ne
     The point is the mean of up to a thousand rows spread over the block. Correcting the sums for its distance from
     the true mean costs at most one digit for a thousand rows and three for a million, in contrived cases only. With
     weights such a sample could be far off, and the weighted mean itself is used. If zero is within ``near`` standard
-    deviations of the mean in every column, the point is zero and nothing needs to be subtracted.
+    deviations of the mean in every column, the point is zero and nothing needs to be subtracted. For a constant
+    column the point is its value, so that deviations are exactly zero however large the value is.
     """
     n, d = block.n_rows, block.n_features
+    if not n:
+        return np.zeros(d)
     if block.weight is None:
+        first = block.raw(slice(0, 1))[0].astype(np.float64)
         size = int(np.clip(n // 16, *sample_rows))
-        sample = block.values[:: -(-n // size)] if n else np.zeros((1, d))
-        centre = np.asarray(sample.mean(axis=0, dtype=np.float64)).reshape(d)
+        sample = block.centred(slice(0, n, -(-n // size)), first)
+        shift = sample.mean(axis=0)
         if not block.is_sparse:
-            square = np.einsum("ij,ij->j", sample, sample) / max(len(sample), 1)
-            if ((1 + near**2) * centre**2 <= near**2 * square).all():
+            square = np.einsum("ij,ij->j", sample, sample) / len(sample) - shift**2
+            if ((first + shift) ** 2 <= near**2 * square).all():
                 return np.zeros(d)
     else:
-        sums = sum((block.weight[rows] @ block.raw(rows) for rows in block.pieces()), np.zeros(d))
-        centre = sums / max(block.total_weight, TINY)
-    return centre.astype(block.values.dtype).astype(np.float64)
+        start = int(np.argmax(block.weight))
+        first, sums = block.raw(slice(start, start + 1))[0].astype(np.float64), np.zeros(d)
+        with workspace() as work:
+            for rows in block.pieces():
+                sums += block.weight[rows] @ block.centred(rows, first, work=work)
+        shift = sums / max(block.total_weight, TINY)
+    return (first + shift).astype(block.values.dtype).astype(np.float64)
+
+
+def subtract_mean(x: Any, w: Array) -> Array:
+    """Subtract the weighted mean of some rows from them, in place, and return it: (d,).
+
+    Deviations from the row of the largest weight are averaged, so that a constant column becomes exactly zero however
+    large its value is. A second round removes the rounding error of the first, which matters if the noise is tiny.
+    """
+    first = x[np.argmax(w)].copy()
+    x -= first
+    mean, share = first.astype(np.float64), (w / w.sum()).astype(x.dtype)
+    for _ in range(2):
+        shift = share @ x
+        x -= shift
+        mean += shift
+    return np.asarray(mean)
 
 
 def _may_be_complete(block: Block, centre: Array) -> bool:
@@ -313,15 +337,20 @@ class ColumnSummary:
         w, seen = block.weights, ~np.isnan(block.values)
         if block.precision is not None:
             seen &= block.precision > 0
-        x = np.where(seen, block.values, 0.0).astype(np.float64, copy=False)
         mask = seen.astype(np.float64)
         omega = mask if block.precision is None else np.where(seen, block.precision, 0.0)
+        heavy = (seen if block.weight is None and omega is mask else omega * w[:, None]).argmax(axis=0)
+        first = block.values[heavy, np.arange(block.n_features)].astype(np.float64)
+        first = np.where(seen[heavy, np.arange(block.n_features)], first, 0.0)
+        x = np.where(seen, block.values, first)
+        x -= first  # exactly zero in a constant column, however large its value is
         observed = w @ mask
         missing = block.n_rows - (observed if block.weight is None else np.count_nonzero(seen, axis=0))
         precision = observed if omega is mask else w @ omega
-        mean = (w @ (x if omega is mask else omega * x)) / np.maximum(precision, TINY)
-        infinite = np.zeros(mean.size) if np.isfinite(mean).all() else np.isinf(x).sum(axis=0)
-        x -= mean
+        shift = (w @ (x if omega is mask else omega * x)) / np.maximum(precision, TINY)
+        mean = first + shift
+        infinite = np.zeros(mean.size) if np.isfinite(mean).all() else (np.isinf(block.values) & seen).sum(axis=0)
+        x -= shift
         x *= mask
         squares = w @ np.square(x, out=x) if omega is mask else np.einsum("ij,ij,ij,i->j", x, x, omega, w)
         present = seen.any(axis=1)
@@ -337,17 +366,24 @@ class ColumnSummary:
         seen = ~np.isnan(values.data)
         omega = seen.astype(np.float64) if block.precision is None else np.where(seen, block.precision, 0.0)
         seen &= omega > 0
-        x = np.where(seen, values.data, 0.0)
 
         def sums(of_stored: Array) -> Array:
             return np.asarray(np.bincount(values.indices, of_stored, minlength=d), np.float64)
 
-        zeros = np.zeros(d) if block.unstored_missing else w.sum() - sums(of_cell)
+        counted = (of_cell > 0).astype(np.float64)
+        full = block.unstored_missing | (sums(counted) == np.count_nonzero(w))  # a difference would be rounded
+        zeros, first = np.where(full, 0.0, w.sum() - sums(of_cell)), np.zeros(d)
+        order = np.argsort(of_cell * omega, kind="stable")
+        order = order[seen[order] & (of_cell[order] > 0)]
+        first[values.indices[order]] = values.data[order]  # of the heaviest row: the value of a constant column
+        first = np.where(zeros > 0, 0.0, first)
+        x = np.where(seen, values.data - first[values.indices], 0.0)
         observed, precision = sums(of_cell * seen) + zeros, sums(of_cell * omega) + zeros
-        mean = sums(of_cell * omega * x) / np.maximum(precision, TINY)
-        squares = sums(of_cell * omega * (x - mean[values.indices]) ** 2) + zeros * mean**2
+        mean = first + sums(of_cell * omega * x) / np.maximum(precision, TINY)
+        x = np.where(seen, values.data - mean[values.indices], 0.0)
+        squares = sums(of_cell * omega * x**2) + zeros * mean * mean
         missing = n - sums(seen) if block.unstored_missing else sums(~seen)
-        infinite = np.zeros(d) if np.isfinite(mean).all() else sums(np.isinf(x))
+        infinite = np.zeros(d) if np.isfinite(mean).all() else sums(np.isinf(values.data) & seen)
         stored = np.bincount(row_of_cell(values), seen, n)
         present = stored > 0 if block.unstored_missing else np.diff(values.indptr) - stored < d
         count, weight = int(np.count_nonzero(w[present])), float(w @ present)
@@ -361,7 +397,7 @@ class ColumnSummary:
         with np.errstate(over="ignore", invalid="ignore"):  # is_finite reports infinite sums
             shift = other.mean - self.mean
             mean = self.mean + shift * share
-            squares = self.squares + other.squares + shift**2 * (self.precision * share)
+            squares = self.squares + other.squares + shift * (self.precision * share) * shift
         return type(self)(
             self.count + other.count,
             self.total_weight + other.total_weight,

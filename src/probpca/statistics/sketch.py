@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol, final
 
 import numpy as np
 
+from probpca.statistics.moments import subtract_mean
+
 if TYPE_CHECKING:
     from probpca.blocks import Block
     from probpca.typing import Array
@@ -57,12 +59,9 @@ class Root:
     @classmethod
     def _of_rows(cls, x: Array, w: Array) -> Root:
         weight = float(w.sum())
-        mean = (w @ x) / weight
-        x -= mean
-        left = (w @ x) / weight  # rounding error of the mean, which matters if the noise is tiny
-        x -= left
+        mean = subtract_mean(x, w)
         x *= np.sqrt(w)[:, None]
-        return cls(weight, mean + left, _triangle(x), int(np.count_nonzero(w)))
+        return cls(weight, mean, _triangle(x), int(np.count_nonzero(w)))
 
     def merge(self, other: Root) -> Root:
         """Factor of both sets of rows, by QR of the two factors and a row for the difference of the means."""
@@ -200,8 +199,7 @@ class Sketch:
     @classmethod
     def _of_rows(cls, size: int, x: Array, w: Array) -> Sketch:
         weight = float(w.sum())
-        mean = (w @ x) / weight
-        x -= mean
+        mean = subtract_mean(x, w)
         x *= np.sqrt(w)[:, None]
         return cls(size, weight, mean, x, 0.0, 0.0, int(np.count_nonzero(w)), np.einsum("ij,ij->j", x, x))
 

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import assert_moments_match, assert_within_errors, dense_covariance, dense_posterior
 from probpca.inference import explore, sample, sample_latent
+from probpca.inference.sampling import sample_parameters
+from probpca.linalg.packed import pack
+from probpca.models import LinearGaussian, ParameterBelief
 
 N = 20_000
 
@@ -66,3 +69,16 @@ def test_the_same_seed_gives_the_same_draws(model, x, draw):
 def test_no_draws_are_no_rows(model, x, rng):
     assert sample(model, 0, rng=rng).shape == (0, model.n_features)
     assert explore(model, x, 0, rng=rng).shape == (0, 2, model.n_features)
+
+
+@pytest.mark.parametrize("singular", [0.0, -1e-17])
+def test_parameters_that_are_sure_to_move_together_are_drawn_together(singular, rng):
+    std = np.array([1e-20, 1.0, 1e20])  # of two loadings and the mean of each feature
+    correlation = np.array([[1.0, 1.0, 0.0], [1.0, 1.0 + singular, 0.0], [0.0, 0.0, 1.0]])
+    covariance = pack(correlation * np.outer(std, std))[:, None] * np.ones(400)
+    belief = ParameterBelief(LinearGaussian(np.zeros(400), np.zeros((400, 2)), 1.0), covariance, np.ones(2))
+    drawn = sample_parameters(belief, rng=rng)
+    first, second = (drawn.loadings / std[:2]).T
+    assert_allclose(first, second, atol=1e-7)
+    for values in (first, drawn.mean / std[2]):
+        assert_within_errors(np.square(values).mean(), 1.0, np.sqrt(2 / 400))

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 
 from oracles import dense_covariance, precise_log_likelihood, spiked_rows
-from probpca import DataError, ShapeError
+from probpca import PPCA, DataError, ShapeError
 from probpca.learning import Settings, Status, fit_ppca
 from probpca.sources import open_source
 
@@ -129,5 +130,22 @@ def test_cells_that_cannot_be_used_are_named(rng, solver, cell, message):
 def test_solvers_for_complete_rows_say_so(rng, solver):
     x = rng.standard_normal((40, 5))
     x[7, 3] = np.nan
-    with pytest.raises(DataError, match=rf"solver '{solver}' needs complete rows(.|\n)*Hint: solver='auto'"):
+    why = "cells are missing here"
+    with pytest.raises(DataError, match=rf"solver '{solver}' needs complete rows; {why}.\nHint: solver='auto'"):
         fit(x, 2, solver)
+
+
+@pytest.mark.parametrize(
+    "options", [{"solver": "closed_form"}, {"bias_correction": True}, {"n_components": "evidence"}]
+)
+def test_methods_for_complete_rows_say_what_rows_lack(rng, options):
+    x = rng.standard_normal((40, 5))
+    weight = rng.uniform(0.5, 2.0, x.shape)
+    ppca = PPCA(**{"n_components": 2, **options})
+    with pytest.raises(DataError, match=r"needs complete rows.*; cells have weights here\.\nHint"):
+        ppca.fit(x, cell_weight=weight)
+    weight[3, 1] = 0.0
+    with pytest.raises(DataError, match=r"needs complete rows.*; cells are missing here\.\nHint"):
+        ppca.fit(x, cell_weight=weight)
+    with pytest.raises(DataError, match=r"needs complete rows.*; cells that are not stored count as missing here\."):
+        ppca.set_params(missing="unstored").fit(sparse.csr_array(x))

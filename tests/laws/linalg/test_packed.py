@@ -206,3 +206,13 @@ def test_no_matrices_have_no_solutions():
     assert solve(np.empty((6, 0)), np.empty((3, 0))).shape == (3, 0)
     assert inverse(np.empty((6, 0))).shape == (6, 0)
     assert log_determinants(np.empty((6, 0))).shape == (0,)
+
+
+def test_a_diagonal_entry_that_rounding_made_negative_is_zero_up_to_rounding():
+    exact = np.outer([0.0, 1.0, 2.0], [0.0, 1.0, 2.0]) + np.diag([0.0, 1.0, 1.0])
+    rounded = exact.copy()
+    rounded[0, 0] = -1e-17
+    many = pack(np.stack([rounded] * 40 + [np.eye(3)]))  # more than are solved one by one
+    assert np.isfinite(inverse(many)).all()
+    assert_allclose(unpack(inverse(many))[:40, 1:, 1:], [np.linalg.inv(exact[1:, 1:])] * 40, rtol=1e-12)
+    assert_allclose(unpack(inverse(many))[40], np.eye(3), rtol=1e-12)

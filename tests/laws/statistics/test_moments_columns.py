@@ -1,6 +1,6 @@
 """One summary of the features: complete rows by the quick way, others by a mask, with the same numbers."""
 
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from scipy import sparse
 
 from probpca.blocks import Block
 from probpca.blocks.block import MAX_PIECE_ROWS
-from probpca.statistics import ColumnSummary, Moments, Root
+from probpca.statistics import ColumnSummary, Moments, Root, Sketch
 
 N, D = 2 * MAX_PIECE_ROWS + 500, 5
 ROWS = np.random.default_rng(5).normal(3.0, np.arange(1, D + 1), (N, D))
@@ -110,3 +110,44 @@ def test_moments_of_huge_rows_are_complete_though_their_scatter_is_infinite():
 def test_moments_of_cells_with_precisions_are_not_those_of_complete_rows():
     assert not Moments.of(Block(ROWS, None, np.ones_like(ROWS))).complete
     assert not Moments.of(Block(sparse.csr_array(ROWS), unstored_missing=True)).complete
+
+
+FORMS = {
+    "dense": Block,
+    "float32": lambda x, w: Block(x.astype(np.float32), w),
+    "masked": lambda x, w: Block(np.where(np.arange(x.size).reshape(x.shape) % 11 == 0, np.nan, x), w),
+    "precisions": lambda x, w: Block(x, w, np.random.default_rng(1).uniform(0.5, 2.0, x.shape)),
+    "sparse": lambda x, w: Block(sparse.csr_array(x), w),
+    "sparse with gaps": lambda x, w: Block(sparse.csr_array(x), w, unstored_missing=True),
+}
+
+
+@pytest.mark.parametrize("value", [0.1, 1e17, 9.97e36])
+@pytest.mark.parametrize("weight", WEIGHTS.values(), ids=WEIGHTS)
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_constant_column_has_its_value_as_mean_and_no_variance(form, weight, value):
+    x = ROWS.copy()
+    x[:, 3] = value
+    block = form(x, weight)
+    parts = [block.take(slice(start, min(start + 5000, N))) for start in range(0, N, 5000)]
+    for found in (ColumnSummary.of(block), reduce(ColumnSummary.merge, map(ColumnSummary.of, parts))):
+        assert found.mean[3] == block.values[[1]].astype(np.float64)[0, 3]
+        assert found.squares[3] == 0
+
+
+@pytest.mark.parametrize("weight", WEIGHTS.values(), ids=WEIGHTS)
+@pytest.mark.parametrize("kind", [Moments.of, Root.of, partial(Sketch.of, 20)], ids=["Moments", "Root", "Sketch"])
+def test_factors_of_a_constant_column_are_exactly_zero(kind, weight):
+    x = ROWS.copy()
+    x[:, 3] = 9.97e36
+    found = kind(Block(x, weight))
+    assert found.mean[3] == 9.97e36
+    assert found.variance[3] == 0
+    assert_allclose(found.variance[[0, 1, 2, 4]], kind(Block(ROWS, weight)).variance[[0, 1, 2, 4]], rtol=1e-10)
+
+
+def test_a_light_row_far_away_does_not_blur_the_others():
+    x, w = ROWS[:500].copy(), np.ones(500)
+    x[0], w[0] = 1e12, 1e-300
+    for form in (Block(x, w), Block(x, w, np.ones_like(x)), Block(sparse.csr_array(x), w)):
+        assert_allclose(ColumnSummary.of(form).variance, ROWS[1:500].var(axis=0), rtol=1e-11)

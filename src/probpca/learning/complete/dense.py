@@ -24,7 +24,7 @@ from probpca.linalg.block_krylov import block_krylov
 from probpca.linalg.rotations import fix_signs, orthonormal
 from probpca.scratch import workspace
 from probpca.sources.engines.local import map_blocks, one_blas_thread
-from probpca.statistics import Moments, Root, Stack
+from probpca.statistics import Moments, Root, Stack, subtract_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,7 +122,7 @@ def by_svd(table: Description, k: int) -> Spectrum:
     if axes.shape[0] < k:
         axes = _completed(axes, k)
     tail = float(values[k:].sum())
-    resolution = resolution_of_rows(root.total_variance, root.mean)
+    resolution = resolution_of_rows(root.total_variance, root.mean, varies=root.variance > 0)
     return Spectrum(root.weight, root.count, root.mean, values[:k], axes[:k].T, tail, resolution)
 
 
@@ -187,12 +187,7 @@ def gram_matrix(stack: Stack, dtype: type[np.floating[Any]], n_jobs: int) -> tup
 def _panel_products(stack: Stack, w: Array, dtype: type[np.floating[Any]], columns: slice) -> Centred:
     with workspace() as work:
         panel = stack.panel(columns, dtype, work)
-        share = (w / w.sum()).astype(dtype)
-        mean = np.zeros(panel.shape[1])
-        for _ in range(2):  # the second round removes the rounding error of the first
-            centre = share @ panel
-            panel -= centre
-            mean += centre
+        mean = subtract_mean(panel, w)
         if stack.is_weighted:
             panel *= np.sqrt(w).astype(dtype)[:, None]
         variance = np.einsum("ij,ij->j", panel, panel, dtype=np.float64) / w.sum()
@@ -204,15 +199,16 @@ def axes_of(
 ) -> Array:
     """Product Xc'V of the centred rows with their principal coordinates, up to the length of its columns: (d, k)."""
     weighted = coordinates * np.sqrt(stack.weight)[:, None]  # (n, k)
-    shift = weighted.sum(axis=0)
-    work = partial(_panel_axes, stack, weighted.astype(dtype))
+    work = partial(_panel_axes, stack, mean, weighted.astype(dtype))
     panels = map_blocks(work, list(stack.panels()), n_jobs)
-    return np.concatenate(list(panels)) - np.outer(mean, shift)
+    return np.concatenate(list(panels)).astype(np.float64, copy=False)
 
 
-def _panel_axes(stack: Stack, weighted: Floats, columns: slice) -> Floats:
+def _panel_axes(stack: Stack, mean: Array, weighted: Floats, columns: slice) -> Floats:
     with workspace() as work:
-        return stack.panel(columns, weighted.dtype.type, work).T @ weighted
+        panel = stack.panel(columns, weighted.dtype.type, work)
+        panel -= mean[columns].astype(panel.dtype)
+        return panel.T @ weighted
 
 
 def _completed(axes: Array, k: int) -> Array:

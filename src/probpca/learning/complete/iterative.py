@@ -72,10 +72,11 @@ def fit_iteratively(table: Description, wanted: Components, settings: Settings, 
     count = _count(table, wanted, settings, rng)
     q, rule = count.q, count.rule
     floor = NOISE_FLOOR * summary.total_variance / rows.n_features
-    ended = _run(rows, _start(rows, summary, q, floor, rng), floor, settings)
+    ended = _run(rows, summary, _start(rows, summary, q, floor, rng), floor, settings)
     model, trace, status = ended.state.principal(), ended.trace, ended.status
     if settings.solver in ZERO_NOISE or settings.bias_correction:
-        spectrum = spectrum_of_span(ended.state, rows.fold(partial(expect_zero_noise, ended.state)))
+        sums = rows.fold(partial(expect_zero_noise, ended.state))
+        spectrum = spectrum_of_span(ended.state, sums, varies=summary.variance > 0)
         model, value = model_of(spectrum, q), log_likelihood_of(spectrum, q)
         trace = tuple(value + (earlier - trace[-1]) for earlier in trace)  # incremental EM knows only gains
     if float(model.noise_variance) <= 2 * floor:
@@ -92,9 +93,11 @@ def _count(table: Description, wanted: Components, settings: Settings, rng: np.r
     return Count(chosen.n_components, chosen.rule, chosen.notes)
 
 
-def _run(rows: Source, start: LinearGaussian, floor: float, settings: Settings) -> Iterated[LinearGaussian]:
+def _run(
+    rows: Source, summary: ColumnSummary, start: LinearGaussian, floor: float, settings: Settings
+) -> Iterated[LinearGaussian]:
     """Run the solver named in the settings, and again if it ends at a saddle point."""
-    solve = partial(_solve, rows, floor, settings)
+    solve = partial(_solve, rows, summary, floor, settings)
     if settings.solver in ZERO_NOISE:
         return solve(start, ())
     step = partial(EM(floor).step, source=rows)
@@ -103,7 +106,12 @@ def _run(rows: Source, start: LinearGaussian, floor: float, settings: Settings) 
 
 
 def _solve(
-    rows: Source, floor: float, settings: Settings, start: LinearGaussian, trace: tuple[float, ...]
+    rows: Source,
+    summary: ColumnSummary,
+    floor: float,
+    settings: Settings,
+    start: LinearGaussian,
+    trace: tuple[float, ...],
 ) -> Iterated[LinearGaussian]:
     """Run the solver named in the settings until its gains are small; ``trace`` holds earlier log-likelihoods."""
     steady = settings.solver != "gradient"
@@ -115,7 +123,7 @@ def _solve(
         case "px_em":
             return iterate(partial(EM(floor).step, source=rows), start, monitor)
         case "em_zero_noise":
-            return iterate(partial(ZeroNoiseEM(floor).step, source=rows), start, monitor)
+            return iterate(partial(ZeroNoiseEM(floor, summary.variance > 0).step, source=rows), start, monitor)
         case "incremental":
             return Incremental(expect, floor, piece_rows=pieces).run(rows, start, monitor)
         case "incremental_zero_noise":
@@ -148,5 +156,5 @@ def rayleigh_ritz(rows: Source, summary: ColumnSummary, span: Array) -> Spectrum
     axes = basis @ rotation[:, ::-1]
     tail = outside_energy(rows, summary.mean, axes, weight)
     values = np.maximum(values[::-1], 0.0)
-    resolution = resolution_of_rows(float(values.sum()) + tail, summary.mean)
+    resolution = resolution_of_rows(float(values.sum()) + tail, summary.mean, varies=summary.variance > 0)
     return Spectrum(weight, summary.count, summary.mean, values, axes, tail, resolution)

@@ -158,16 +158,28 @@ def by_krylov(table: Description, k: int, settings: Settings, rng: np.random.Gen
     makes their variances, and the variance outside them, accurate to double precision. If float32 is not accurate
     enough, the iteration continues in float64.
     """
-    source, summary = table.source, table.summarise()
-    n, mean, total = summary.total_weight, summary.mean, summary.total_variance
+    summary = table.summarise()
+    source, mean = _without_constants(table.source, summary)
+    n, total = summary.total_weight, summary.total_variance
     work = _Work(source, mean, n, Certificate(n, source.n_features, k, total, settings.tol), settings.krylov)
     with one_blas_thread():
         found = _from_rows(work, rng) if is_wide(source, k, settings.krylov) else _from_columns(work, rng)
     tail = found.total - float(found.values.sum())
     resolution = resolution_of_squares(found.values)
     return Spectrum(
-        n, summary.count, mean, found.values, found.axes, tail, resolution, found.n_products, found.certified
+        n, summary.count, summary.mean, found.values, found.axes, tail, resolution, found.n_products, found.certified
     )
+
+
+def _without_constants(source: Source, summary: ColumnSummary) -> tuple[Source, Array]:
+    """Rows and their mean, with zeros in the constant columns of sparse rows if these are far from zero.
+
+    Implicit centring would leave the rounding errors of their values.
+    """
+    varies = summary.variance > 0
+    if not source.is_sparse or _is_near_zero(summary.mean[~varies], summary.total_variance):
+        return source, summary.mean
+    return source.scaled(varies.astype(np.float64)), np.where(varies, summary.mean, 0.0)
 
 
 class _Work(NamedTuple):
@@ -247,9 +259,14 @@ def _single_precision_pays(work: _Work) -> bool:
     """Whether to use float32: the table is large and dense, and its values are within range."""
     source, total = work.source, work.goal.total
     large = source.n_stored is None or source.n_stored > work.settings.large
-    near_zero = float(np.abs(work.mean).max()) < 1e3 * np.sqrt(total)
+    near_zero = _is_near_zero(work.mean, total)
     castable = source.single_precision or not source.is_sparse
     return large and near_zero and castable and within_single_range(total)
+
+
+def _is_near_zero(mean: Array, total: float) -> bool:
+    """Whether means are within a thousand standard deviations of zero, given the total variance."""
+    return float(np.abs(mean).max(initial=0.0)) < 1e3 * np.sqrt(total)
 
 
 def _leading(data: Array, b: int) -> Array:

@@ -78,7 +78,7 @@ def _with_safe_tail(table: Description, spectrum: Spectrum, settings: Settings) 
     if noise < 1e-10 * largest and short <= settings.dense.svd_side and cells <= settings.dense.svd_cells:
         return by_svd(table, k)
     tail = outside_energy(table.source, spectrum.mean, spectrum.axes, spectrum.weight)
-    resolution = resolution_of_rows(spectrum.total, spectrum.mean)
+    resolution = resolution_of_rows(spectrum.total, spectrum.mean, varies=table.sums.variance > 0)
     return replace(spectrum, tail=tail, resolution=resolution)
 
 

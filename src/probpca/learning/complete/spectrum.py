@@ -13,6 +13,8 @@ from probpca.linalg.rotations import fix_signs
 from probpca.models import LinearGaussian
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from probpca.statistics import Regression
     from probpca.typing import Array
 
@@ -58,9 +60,13 @@ def resolution_of_squares(values: Array) -> float:
     return 64 * EPS * float(values[0])
 
 
-def resolution_of_rows(total: float, mean: Array) -> float:
-    """Smallest eigenvalue that can be distinguished from zero in a decomposition of the rows themselves."""
-    return (32 * EPS) ** 2 * (total + float(mean @ mean))
+def resolution_of_rows(total: float, mean: Array, *, varies: npt.NDArray[np.bool_] | bool = True) -> float:
+    """Smallest eigenvalue that can be distinguished from zero in a decomposition of the rows themselves.
+
+    Values are rounded in proportion to their size, except those of columns that do not vary: (d,).
+    """
+    offset = np.where(varies, mean, 0.0)
+    return (32 * EPS) ** 2 * (total + float(offset @ offset))
 
 
 class Noise(NamedTuple):
@@ -107,8 +113,13 @@ def log_likelihood_of(spectrum: Spectrum, q: int) -> float:
     return float(-0.5 * n * (d * LOG_2PI + logdet + distance))
 
 
-def spectrum_of_span(model: LinearGaussian, sums: Regression) -> Spectrum:
-    """Rayleigh-Ritz approximation within the span of W, from the statistics of least-squares latent variables."""
+def spectrum_of_span(
+    model: LinearGaussian, sums: Regression, *, varies: npt.NDArray[np.bool_] | bool = True
+) -> Spectrum:
+    """Rayleigh-Ritz approximation within the span of W, from the statistics of least-squares latent variables.
+
+    ``varies`` tells which columns are not constant: (d,).
+    """
     latent, n = unpack(sums.latent) / sums.weight, sums.weight
     mean, left = latent[-1, :-1], sums.score[-1] / n  # mean latent variables, and mean residual
     basis, root = np.linalg.qr(model.loadings)
@@ -116,7 +127,7 @@ def spectrum_of_span(model: LinearGaussian, sums: Regression) -> Spectrum:
     values = np.maximum(values[::-1], 0.0)
     tail = max(float(sums.squares.sum()) / n - float(left @ left), 0.0)
     centre = model.mean + model.loadings @ mean + left
-    resolution = resolution_of_rows(float(values.sum()) + tail, centre)
+    resolution = resolution_of_rows(float(values.sum()) + tail, centre, varies=varies)
     return Spectrum(n, 0, centre, values, basis @ rotation[:, ::-1], tail, resolution)
 
 

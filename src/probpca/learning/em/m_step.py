@@ -15,6 +15,8 @@ from probpca.models import Gaussian, LinearGaussian
 from probpca.models.gaussian import latent_root, whitened
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from probpca.sources import Source
     from probpca.statistics import Regression
     from probpca.typing import Array
@@ -47,11 +49,12 @@ class EM:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ZeroNoiseEM:
     """EM for classical PCA (Roweis 1998): alternating least squares for latent variables and loadings."""
 
     floor: float
+    varies: npt.NDArray[np.bool_] | bool = True  # which columns are not constant: (d,)
 
     def step(self, model: LinearGaussian, source: Source) -> tuple[LinearGaussian, float]:
         """Model after one iteration, and the largest log-likelihood of PPCA with the span of the given loadings.
@@ -59,7 +62,7 @@ class ZeroNoiseEM:
         An iteration multiplies the span by the sample covariance, which decreases none of the variances within it.
         """
         sums = source.fold(partial(expect_zero_noise, model))
-        value = log_likelihood_of(spectrum_of_span(model, sums), model.n_components)
+        value = log_likelihood_of(spectrum_of_span(model, sums, varies=self.varies), model.n_components)
         return maximise(model, sums, self.floor), value
 
 

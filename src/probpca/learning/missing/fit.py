@@ -48,7 +48,7 @@ def fit_missing(table: Description, wanted: Components, settings: Settings, rng:
     All features share one noise variance, or each has its own, as ``settings.noise`` says. For rows that are not in
     memory, a fit to a sample gives the number of components and the start; all rows are then read once per iteration.
     """
-    _require_applicable(settings)
+    _require_applicable(table, wanted, settings)
     if settings.noise == "shared":
         return _fit(table, wanted, settings, rng)
     require_rows(table.summarise().count, wanted)
@@ -97,19 +97,21 @@ def _fit(table: Description, wanted: Components, settings: Settings, rng: np.ran
     return result._replace(heywood=heywood)
 
 
-def _require_applicable(settings: Settings) -> None:
+def _require_applicable(table: Description, wanted: Components, settings: Settings) -> None:
     if settings.solver in ("closed_form", *ZERO_NOISE, *get_args(Regime)):
         msg = (
-            f"solver {settings.solver!r} needs complete rows; cells are missing here.\n"
+            f"solver {settings.solver!r} needs complete rows; {table.obstacle}.\n"
             "Hint: solver='auto' (or 'px_em', 'em', 'gradient') learns from the observed cells."
         )
         raise DataError(msg)
     if settings.bias_correction:
         msg = (
-            "bias_correction=True needs complete rows, because it corrects eigenvalues; cells are missing here.\n"
+            f"bias_correction=True needs complete rows, because it corrects eigenvalues; {table.obstacle}.\n"
             "Hint: use bias_correction=False."
         )
         raise DataError(msg)
+    if isinstance(wanted, Rule):
+        wanted.require_complete(table.obstacle)
 
 
 def _checkpoint(problem: Problem, wanted: Components, path: Path) -> Checkpoint:
@@ -285,7 +287,7 @@ class Problem:
         """EM step on a sample of the rows; None if a sample would hardly be smaller."""
         summary, limits, d = self.summary, self.settings.saddle, self.rows.n_features
         cells = max(limits.cells, limits.cells_per_parameter * (q + 1) * d)
-        count = int(cells / summary.observed.sum() * summary.count) + 1
+        count = int(cells * (summary.total_weight / summary.observed.sum())) + 1  # whatever the unit of the weights
         if self.sampled is None or 2 * count > summary.count:
             return None
         blocks = [self.prepare(block) for block in self.sampled.spread(count)]

@@ -129,7 +129,6 @@ def search(problem: Problem, wanted: Components) -> Fitted:
         case Share():
             return _by_share(problem, wanted, most)
     criterion = wanted if isinstance(wanted, Rule) else Rule("bic")
-    criterion.require_complete(complete=False)
     return by_criterion(problem, min(most, limits.missing), criterion)
 
 

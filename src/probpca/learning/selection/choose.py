@@ -83,7 +83,7 @@ class Table:
 
 def judge(table: Table, name: str) -> Criterion:
     """Apply one criterion to a table; raises ``DataError`` if it is not applicable."""
-    Rule(name).require_complete(complete=table.described.complete)
+    Rule(name).require_complete(table.described.obstacle)
     if table.tell is not None:
         table.tell(RULES[name])
     if table.rank is not None:

@@ -38,19 +38,26 @@ class _Average(NamedTuple):
     """Average of the parameters over at least the second half of the rows."""
 
     edge: float = 1.0  # number of rows at the start of the later window, which ends at twice as many
-    earlier: tuple[Array | float, Array | float] = (0.0, 0.0)  # weight and weighted sum
+    earlier: tuple[Array | float, Array | float] = (0.0, 0.0)  # weight and weighted mean
     later: tuple[Array | float, Array | float] = (0.0, 0.0)
 
     def add(self, rows: float, weight: Array | float, value: Array) -> _Average:
         edge, earlier, later = self
         if rows >= 2 * edge:
             edge, earlier, later = rows, later, (0.0, 0.0)
-        return _Average(edge, earlier, (later[0] + weight, later[1] + weight * value))
+        return _Average(edge, earlier, _weighted_mean(later, (weight, value)))
 
     @property
     def value(self) -> Array:
-        weight = np.maximum(self.earlier[0] + self.later[0], TINY)
-        return np.asarray((self.earlier[1] + self.later[1]) / weight)
+        return np.asarray(_weighted_mean(self.earlier, self.later)[1])
+
+
+def _weighted_mean(
+    one: tuple[Array | float, Array | float], other: tuple[Array | float, Array | float]
+) -> tuple[Array | float, Array | float]:
+    """Total weight and mean of two means with weights; the mean of equal values is exactly their value."""
+    weight = one[0] + other[0]
+    return weight, one[1] + (other[1] - one[1]) * (other[0] / np.maximum(weight, TINY))
 
 
 @final
@@ -149,12 +156,13 @@ class Online:
             size = int(np.clip(state.rows / self.settings.chunks, *self.settings.chunk_rows))
             size = size if half_life is None else max(min(size, int(half_life / 4)), 1)
             chunk = block.take(slice(start, min(start + size, block.n_rows)))
+            state = state._met(chunk)  # noqa: SLF001
             state, start = state.step(observe(chunk, state.model.mean)), start + chunk.n_rows
         return state
 
     def step(self, chunk: Observed) -> Online:
         """State after one chunk of rows."""
-        old, new = self._met(expect(self.model, chunk))
+        old, new = self.model, expect(self.model, chunk)
         if new.weight == 0:
             return self
         gain = self._gain(new.weight)
@@ -170,17 +178,13 @@ class Online:
         average = self.average.add(rows, new.weight * _since_seen(seen, model), _packed(model))
         return replace(self, model=model, sums=sums, rows=rows, average=average, seen=seen)
 
-    def _met(self, new: Regression) -> tuple[LinearGaussian, Regression]:
-        """Model and statistics with newly observed features started at the mean of their cells and zero loadings."""
-        model, first = self.model, (self.seen == 0) & (new.gram[-1] > 0)
-        if not first.any():
-            return model, new
-        change = np.zeros_like(new.score)
-        change[-1, first] = new.score[-1, first] / new.gram[-1, first]
-        moved = new.moved(change)
-        gained = float(((new.squares - moved.squares) / (2 * model.noise_variance)).sum())
-        value = new.log_likelihood + gained
-        return replace(model, mean=model.mean + change[-1]), replace(moved, log_likelihood=value)
+    def _met(self, chunk: Block) -> Online:
+        """State in which features first observed in a chunk start at the mean of their cells and zero loadings."""
+        if (self.seen > 0).all():
+            return self
+        found = ColumnSummary.of(chunk)
+        first = (self.seen == 0) & (found.observed > 0)
+        return replace(self, model=replace(self.model, mean=np.where(first, found.mean, self.model.mean)))
 
     def _gain(self, weight: float) -> float:
         """Weight of new rows, equal to that of many small steps, so that chunk sizes do not matter."""

@@ -103,7 +103,8 @@ def open_dask(rows: Any, n_jobs: int | None = None) -> Source:
             raise SourceError(msg)
     d, known = found.example.n_features, not np.isnan(found.lengths).any()
     n = int(sum(found.lengths)) if known else None
-    engine = DaskEngine(found.parts, found.lengths, found.example, partial(_block, BatchReader(found.names, False, d)))
+    read = partial(_block, BatchReader(found.names, False, d), found.announced)
+    engine = DaskEngine(found.parts, found.lengths, found.example, read)
     info = Info(
         n_features=d,
         n_rows=n,
@@ -123,6 +124,7 @@ class _Partitions(NamedTuple):
     example: Block  # two rows
     names: tuple[Any, ...] | None = None  # of the columns in each partition, if these are dataframes
     columns: tuple[str, ...] | None = None
+    announced: Any = None  # type of the cells that Dask announces, by name for dataframes; None if it announces none
 
 
 def _example(d: int, *, single: bool) -> Block:
@@ -134,9 +136,9 @@ def _of_array(array: Any) -> _Partitions:
         msg = f"rows must form a matrix (n, d) of numbers; got shape {array.shape} and dtype {array.dtype}."
         raise (ShapeError if array.ndim != 2 else DataError)(msg)
     if array.numblocks[1] > 1:  # chunks are checked before NumPy joins them, which turns numbers beside text into text
-        array = array.map_blocks(_chunk, meta=array._meta).rechunk({1: -1})  # noqa: SLF001
+        array = array.map_blocks(_chunk, array.dtype, meta=array._meta).rechunk({1: -1})  # noqa: SLF001
     example = _example(array.shape[1], single=array.dtype == np.float32)
-    return _Partitions(tuple(array.to_delayed()[:, 0]), array.chunks[0], example)
+    return _Partitions(tuple(array.to_delayed()[:, 0]), array.chunks[0], example, announced=array.dtype)
 
 
 def _of_frame(frame: Any) -> _Partitions:
@@ -145,8 +147,9 @@ def _of_frame(frame: Any) -> _Partitions:
             msg = f"every column must be numeric; column {name!r} has dtype {dtype}.\nHint: encode or drop it."
             raise DataError(msg)
     names, single = tuple(frame.columns), all(dtype == np.float32 for dtype in frame.dtypes)
-    parts = tuple(frame.to_delayed())
-    return _Partitions(parts, _UNKNOWN * len(parts), _example(len(names), single=single), names, tuple(map(str, names)))
+    parts, example = tuple(frame.to_delayed()), _example(len(names), single=single)
+    columns, announced = tuple(map(str, names)), dict(frame.dtypes.items())
+    return _Partitions(parts, _UNKNOWN * len(parts), example, names, columns, announced)
 
 
 def _of_delayed(blocks: Sequence[Any]) -> _Partitions:
@@ -242,9 +245,10 @@ def _first(part: Any) -> tuple[Any, tuple[Any, ...] | None]:
     return values[:0], names
 
 
-def _chunk(chunk: Any, block_info: Any = None) -> Any:
+def _chunk(chunk: Any, announced: Any, block_info: Any = None) -> Any:
     """Cells of a chunk of an array that is also cut by columns, as floats; a sparse matrix is only checked."""
     try:
+        _require_announced(chunk, announced)
         values = as_block(chunk).values
     except ProbpcaError as error:
         place = block_info[0]
@@ -254,7 +258,23 @@ def _chunk(chunk: Any, block_info: Any = None) -> Any:
     return chunk if sparse.issparse(chunk) else values
 
 
-def _block(reader: BatchReader, part: Any) -> Block:
+def _require_announced(part: Any, announced: Any) -> None:
+    """Raise ``DataError`` for truth values where Dask announces numbers: these are hardly the cells that were meant."""
+    if isinstance(announced, dict) and is_frame(part):
+        kinds = [(f"column {name!r}", kind, announced.get(name, kind)) for name, kind in part.dtypes.items()]
+    else:
+        kinds = [("an array", getattr(part, "dtype", announced), announced)]
+    for what, kind, wanted in kinds:
+        if getattr(kind, "kind", "") == "b" and getattr(wanted, "kind", "b") != "b":
+            msg = (
+                f"cells must be numbers, because Dask announces {wanted}; got {what} of {kind}, which are truth values."
+                "\nHint: convert them with astype(float) if 0 and 1 are meant, or announce booleans (meta=)."
+            )
+            raise DataError(msg)
+
+
+def _block(reader: BatchReader, announced: Any, part: Any) -> Block:
+    _require_announced(part, announced)
     block = reader.block(part)
     if block.n_features != reader.n_features:
         msg = f"every block must have {reader.n_features} columns, like the first; got {block.n_features}."
