@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from interruptions import disturbed
-from probpca import PPCA, DataError, ShapeError, SourceError
+from probpca import PPCA, DataError, FactorAnalysis, ShapeError, SourceError
 from probpca.blocks import Block, observe
 from probpca.inference import outliers
 from probpca.inference.likelihood import log_likelihood
@@ -250,6 +250,20 @@ def test_the_maximum_is_that_of_rows_in_memory_where_cells_are_missing(chunk):
 
 
 @pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("rows", [ROWS, HOLEY], ids=["complete", "missing"])
+@pytest.mark.usefixtures("engine")
+def test_factor_analysis_equals_that_of_the_array(rows):
+    settings = {"n_components": Q, "rotation": "varimax", "random_state": 0, "tol": 1e-9}
+    found = FactorAnalysis(**settings).fit(da.from_array(rows, chunks=(700, D)))
+    batches = FactorAnalysis(**settings).fit(open_source(np.array_split(rows, 3)))
+    complete = not np.isnan(rows).any()
+    assert_same_model(found, batches, 1e-10 if complete else 1e-6)  # steps are extrapolated, with their rounding
+    local = FactorAnalysis(**settings).fit(rows)
+    assert_same_model(found, local, 1e-10 if complete else 1e-4)  # rows in memory have another start
+    scores = found.transform(da.from_array(rows, chunks=(500, D))).compute()
+    assert_allclose(scores, found.transform(rows), rtol=1e-10, atol=1e-10)
+
+
 def test_units_of_columns_do_not_matter_to_a_standardized_fit():
     for rows in (ROWS, HOLEY):
         same_fit(rows, open_dask(da.from_array(rows, chunks=(500, 3))), standardize=True)

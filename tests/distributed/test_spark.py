@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from interruptions import disturbed
-from probpca import PPCA, DataError, ShapeError
+from probpca import PPCA, DataError, FactorAnalysis, ShapeError
 from probpca.blocks import Block, observe
 from probpca.inference import outliers
 from probpca.inference.likelihood import log_likelihood
@@ -192,6 +192,16 @@ def test_the_maximum_is_that_of_rows_in_memory_where_cells_are_missing(spark):
     assert_allclose(found.get_covariance(), wanted.get_covariance(), rtol=1e-9, atol=1e-9 * scale)
     assert_allclose(found.mean_, wanted.mean_, rtol=1e-9)
     assert_allclose(found.noise_variance_, wanted.noise_variance_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [ROWS, HOLEY], ids=["complete", "missing"])
+def test_factor_analysis_equals_that_of_the_array(spark, rows):
+    settings = {"n_components": Q, "random_state": 0, "tol": 1e-9}
+    found, local = FactorAnalysis(**settings).fit(columns(spark, rows)), FactorAnalysis(**settings).fit(rows)
+    complete = not np.isnan(rows).any()
+    tol = 1e-10 if complete else 1e-4  # rows in memory have another start
+    assert_allclose(found.get_covariance(), local.get_covariance(), rtol=tol, atol=tol)
+    assert_allclose(found.log_likelihood_, local.log_likelihood_, rtol=1e-9)
 
 
 def test_what_is_cached_is_given_back(spark):

@@ -37,7 +37,7 @@ from probpca.learning.factor.fit import fit_factor_analysis
 from probpca.learning.factor.fit_indices import FitIndices, fit_indices
 from probpca.learning.factor.standard_errors import standard_errors
 from probpca.learning.settings import FactorSettings
-from probpca.models.rotation import Rotation, rotate
+from probpca.models.rotation import METHODS, Rotation, rotate
 from probpca.result_tables import WIDTH, default_names, several
 from probpca.sources.engines.local import one_blas_thread
 
@@ -130,7 +130,9 @@ class FactorFit(LikelihoodFit):
         unit = numbers["precision_unit"]
         fit = replace(fit, result=fit.result._replace(heywood=arrays["heywood_features_"], precision_unit=unit))
         loadings = axes.loadings(fit.standardised)
-        rotation = Rotation(numbers["rotation_method"], matrix, loadings, matrix.T @ matrix, *story)
+        method = numbers["rotation_method"]
+        correlations = matrix.T @ matrix if METHODS[method].oblique else np.eye(len(matrix))
+        rotation = Rotation(method, matrix, loadings, correlations, *story)
         indices = None
         if "fit_indices_" in arrays:
             indices = FitIndices.of_numbers(arrays["fit_indices_"].tolist(), None, numbers["fit_indices_note"])
@@ -225,8 +227,9 @@ class FactorAnalysis(TableEstimator):
     rotation_ : Rotation
         The rotation with its criterion.
     explained_variance_ : ndarray (n_components,)
-        Variance of the standardized columns that each factor explains, largest first. Psychologists call it the sum
-        of squared loadings; for correlated factors, what two of them explain together counts half for each.
+        Variance of the standardized columns that each factor explains, largest first after a rotation. Psychologists
+        call it the sum of squared loadings; for correlated factors, what two of them explain together counts half for
+        each.
     explained_variance_ratio_ : ndarray (n_components,)
         ``explained_variance_`` divided by the number of columns.
     heywood_features_ : ndarray of int
@@ -470,7 +473,7 @@ class FactorAnalysis(TableEstimator):
 
     @property
     def explained_variance_(self) -> Array:
-        """Variance of the standardized columns that each factor explains, largest first: (n_components,)."""
+        """Variance of the standardized columns that each factor explains: (n_components,)."""
         return self._state.rotation.explained
 
     @property
