@@ -184,11 +184,14 @@ def subtract_mean(x: Any, w: Array) -> Array:
     Deviations from the row of the largest weight are averaged, so that a constant column becomes exactly zero however
     large its value is. A second round removes the rounding error of the first, which matters if the noise is tiny.
     """
-    first = x[np.argmax(w)].copy()
+    first, relative = (
+        x[np.argmax(w)].copy(),
+        (w / w.max()).astype(x.dtype),
+    )  # of equal weights 1, so that sums are exact
     x -= first
-    mean, share = first.astype(np.float64), (w / w.sum()).astype(x.dtype)
+    mean, total = first.astype(np.float64), relative.sum()
     for _ in range(2):
-        shift = share @ x
+        shift = relative @ x / total
         x -= shift
         mean += shift
     return np.asarray(mean)
