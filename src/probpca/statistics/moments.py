@@ -184,10 +184,8 @@ def subtract_mean(x: Any, w: Array) -> Array:
     Deviations from the row of the largest weight are averaged, so that a constant column becomes exactly zero however
     large its value is. A second round removes the rounding error of the first, which matters if the noise is tiny.
     """
-    first, relative = (
-        x[np.argmax(w)].copy(),
-        (w / w.max()).astype(x.dtype),
-    )  # of equal weights 1, so that sums are exact
+    first = x[np.argmax(w)].copy()
+    relative = (w / w.max()).astype(x.dtype)  # equal weights are 1, with which whole numbers are summed exactly
     x -= first
     mean, total = first.astype(np.float64), relative.sum()
     for _ in range(2):
