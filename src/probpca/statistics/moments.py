@@ -185,10 +185,11 @@ def subtract_mean(x: Any, w: Array) -> Array:
     large its value is. A second round removes the rounding error of the first, which matters if the noise is tiny.
     """
     first = x[np.argmax(w)].copy()
+    relative = (w / w.max()).astype(x.dtype)  # equal weights are 1, with which whole numbers are summed exactly
     x -= first
-    mean, share = first.astype(np.float64), (w / w.sum()).astype(x.dtype)
+    mean, total = first.astype(np.float64), relative.sum()
     for _ in range(2):
-        shift = share @ x
+        shift = relative @ x / total
         x -= shift
         mean += shift
     return np.asarray(mean)

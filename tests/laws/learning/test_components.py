@@ -61,12 +61,12 @@ def test_rules_of_factor_analysis_alone_are_not_offered_for_components(name):
 
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_says_whether_it_needs_complete_rows(name):
-    Rule(name).require_complete(complete=True)
+    Rule(name).require_complete("")
     if Rule(name).complete_only:
-        with pytest.raises(DataError, match="needs complete rows"):
-            Rule(name).require_complete(complete=False)
+        with pytest.raises(DataError, match="needs complete rows; a cell is missing"):
+            Rule(name).require_complete("a cell is missing")
     else:
-        Rule(name).require_complete(complete=False)
+        Rule(name).require_complete("a cell is missing")
 
 
 @pytest.mark.parametrize("rows", ["complete", "with holes"])
