@@ -39,7 +39,7 @@ def printed(command):
 
 
 def write_tables():
-    """Write the files that the commands read: countries, years, and two tables as analysts get them."""
+    """Write the files that the commands read: countries, years, answers, and two tables as analysts get them."""
     text = files("probpca.datasets").joinpath("fertility.csv").read_text(encoding="utf-8")
     Path("fertility.csv").write_text(text, encoding="utf-8")
     table = load_fertility()
@@ -50,6 +50,7 @@ def write_tables():
     Path("series.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     write_wine()
     write_exercise()
+    write_answers()
 
 
 def write_wine():
@@ -73,6 +74,19 @@ def write_exercise():
         **{name: table[name].astype(int).astype(str) + f" {units[name]}" for name in units}
     )
     table.to_csv("exercise.csv", index=False)
+
+
+def write_answers():
+    """Write simulated answers from 1 to 5 of 300 people to questions about two correlated traits, some not given."""
+    rng = np.random.default_rng(0)
+    traits = rng.multivariate_normal(np.zeros(2), [[1.0, 0.4], [0.4, 1.0]], 300)
+    loadings = np.array([[0.8, 0.7, 0.6, 0.0, 0.0, 0.1], [0.0, 0.0, 0.1, 0.8, 0.7, 0.6]])
+    answers = traits @ loadings + rng.standard_normal((300, 6)) * np.sqrt(1 - (loadings**2).sum(axis=0))
+    answers = np.clip(np.round(answers + 3), 1, 5).astype(int)
+    given = rng.random(answers.shape) >= 0.06
+    rows = [map(str, np.where(known, row, "")) for row, known in zip(answers, given, strict=True)]
+    lines = ["calm,relaxed,patient,talkative,outgoing,lively", *map(",".join, rows)]
+    Path("answers.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def rewrite(path):

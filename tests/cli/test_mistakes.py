@@ -98,7 +98,7 @@ def test_a_file_that_is_no_model(folder, run, model):
     said = {
         "bad.npz": "bad.npz is not a model.",
         "foreign.npz": "foreign.npz was not written by probpca",
-        "bare.npz": "bare.npz holds a LinearGaussian; the model must be a PPCA or a BayesianPCA.",
+        "bare.npz": "bare.npz holds a LinearGaussian; the model must be a PPCA, a BayesianPCA or a FactorAnalysis.",
         "cut.npz": "cut.npz cannot be read as a probpca file",
         "gone.npz": "there is no file gone.npz.",
         "table.csv": "table.csv is a table, not a model.",
@@ -184,6 +184,8 @@ def test_force_overwrites_but_never_what_is_read(folder, run):
         ["fit", "t.csv", "--components", "1.5"],
         ["fit", "t.csv", "--components", "many"],
         ["fit", "t.csv", "--bayesian", "--components", "cv"],
+        ["fit", "t.csv", "--model", "factors"],
+        ["fit", "t.csv", "--model", "fa", "--rotation", "procrustes"],
         ["fit", "t.csv", "--jobs", "0"],
         ["forecast", "t.csv"],
         ["impute", "m.npz", "t.csv", "--level", "95"],

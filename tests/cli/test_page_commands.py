@@ -8,7 +8,9 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
+from cli.conftest import FEATURES
 from html_pages import numbers, read
+from probpca import FactorAnalysis
 from probpca.pages import report as home
 
 
@@ -84,6 +86,24 @@ def test_the_report_of_the_file_of_the_fit_judges_rows_of_the_fit(page, run, mod
     assert (np.array(first.data()["p"]) <= np.array(other.data()["p"])).all()
     assert first.data()["p"] != other.data()["p"]
     assert "p-value" not in run("explorer", "model.npz", "table.csv", "--force").out
+
+
+@pytest.mark.parametrize("command", ["report", "explorer"])
+def test_a_page_is_made_of_factors_too(run, folder, x, monkeypatch, command):
+    assert run("fit", "table.csv", "--model", "fa", "--components", 2, "--rotation", "varimax").code == 0
+    given = []
+
+    def write(estimator, rows, out, **options):
+        given.extend([estimator, rows, options["feature_names"]])
+        out.write_text("page")
+        return out
+
+    monkeypatch.setattr("probpca.cli.page_commands._writer", lambda _: write)
+    assert run(command, "model.npz", "table.csv", "--out", "page.html").code == 0
+    factors, rows, names = given
+    assert (type(factors), factors.rotation, tuple(names)) == (FactorAnalysis, "varimax", FEATURES)
+    assert_allclose(rows, x)
+    assert (folder / "page.html").read_text() == "page"
 
 
 # Columns that colour the rows

@@ -8,7 +8,9 @@ import sys
 import pytest
 
 from probpca import __version__
-from probpca.cli.parser import EXAMPLES, OPTIONS, parse
+from probpca.cli.parser import EXAMPLES, FAMILIES, OPTIONS, ROTATIONS, SELECTION_RULES, parse
+from probpca.learning.components import FACTOR_RULES, RULES
+from probpca.models.rotation import METHODS
 
 HEAVY = "[m for m in ('numpy', 'scipy', 'sklearn', 'pyarrow', 'matplotlib', 'tqdm') if m in sys.modules]"
 
@@ -89,6 +91,9 @@ MEANT = {
     "explore m.npz t.csv": "explorer",
     "outlier m.npz t.csv": "outliers",
     "fit t.csv --components gavish-donoho": "gavish_donoho",
+    "fit t.csv --model bayes": "bayesian",
+    "fit t.csv --model fa --rotation varimx": "varimax",
+    "fit t.csv --model fa --components para": "parallel",
     "select t.csv --criteria bic evidnce": "evidence",
     "table.csv": "probpca fit table.csv",
 }
@@ -125,6 +130,66 @@ def test_a_word_like_no_other_gets_no_suggestion(run, given, said):
     done = run(*given.split())
     assert done.code == 2
     assert done.err.splitlines()[0] == said
+
+
+def test_words_of_the_command_line_are_those_of_the_library():
+    assert FAMILIES["ppca"].rules == SELECTION_RULES == tuple(RULES)
+    assert FAMILIES["fa"].rules == tuple(FACTOR_RULES)
+    assert sorted(ROTATIONS) == sorted(METHODS)
+
+
+CONFLICTS = {
+    "--model fa --components 0.9": (
+        "with --model fa, --components must be a number of factors, or one of parallel, bic, aic; got 0.9. "
+        "--model ppca takes it."
+    ),
+    "--components cv --model fa": (
+        "with --model fa, --components must be a number of factors, or one of parallel, bic, aic; got cv. "
+        "--model ppca takes it."
+    ),
+    "--bayesian --components cv": (
+        "with --model bayesian, --components must be a whole number, the largest number of components; got cv. "
+        "--model ppca takes it."
+    ),
+    "--components aic": (
+        "--components must be a number of components, a share of variance between 0 and 1, or one of parallel, bic, "
+        "evidence, cv, ard, gavish_donoho; got aic. --model fa takes it."
+    ),
+    "--rotation varimax": ("--rotation needs --model fa; got --model ppca. Add --model fa, or leave --rotation out."),
+    "--bayesian --rotation none": (
+        "--rotation needs --model fa; got --model bayesian. Add --model fa, or leave --rotation out."
+    ),
+    "--model fa --standardize": (
+        "--standardize does not apply to --model fa, because factors do not change with the units of the columns. "
+        "Leave it out."
+    ),
+    "--model fa --bayesian": "--bayesian means --model bayesian; got --model fa too. Leave one of them out.",
+    "--model factors": "--model must be one of ppca, fa, bayesian; got factors.",
+}
+
+
+@pytest.mark.parametrize("options", CONFLICTS)
+def test_options_that_make_no_sense_together_are_refused(run, options):
+    done = run("fit", "t.csv", *options.split())
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines()[0] == f"probpca fit: error: {CONFLICTS[options]}"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("", ("ppca", None)),
+        ("--components 0.9", ("ppca", 0.9)),
+        ("--components cv", ("ppca", "cv")),
+        ("--model fa --components aic", ("fa", "aic")),
+        ("--components 3 --model fa", ("fa", 3)),
+        ("--bayesian --components 4", ("bayesian", 4)),
+        ("--bayesian --model bayesian", ("bayesian", None)),
+    ],
+)
+def test_components_are_read_as_the_model_takes_them(options, expected):
+    args = parse(["fit", "t.csv", *options.split()])
+    assert (args.family, args.components) == expected
 
 
 def test_a_file_whose_name_begins_like_an_option_is_read(folder, run):

@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from cli.conftest import FEATURES
-from probpca import PPCA, BayesianPCA
+from probpca import PPCA, BayesianPCA, FactorAnalysis
 from probpca.inference.calibration import probability
 
 LABELS = ["name", "when", "price"]
@@ -344,3 +344,41 @@ def test_labels_that_are_row_numbers_are_shown_once(run, x):
     )
     run("fit", "n.csv", "--components", 1, "--out", "n.npz")
     assert run("outliers", "n.npz", "n.csv").out.split()[:2] == ["row", "p_value"]
+
+
+@pytest.fixture
+def factors(folder, run):
+    """Oblique factors of table.csv."""
+    assert run("fit", "table.csv", "--model", "fa", "--components", 2, "--rotation", "oblimin").code == 0
+    fitted = FactorAnalysis.from_file(folder / "model.npz")
+    del fitted.feature_names_in_
+    return fitted
+
+
+def test_every_question_can_be_put_to_factors(run, factors, x):
+    for command in (["impute"], ["transform"], ["score"], ["outliers"], ["sample", "-n", "4", "--seed", "5"]):
+        name, *options = command
+        rows = [] if name == "sample" else ["table.csv"]
+        assert run(name, "model.npz", *rows, *options, "--out", f"{name}.parquet").code == 0
+    found = {
+        name: pl.read_parquet(f"{name}.parquet") for name in ("impute", "transform", "score", "outliers", "sample")
+    }
+    assert found["transform"].columns == [*LABELS, "F1", "F2"]
+    judged = factors.outliers(x, training=True)
+    for name, columns, expected in (
+        ("impute", FEATURES, factors.impute(x)),
+        ("transform", ("F1", "F2"), factors.transform(x)),
+        ("score", ("log_likelihood",), factors.score_samples(x)[:, None]),
+        ("outliers", ("D2", "T2"), np.column_stack([judged.distance, judged.latent_distance])),
+        ("sample", FEATURES, factors.sample(4, random_state=5)),
+    ):
+        assert_allclose(found[name].select(columns).to_numpy(), expected, rtol=1e-12, err_msg=name)
+    assert_allclose(found["outliers"]["p_value"], judged.p_value, rtol=1e-9)
+
+
+@pytest.mark.usefixtures("factors")
+def test_scores_of_factors_are_called_so(run):
+    lines = run("transform", "model.npz", "table.csv").out.splitlines()
+    assert lines[0].split() == ["name", "F1", "F2"]
+    assert "Rows with the lowest and highest factor scores (in standard deviations)" in lines
+    assert [line.split()[0] for line in lines if " lowest " in f"{line} " and line[:1] == "F"] == ["F1", "F2"]

@@ -11,7 +11,7 @@ from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from oracles import dense_observed_log_likelihood, dense_observed_posterior, largest_fall, punched
-from probpca import PPCA, DataError, FactorAnalysis, ShapeError
+from probpca import PPCA, DataError, FactorAnalysis, ShapeError, SourceError
 from probpca.blocks import observe
 from probpca.learning import Settings, fit_factor_analysis, value_and_gradient
 from probpca.learning.components import Count
@@ -313,6 +313,40 @@ def test_fit_indices_follow_from_the_moments_or_the_rows(x, tmp_path):
     again = FactorAnalysis.from_file(tmp_path / "factors.npz")
     assert_allclose(again.fit_indices().numbers(), found.numbers())
     assert again.summary() == factors.summary()
+
+
+def test_fit_indices_come_from_any_kind_of_rows_and_name_columns(tmp_path):
+    x = punched(np.random.default_rng(3), simulated(), 0.1)
+    x[:, 1] = 2.0
+    frame = pd.DataFrame(x, columns=NAMES)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    expected = fitted(frame).fit_indices(frame)
+    assert "left out: test 1." in expected.note
+    for rows in (tmp_path / "rows.csv", [frame[:50], frame[50:]], iter([frame[:50], frame[50:]])):
+        found = fitted(frame).fit_indices(rows)
+        assert_allclose(found.numbers(), expected.numbers(), rtol=1e-6, atol=1e-6)
+        assert found.note == expected.note
+    kept = fitted(frame, keep_source=True)
+    assert_allclose(kept.fit_indices().numbers(), expected.numbers(), rtol=1e-6, atol=1e-6)
+    assert "RMSEA" in kept.summary()
+    with pytest.raises(DataError, match=r"fit_indices\(\) needs the training rows"):
+        fitted(frame).fit_indices()
+    with pytest.raises(DataError, match="X must be the training rows"):
+        fitted(frame).fit_indices([frame[:50]])
+    with pytest.raises(SourceError, match=r"fit_indices\(\) needs rows in memory if they have weights"):
+        fitted(frame).fit_indices([frame], sample_weight=np.ones(N))
+    complete = pd.DataFrame(np.column_stack([simulated(), np.ones(N)]), columns=[*NAMES, "flat"])
+    assert "left out: flat." in fitted(complete).fit_indices().note
+
+
+def test_the_summary_says_if_nothing_is_tested_or_the_rotation_has_not_converged():
+    with pytest.warns(ConvergenceWarning, match="rotation 'geomin' did not converge"):
+        factors = fitted(simulated(d=4), rotation="geomin", rotation_options={"max_iter": 1})
+    text = factors.summary()
+    assert "no test: -1 degrees of freedom are left" in text
+    assert "nan" not in text
+    assert "The rotation geomin had not converged after 1 iteration: its loadings are approximate." in text
+    assert "had not converged" not in factors.rotate("varimax").summary()
 
 
 def test_streamed_moments_give_fit_indices_too():

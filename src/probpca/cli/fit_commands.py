@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import warnings
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +25,9 @@ from probpca.cli.run import (
 from probpca.cli.screen import is_terminal, print_answer
 from probpca.cli.table import Survey, Surveyed, Table, open_table, require_columns, survey
 from probpca.cli.text import fact, listed, note, screen_width, shell_file, shell_word, wrap
-from probpca.estimators import PPCA, BayesianPCA, select_n_components
+from probpca.errors import DataError, ProbpcaError
+from probpca.estimators import PPCA, BayesianPCA, FactorAnalysis, select_n_components
+from probpca.estimators.summary import about_factors
 from probpca.learning import Status
 from probpca.learning.describe import about_units
 from probpca.printable_text import printable_line
@@ -32,13 +36,17 @@ from probpca.sources.files import Stamp
 from probpca.statistics import ColumnSummary
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from probpca.learning.factor.fit_indices import FitIndices
     from probpca.learning.selection.result import Selection
 
 
 MOST_LABEL_REMARKS = 8
 """Columns that get a note of their own because a cell made them labels; the others are counted."""
+MOST_WORK = 2e9
+"""Largest product of rows and cubed columns for which fit indices of missing cells are computed: a few seconds."""
 
 
 def run(args: Any) -> None:
@@ -49,17 +57,15 @@ def run(args: Any) -> None:
 def _fit(args: Any) -> None:
     """Fit, write the model, and print what was found."""
     out = place_for(args.out, force=args.force, reads=[args.table], suffixes=(".npz",))
-    estimator = (BayesianPCA if args.bayesian else PPCA)(
-        args.components,
-        standardize=args.standardize,
-        max_iter=args.max_iter,
-        n_jobs=args.jobs,
-        verbose=is_terminal(),
-        random_state=args.seed,
-    )
-    table, found, rows = _surveyed(args)
+    table, found, rows = surveyed = _surveyed(args)
     stamp = Stamp.of_table(table.place) if table.stored else None
-    estimator.fit(rows)
+    estimator = _estimator(args)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the noise variance of .* is at its floor")  # the summary says so
+        estimator.fit(rows)
+    if _has_quick_fit_indices(estimator, surveyed):
+        with suppress(ProbpcaError):
+            estimator.fit_indices(rows)  # which the summary and the file show from now on
     # Progress and threads belong to the terminal, not to the model.
     write_model(estimator.set_params(verbose=False, n_jobs=None), out, stamp, given_format(args))
     args.written.append(out)
@@ -73,6 +79,27 @@ def _fit(args: Any) -> None:
     print_answer(on_screen(_summary(estimator, table), estimator))
     print_answer()
     print_answer(_next_steps(args, table, found, out))
+
+
+def _estimator(args: Any) -> Any:
+    """The estimator of the chosen family."""
+    options: dict[str, Any] = {
+        "max_iter": args.max_iter,
+        "n_jobs": args.jobs,
+        "verbose": is_terminal(),
+        "random_state": args.seed,
+    }
+    if args.family == "fa":
+        return FactorAnalysis(args.components, rotation=args.rotation, **options)
+    kind = BayesianPCA if args.family == "bayesian" else PPCA
+    return kind(args.components, standardize=args.standardize, **options)
+
+
+def _has_quick_fit_indices(estimator: Any, surveyed: Surveyed) -> bool:
+    """Whether fit indices of missing cells can be computed in a few seconds; those of complete rows are known."""
+    n, d = surveyed.found.n_rows, len(surveyed.table.numbers)
+    is_factor_analysis = isinstance(estimator, FactorAnalysis)
+    return is_factor_analysis and surveyed.found.missing_share > 0 and surveyed.rows.in_memory and n * d**3 <= MOST_WORK
 
 
 def _surveyed(args: Any) -> Surveyed:
@@ -99,22 +126,64 @@ def _facts(table: Table, found: Survey) -> dict[str, Any]:
 
 
 def _model_facts(estimator: Any, table: Table) -> dict[str, Any]:
-    bayesian, scale = isinstance(estimator, BayesianPCA), estimator.scale_
+    bayesian = isinstance(estimator, BayesianPCA)
+    facts = _factor_facts if isinstance(estimator, FactorAnalysis) else _component_facts
     return {
         "model": type(estimator).__name__,
         "rule": estimator.rule_,
-        "notes": [*estimator.notes_, *about_units(estimator.column_std_, table.numbers, "--standardize")],
         "n_components": estimator.n_components_,
         "explained_variance": estimator.explained_variance_,
         "explained_variance_ratio": estimator.explained_variance_ratio_,
-        "components": [dict(zip(table.numbers, axis.tolist(), strict=True)) for axis in estimator.components_],
-        "noise_variance": estimator.noise_variance_,
-        "scale": None if scale is None else dict(zip(table.numbers, scale.tolist(), strict=True)),
+        **facts(estimator, table),
         **({"lower_bound": estimator.lower_bound_} if bayesian else {"log_likelihood": estimator.log_likelihood_}),
         "converged": estimator.converged_,
         "status": estimator.status_.value,
         "n_iter": estimator.n_iter_,
     }
+
+
+def _component_facts(estimator: Any, table: Table) -> dict[str, Any]:
+    """What only models of principal components have."""
+    names, scale = table.numbers, estimator.scale_
+    return {
+        "notes": [*estimator.notes_, *about_units(estimator.column_std_, names, "--standardize")],
+        "components": [_by_name(names, axis) for axis in estimator.components_],
+        "noise_variance": estimator.noise_variance_,
+        "scale": None if scale is None else _by_name(names, scale),
+    }
+
+
+def _factor_facts(estimator: Any, table: Table) -> dict[str, Any]:
+    """What only factor analysis has."""
+    names, rotation = table.numbers, estimator.rotation_
+    story = ("method", "matrix", "criterion", "converged", "n_iter")
+    return {
+        "notes": [*estimator.notes_, *about_factors(estimator, names)],
+        "components": [_by_name(names, axis) for axis in estimator.components_],
+        "standardized_loadings": [_by_name(names, factor) for factor in estimator.standardized_loadings_.T],
+        "structure": [_by_name(names, factor) for factor in estimator.structure_.T],
+        "factor_correlations": estimator.factor_correlations_,
+        "rotation": {name: getattr(rotation, name) for name in story},
+        "communalities": _by_name(names, estimator.communalities_),
+        "uniquenesses": _by_name(names, estimator.uniquenesses_),
+        "noise_variance": _by_name(names, estimator.noise_variance_),
+        "heywood_columns": [names[j] for j in estimator.heywood_features_],
+        "fit_indices": _index_facts(estimator),
+    }
+
+
+def _index_facts(estimator: Any) -> dict[str, Any] | None:
+    """Fit indices; None if they are not known."""
+    try:
+        found: FitIndices = estimator.fit_indices()
+    except DataError:
+        return None
+    return found.to_dict()
+
+
+def _by_name(names: Sequence[str], values: Any) -> dict[str, float]:
+    """Values of the columns by their names."""
+    return dict(zip(names, values.tolist(), strict=True))
 
 
 def _remarks(table: Table, found: Survey) -> list[str]:
@@ -137,7 +206,7 @@ def _remarks(table: Table, found: Survey) -> list[str]:
 
 
 def _summary(estimator: Any, table: Table) -> str:
-    """Summary of the fit; its note on units names the option instead of the parameter."""
+    """Summary of the fit; its note on units, if it has one, names the option instead of the parameter."""
     text = estimator.summary(table.numbers, width=screen_width())
     std, names = estimator.column_std_, table.numbers
     for said in about_units(std, names, "standardize=True"):

@@ -7,7 +7,7 @@ import re
 import sys
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from probpca import __version__
 from probpca.cli.screen import flush_output, print_answer, print_message
@@ -17,18 +17,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 SELECTION_RULES = ("parallel", "bic", "evidence", "cv", "ard", "gavish_donoho")
+ROTATIONS = ("varimax", "quartimax", "equamax", "promax", "oblimin", "geomin", "geomin_orthogonal", "none")
+
+
+class Family(NamedTuple):
+    """A family of models, and how the number of its components may be given."""
+
+    needed: str  # what may be given beside rules
+    rules: tuple[str, ...] = ()
+    takes_share: bool = False  # of variance
+
+
+FAMILIES = {
+    "ppca": Family("a number of components, a share of variance between 0 and 1", SELECTION_RULES, takes_share=True),
+    "fa": Family("a number of factors", ("parallel", "bic", "aic")),
+    "bayesian": Family("a whole number, the largest number of components"),
+}
 
 PROGRAM = """\
-Probabilistic PCA for tables in files: principal components, imputed cells,
-outliers and forecasts, each with its uncertainty. Start with probpca fit, which
-saves a MODEL that other commands use. Numeric columns are detected, other
+Probabilistic PCA and factor analysis for tables in files: components, imputed
+cells, outliers and forecasts, each with its uncertainty. Start with probpca fit,
+which saves a MODEL that other commands use. Numeric columns are detected, other
 columns are kept as labels; an empty cell or NA is missing."""
 
 ABOUT = {
     "fit": "fit a model to a table and print a summary",
     "select": "compare rules for choosing the number of components",
     "impute": "fill in the missing cells of a table",
-    "transform": "compute the component scores of each row",
+    "transform": "compute the component or factor scores of each row",
     "outliers": "find unusual rows, and the cells that make them unusual",
     "score": "compute the log-likelihood of each row under the model",
     "sample": "draw random rows from a model",
@@ -55,6 +71,7 @@ EXAMPLES = {
     "fit": _examples(
         "probpca fit table.csv",
         "probpca fit table.csv --components 0.95 --standardize",
+        "probpca fit table.csv --model fa --components bic --rotation oblimin",
         "probpca fit table.parquet --components cv --id customer --out customers.npz",
         "probpca fit survey.xlsx --sheet 2 --missing -999 --exclude year rank",
     ),
@@ -204,12 +221,27 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     args, left = program.parse_known_args(given)
     if left:
         commands[args.command].error(f"unexpected argument: {' '.join(left)}")
-    if args.command == "fit" and args.bayesian and isinstance(args.components, str | float):
-        commands[args.command].error(
-            "with --bayesian, --components must be a whole number: the maximum number of components"
-        )
+    if args.command == "fit":
+        _choose_family(commands["fit"], args)
     args.written = []  # complete files, which an error afterwards names
     return args
+
+
+def _choose_family(command: Program, args: argparse.Namespace) -> None:
+    """Choose the family of the model and read the number of its components; end with code 2 if options conflict."""
+    if args.bayesian and args.family not in (None, "bayesian"):
+        command.error(f"--bayesian means --model bayesian; got --model {args.family} too. Leave one of them out")
+    family = args.family = "bayesian" if args.bayesian else args.family or "ppca"
+    if args.rotation is not None and family != "fa":
+        command.error(f"--rotation needs --model fa; got --model {family}. Add --model fa, or leave --rotation out")
+    if args.standardize and family == "fa":
+        why = "factors do not change with the units of the columns"
+        command.error(f"--standardize does not apply to --model fa, because {why}. Leave it out")
+    if args.components is not None:
+        try:
+            args.components = _as_components(args.components, family)
+        except argparse.ArgumentTypeError as error:
+            command.error(str(error))
 
 
 def _require_known_words(program: Program, commands: dict[str, Program], given: list[str]) -> None:
@@ -285,16 +317,17 @@ def _usage(command: Program) -> str:
 def _fit(command: Program) -> None:
     _table(command, " (saved with the model)")
     _columns(command)
-    about = (
-        f"number of components, share of variance such as 0.95, or a rule: {', '.join(SELECTION_RULES)} "
-        "(default: parallel; see probpca select)"
-    )
     model = command.group("model")
-    model.add_argument("--components", type=_as_components, metavar="N|SHARE|RULE", help=about)
+    about = "ppca (default), fa (factor analysis), or bayesian (Bayesian PCA, for few rows or many missing cells)"
+    model.add_argument("--model", dest="family", type=_as_family, metavar="NAME", help=about)
+    model.add_argument("--bayesian", action="store_true", help=argparse.SUPPRESS)
+    first, *others = SELECTION_RULES
+    rules = f"{first} (default), {', '.join(others)}; for fa a number, {', '.join(FAMILIES['fa'].rules)}"
+    about = f"number, share of variance such as 0.95, or a rule: {rules}"
+    model.add_argument("--components", metavar="N|RULE", help=about)
+    about = f"for fa: {', '.join(ROTATIONS[:-1])} (default: none)"
+    model.add_argument("--rotation", type=_as_rotation, metavar="METHOD", help=about)
     _standardize(command)
-    model.add_argument(
-        "--bayesian", action="store_true", help="use Bayesian PCA: better with few rows or many missing cells"
-    )
     _max_iter(command)
     _seed(command)
     _out(command, "file for the model (default: model.npz)", "model.npz")
@@ -547,22 +580,43 @@ def _level(command: Program) -> None:
     )
 
 
-def _as_components(text: str) -> int | float | str:
-    """A number of components, a share of variance, or a rule."""
-    if text in SELECTION_RULES:
+def _as_components(text: str, family: str) -> int | float | str:
+    """A number of components, a share of variance, or a rule, as far as a family of models has them."""
+    needed, rules, takes_share = FAMILIES[family]
+    if text in rules:
         return text
     if text.isdecimal() and int(text) > 0:
         return int(text)
-    rules = ", ".join(SELECTION_RULES)
-    needed = f"must be a number of components, a share of variance between 0 and 1, or one of {rules}"
-    return _as_share(text, needed, did_you_mean(text, SELECTION_RULES))
+    share = _share(text)
+    if share is not None and takes_share:
+        return share
+    needed += f", or one of {', '.join(rules)}" if rules else ""
+    given = "" if family == "ppca" else f"with --model {family}, "
+    others = [name for name, other in FAMILIES.items() if text in other.rules or (share and other.takes_share)]
+    meant = f" --model {others[0]} takes it." if others else did_you_mean(text, rules)
+    msg = f"{given}--components must be {needed}; got {text}.{meant}"
+    raise argparse.ArgumentTypeError(msg)
 
 
 def _as_rule(text: str) -> str:
     """A rule that chooses the number of components."""
-    if text not in SELECTION_RULES:
-        rules, meant = ", ".join(SELECTION_RULES), did_you_mean(text, SELECTION_RULES)
-        msg = f"must be one or more of {rules}; got {text}.{meant}"
+    return _one_of(text, SELECTION_RULES, "one or more")
+
+
+def _as_family(text: str) -> str:
+    """A family of models."""
+    return _one_of(text, FAMILIES)
+
+
+def _as_rotation(text: str) -> str:
+    """A method of rotation."""
+    return _one_of(text, ROTATIONS)
+
+
+def _one_of(text: str, known: Iterable[str], count: str = "one") -> str:
+    """One of the known words."""
+    if text not in known:
+        msg = f"must be {count} of {', '.join(known)}; got {text}.{did_you_mean(text, known)}"
         raise argparse.ArgumentTypeError(msg)
     return text
 
@@ -605,13 +659,19 @@ def _as_jobs(text: str) -> int:
     return _as_count(text)
 
 
-def _as_share(text: str, needed: str = "must be between 0 and 1, such as 0.95", meant: str = "") -> float:
+def _as_share(text: str) -> float:
     """A number between 0 and 1."""
+    found = _share(text)
+    if found is None:
+        msg = f"must be between 0 and 1, such as 0.95; got {text}."
+        raise argparse.ArgumentTypeError(msg)
+    return found
+
+
+def _share(text: str) -> float | None:
+    """The number between 0 and 1 that a text is; None for other texts."""
     try:
         found = float(text)
     except ValueError:
-        found = -1.0
-    if not 0 < found < 1:
-        msg = f"{needed}; got {text}.{meant}"
-        raise argparse.ArgumentTypeError(msg)
-    return found
+        return None
+    return found if 0 < found < 1 else None

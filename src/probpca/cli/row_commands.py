@@ -253,11 +253,12 @@ def _transform(args: Any) -> None:
         if label is not None:
             head.columns[label] = opened.shown(head.columns[label])
         print_answer(head.text(scores if label is None else [label, *scores]), end="\n\n")
-    print_answer(wrap("Rows with the lowest and highest component scores (in standard deviations)"))
+    what = opened.fitted.component
+    print_answer(wrap(f"Rows with the lowest and highest {what} scores (in standard deviations)"))
     for name, end in zip(names, ends, strict=False):
         print_answer(end.text(name))
     if q > len(ends):
-        print_answer(f"... and {several(q - len(ends), 'more component')}")
+        print_answer(f"... and {several(q - len(ends), f'more {what}')}")
     if place:
         print_answer(f"\n{written(place, head.n_rows)}")
 

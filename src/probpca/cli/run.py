@@ -21,7 +21,7 @@ from probpca.cli.screen import is_terminal, print_json, table_output
 from probpca.cli.table import Input, Table, infinite_cell, matched, open_table, row_names
 from probpca.cli.text import cells, note, table as text_table, wrap
 from probpca.errors import DataError, FileFormatError, SourceError
-from probpca.estimators import PPCA, BayesianPCA
+from probpca.estimators import PPCA, BayesianPCA, FactorAnalysis
 from probpca.estimators.storage import write_estimator
 from probpca.learning.progress import ProgressBar
 from probpca.models.archive import open_regular
@@ -52,6 +52,11 @@ class Fitted(NamedTuple):
     def features(self) -> tuple[str, ...]:
         """Names of the columns to print."""
         return self.names or tuple(default_names(self.estimator.model_.n_features))
+
+    @property
+    def component(self) -> str:
+        """What the model calls one of its latent variables."""
+        return "factor" if isinstance(self.estimator, FactorAnalysis) else "component"
 
 
 class Answer(NamedTuple):
@@ -238,11 +243,13 @@ def open_model(path: str, n_jobs: int | None = None) -> Fitted:
         if file.read(2) != b"PK":
             msg = f"{place} is not a model.\nHint: probpca fit TABLE saves a model, by default as model.npz."
             raise FileFormatError(msg)
-    kinds: dict[Any, Any] = {kind.__name__: kind for kind in (PPCA, BayesianPCA)}
+    kinds: dict[Any, Any] = {kind.__name__: kind for kind in (PPCA, BayesianPCA, FactorAnalysis)}
     header = read_record(place)[0]
     kind = header["kind"]
     if kind not in kinds:
-        msg = f"{place} holds a {kind}; the model must be a {' or a '.join(kinds)}.\nHint: probpca fit saves one."
+        *others, last = kinds
+        needed = f"a {', a '.join(others)} or a {last}"
+        msg = f"{place} holds a {kind}; the model must be {needed}.\nHint: probpca fit saves one."
         raise FileFormatError(msg)
     estimator = kinds[kind].from_file(place)
     estimator.n_jobs = n_jobs

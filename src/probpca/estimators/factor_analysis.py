@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from probpca.blocks import observe
 from probpca.cached_property import cached_property
-from probpca.errors import DataError
 from probpca.estimators.base import names_for
 from probpca.estimators.constraints import factor_constraints
 from probpca.estimators.maximum_likelihood import (
@@ -64,6 +63,7 @@ class FactorFit(LikelihoodFit):
 
     rotation: Rotation = field(default_factory=_none, kw_only=True)
     told_indices: FitIndices | None = field(default=None, kw_only=True)
+    columns: tuple[str, ...] | None = field(default=None, kw_only=True)  # names, for the note on the indices
 
     @classmethod
     def of(cls, result: FitResult, *rest: Any, **more: Any) -> Self:
@@ -93,7 +93,9 @@ class FactorFit(LikelihoodFit):
         result = self.result
         if self.told_indices is not None or result.moments is None:
             return self.told_indices
-        return fit_indices(result.model, result.moments, result.log_likelihood, heywood=result.heywood)
+        return fit_indices(
+            result.model, result.moments, result.log_likelihood, heywood=result.heywood, columns=self.columns
+        )
 
     @cached_property
     def noise_inflation(self) -> Array:
@@ -392,8 +394,15 @@ class FactorAnalysis(TableEstimator):
 
     @property
     def _details(self) -> dict[str, Any]:
-        """Parameters that the fitted state keeps: those of the rotation and of the scores."""
-        return {"method": self.rotation, "options": self.rotation_options, "scores": self.scores}
+        """What the fitted state keeps: parameters of the rotation and of the scores, and the names of columns."""
+        parameters = {"method": self.rotation, "options": self.rotation_options, "scores": self.scores}
+        return {**parameters, "columns": self._columns}
+
+    @property
+    def _columns(self) -> tuple[str, ...] | None:
+        """Names of the columns of the fit, if they have names."""
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(map(str, names))
 
     def rotate(self, method: str | None, **options: Any) -> Self:
         """Copy of the fitted estimator with other factors, rotated without another fit.
@@ -529,8 +538,9 @@ class FactorAnalysis(TableEstimator):
 
         Parameters
         ----------
-        X : table or None, default=None
-            The training rows. None: not needed after a fit to complete rows with at most 200 columns.
+        X : table, file name or None, default=None
+            The training rows. None: not needed after a fit to complete rows with at most 200 columns, nor after a
+            fit with ``keep_source=True``.
         correction : "bartlett" or None, default=None
             "bartlett" corrects chi-square for few rows. It needs complete rows, as ``X``.
         sample_weight : array-like of shape (n,) or None, default=None
@@ -551,13 +561,12 @@ class FactorAnalysis(TableEstimator):
         (0.13, 0.9, 42)
         """
         fit: FactorFit = self._state
-        if X is None and correction is None:
-            if fit.indices is None:
-                msg = "fit_indices() needs the training rows after this fit.\nHint: pass them as X."
-                raise DataError(msg)
+        if X is None and correction is None and fit.indices is not None:
             return fit.indices
-        rows = training_rows(self, X, sample_weight, None)
-        found = fit_indices(self.model_, rows, correction=correction, heywood=self.heywood_features_)
+        rows = training_rows(self, X, sample_weight, None, "fit_indices()", in_memory=False)
+        found = fit_indices(
+            self.model_, rows, correction=correction, heywood=self.heywood_features_, columns=self._columns
+        )
         if correction is None and self._fitted is fit:
             self._fitted = replace(fit, told_indices=found)
         return found
@@ -595,16 +604,16 @@ class FactorAnalysis(TableEstimator):
         fit: FactorFit = self._state
         model, rotation, gradient = self.model_, fit.rotation, None
         if fit.information.shape[1] > 1:
-            rows = training_rows(self, X, sample_weight, cell_weight).keep(partial(observe, centre=model.mean))
+            given = training_rows(self, X, sample_weight, cell_weight, "uncertainty()")
+            rows = given.keep(partial(observe, centre=model.mean))
             gradient = partial(_gradient, rows)
         turn = None
         if rotation.method != "none":
             turn = partial(rotate, method=rotation.method, start=rotation.matrix, **(self.rotation_options or {}))
         with one_blas_thread():
             found = standard_errors(model, self.n_samples_, turn, gradient, heywood=self.heywood_features_)
-        names = names_for(X, getattr(self, "feature_names_in_", None))
-        columns = None if names.columns is None else tuple(map(str, names.columns))
-        return replace(found, feature_names=columns, backend=names.backend)
+        names = names_for(X, self._columns)
+        return replace(found, feature_names=names.columns, backend=names.backend)
 
     def summary(self, feature_names: Any = None, *, width: int = WIDTH) -> str:
         """Describe the fit as text: the factors, their largest loadings and correlations, and how the fit ended.

@@ -14,7 +14,15 @@ from probpca.blocks import Block
 from probpca.blocks.block import unmasked
 from probpca.cached_property import cached_property
 from probpca.errors import DataError, ProbpcaError, SourceError
-from probpca.estimators.base import checked_matrix, fit_replaced, generator, is_matrix, open_training, progress_bar
+from probpca.estimators.base import (
+    checked_matrix,
+    fit_replaced,
+    generator,
+    is_matrix,
+    open_rows,
+    open_training,
+    progress_bar,
+)
 from probpca.estimators.constraints import check_parameters
 from probpca.estimators.queries import TableFit, distances_of_fit
 from probpca.estimators.storage import (
@@ -26,7 +34,7 @@ from probpca.estimators.storage import (
     story_record,
 )
 from probpca.inference.imputation import ParameterCovariance
-from probpca.learning.describe import summarise
+from probpca.learning.describe import repeatable, summarise
 from probpca.learning.result import FitResult, complete_information
 from probpca.learning.streaming.exact import Sketched, Summed, begin_stream, check_half_life, needed_rows
 from probpca.learning.streaming.online_em import Gathered
@@ -220,32 +228,50 @@ def drawn_parameters(estimator: Any, n_draws: int) -> list[LinearGaussian]:
     return list(fit.draws[:n_draws])
 
 
-def training_rows(estimator: Any, X: Any, sample_weight: Any, cell_weight: Any) -> Source:
-    """Training rows of a fitted estimator: ``X``, which must be them, or those that the fit kept."""
-    if X is None and (sample_weight is not None or cell_weight is not None):
+def training_rows(
+    estimator: Any,
+    X: Any,
+    sample_weight: Any,
+    cell_weight: Any,
+    needed_by: str = "the bootstrap",
+    *,
+    in_memory: bool = True,
+) -> Source:
+    """Training rows of a fitted estimator: ``X``, which must be them, or those that the fit kept.
+
+    Rows in batches or files are taken only if they need not be ``in_memory``, and have no weights.
+    """
+    is_weighted = sample_weight is not None or cell_weight is not None
+    if X is None and is_weighted:
         msg = "sample_weight and cell_weight need the rows that they belong to; got no X.\nHint: pass X too."
         raise DataError(msg)
     if X is None:
         kept: Source | None = estimator._state.source  # noqa: SLF001
         if kept is None:
-            msg = "the bootstrap needs the training rows.\nHint: pass them as X, or fit with keep_source=True."
+            msg = f"{needed_by} needs the training rows.\nHint: pass them as X, or fit with keep_source=True."
             raise DataError(msg)
         return kept
-    if not is_matrix(X):
-        msg = "the bootstrap needs rows in memory; got rows that are read in batches.\nHint: pass one matrix."
+    if not is_matrix(X) and (in_memory or is_weighted):
+        weighted = "" if in_memory else " if they have weights"
+        msg = f"{needed_by} needs rows in memory{weighted}; got rows that are read in batches.\nHint: pass one matrix."
         raise SourceError(msg)
+    rows = _opened_matrix(estimator, X, sample_weight, cell_weight) if is_matrix(X) else open_rows(estimator, X)
+    rows = repeatable(rows)
+    summary = summarise(rows)
+    _require_same("rows", estimator.n_samples_, summary.total_weight)
+    _require_same("observed cells", estimator.n_observed_, float(summary.observed.sum()))
+    return rows
+
+
+def _opened_matrix(estimator: Any, X: Any, sample_weight: Any, cell_weight: Any) -> Source:
     block = estimator._block(X)  # noqa: SLF001
-    rows = open_source(
+    return open_source(
         block.values,
         weight=sample_weight,
         cell_weight=cell_weight,
         unstored_missing=block.unstored_missing,
         n_jobs=estimator.n_jobs,
     )
-    summary = summarise(rows)
-    _require_same("rows", estimator.n_samples_, summary.total_weight)
-    _require_same("observed cells", estimator.n_observed_, float(summary.observed.sum()))
-    return rows
 
 
 def _require_same(what: str, fitted: float, count: float) -> None:

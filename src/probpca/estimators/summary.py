@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probpca.errors import ShapeError
+from probpca.inference.calibration import log10_chi2_tail, probability
 from probpca.learning.describe import about_units
 from probpca.printable_text import printable, printable_line
 from probpca.result_tables import WIDTH, default_names, number_format, several
@@ -60,7 +61,7 @@ def factor_summary(estimator: Any, feature_names: Any = None, width: int = WIDTH
         *_indices(estimator),
         *_ending(estimator, ("log-likelihood", estimator.log_likelihood_), estimator.n_samples_, "row")[1:],
     ]
-    notes = [*estimator.notes_, *_about_heywood_cases(estimator, names)]
+    notes = [*estimator.notes_, *about_factors(estimator, names)]
     return printable("\n".join([*lines, *(f"{'note':<18}{printable_line(text)}" for text in notes)]))
 
 
@@ -76,14 +77,20 @@ def _factor_correlations(estimator: Any) -> list[str]:
 
 
 def _indices(estimator: Any) -> list[str]:
-    """Chi-square and the usual fit indices in two lines; nothing if they are not known."""
+    """Chi-square, the usual fit indices and criteria, each in a line; nothing if they are not known."""
     found = estimator._state.indices  # noqa: SLF001
     if found is None or not np.isfinite(found.chi_square):
         return []
+    freedom = several(found.df, "degree")
+    p = probability(float(log10_chi2_tail(np.array(found.chi_square), found.df))) if found.df > 0 else ""
     low, high = found.rmsea_interval
-    test = f"{found.chi_square:.2f}, {several(found.df, 'degree')} of freedom, p = {found.p_value:.2g}"
-    fit = f"RMSEA {found.rmsea:.3f} [{low:.3f}, {high:.3f}], CFI {found.cfi:.3f}, TLI {found.tli:.3f}"
-    return [f"{'chi-square':<18}{test}", f"{'fit':<18}{fit}, SRMR {found.srmr:.3f}, BIC {found.bic:,.1f}"]
+    test = f"{found.chi_square:,.2f}, {freedom} of freedom, p = {p}"
+    fit = f"RMSEA {found.rmsea:.3f} [{low:.3f}, {high:.3f}], CFI {found.cfi:.3f}, TLI {found.tli:.3f}, "
+    return [
+        f"{'chi-square':<18}{test if p else f'no test: {freedom} of freedom are left'}",
+        f"{'fit':<18}{fit if p else ''}SRMR {found.srmr:.3f}",
+        f"{'criteria':<18}AIC {found.aic:,.1f}, BIC {found.bic:,.1f}",
+    ]
 
 
 def _range_of(values: Array, names: list[str]) -> str:
@@ -92,7 +99,20 @@ def _range_of(values: Array, names: list[str]) -> str:
     return f"{values[low]:.3g} ({printable_line(names[low])}) to {values[high]:.3g} ({printable_line(names[high])})"
 
 
-def _about_heywood_cases(estimator: Any, names: list[str]) -> list[str]:
+def about_factors(estimator: Any, names: Sequence[str]) -> list[str]:
+    """Notes that name the features without noise, and a rotation that did not converge."""
+    return [*_about_heywood_cases(estimator, names), *_about_rotation(estimator)]
+
+
+def _about_rotation(estimator: Any) -> list[str]:
+    rotation = estimator.rotation_
+    if rotation.converged:
+        return []
+    after = f"had not converged after {several(rotation.n_iter, 'iteration')}"
+    return [f"The rotation {rotation.method} {after}: its loadings are approximate. Another rotation may converge."]
+
+
+def _about_heywood_cases(estimator: Any, names: Sequence[str]) -> list[str]:
     """Note that names the features without noise; empty if there are none."""
     heywood = estimator.heywood_features_
     if not heywood.size:

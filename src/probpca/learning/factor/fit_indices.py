@@ -185,6 +185,7 @@ def fit_indices(
     *,
     correction: Correction | None = None,
     heywood: Any = (),
+    columns: Sequence[str] | None = None,
 ) -> FitIndices:
     """Fit indices of a factor model that was fitted by maximum likelihood to some rows.
 
@@ -202,6 +203,8 @@ def fit_indices(
         with few rows. It needs complete rows.
     heywood : array-like of int
         Positions of the features whose noise variance is at its floor, for the note.
+    columns : sequence of str or None
+        Names of the features, for the note; None takes those of the rows if they have any.
 
     Returns
     -------
@@ -212,7 +215,7 @@ def fit_indices(
     if not isinstance(rows, Moments | UnrestrictedGaussian):
         rows = repeatable(open_source(rows))
     _require_features(model, rows)
-    free = unrestricted_gaussian(rows)
+    free = unrestricted_gaussian(rows, columns=columns)
     if correction is not None and free.missing:
         msg = (
             f"correction={correction!r} needs complete rows; {100 * free.missing:.2g}% of the cells are missing.\n"

@@ -119,7 +119,9 @@ class UnrestrictedGaussian:
         return correlations
 
 
-def unrestricted_gaussian(rows: Any, settings: UnrestrictedSettings = UnrestrictedSettings()) -> UnrestrictedGaussian:
+def unrestricted_gaussian(
+    rows: Any, settings: UnrestrictedSettings = UnrestrictedSettings(), columns: Sequence[str] | None = None
+) -> UnrestrictedGaussian:
     r"""Fit a Gaussian with any mean and covariance by maximum likelihood to the observed cells of some rows.
 
     Complete rows, or their ``Moments``, have a closed form: the mean and the covariance over n. With missing cells EM
@@ -129,24 +131,24 @@ def unrestricted_gaussian(rows: Any, settings: UnrestrictedSettings = Unrestrict
         x_m \mid x_o \sim N\big(\mu_m + C_{mo} C_{oo}^{-1} (x_o - \mu_o), \; C_{mm} - C_{mo} C_{oo}^{-1} C_{om}\big)
 
     with one Cholesky factor for each pattern of observed features. Steps are extrapolated. Costs O(d^3) a pattern and
-    O(n d^2) in each iteration.
+    O(n d^2) in each iteration. ``columns`` are the names of the features; None takes those of the rows.
     """
     if isinstance(rows, UnrestrictedGaussian):
         return rows
     if isinstance(rows, Moments):
-        return _of_moments(rows, None, settings)
+        return _of_moments(rows, columns, settings)
     source = repeatable(open_source(rows))
     d = source.n_features
     require_memory(f"the covariance of {d:,} features", 3 * 8 * d * d, "choose fewer features")
     with one_blas_thread():
         moments = source.fold(Moments.of)
         if moments.complete:
-            return _of_moments(moments, source.columns, settings)
-        return _of_observed(source, settings)
+            return _of_moments(moments, columns or source.columns, settings)
+        return _of_observed(source, settings, columns or source.columns)
 
 
 def _of_moments(
-    moments: Moments, columns: tuple[str, ...] | None, settings: UnrestrictedSettings
+    moments: Moments, columns: Sequence[str] | None, settings: UnrestrictedSettings
 ) -> UnrestrictedGaussian:
     if not moments.complete:
         msg = "moments are those of complete rows; cells are missing here.\nHint: pass the rows themselves."
@@ -161,9 +163,9 @@ def _of_moments(
     return UnrestrictedGaussian(kept.mean, S, value, independent, n, 0.0, kept.features, kept.columns, _text(notes))
 
 
-def _of_observed(source: Source, settings: UnrestrictedSettings) -> UnrestrictedGaussian:
+def _of_observed(source: Source, settings: UnrestrictedSettings, columns: Sequence[str] | None) -> UnrestrictedGaussian:
     summary = summarise(source)
-    kept = _Kept.of(summary, source.columns)
+    kept = _Kept.of(summary, columns)
     k, observed = kept.std.size, summary.observed[kept.features]
     if k > settings.largest:
         msg = (
@@ -205,7 +207,7 @@ class _Kept(NamedTuple):
     note: str  # names the features that are left out
 
     @classmethod
-    def of(cls, sums: Variances, columns: tuple[str, ...] | None) -> _Kept:
+    def of(cls, sums: Variances, columns: Sequence[str] | None) -> _Kept:
         std = column_std(sums)
         features = np.flatnonzero(std > 0)
         names = list(columns) if columns is not None else default_names(std.size)
