@@ -14,7 +14,7 @@ from adversarial.runner import Case, Part, judge, run  # noqa: E402
 
 PARTS = (
     Part("ppca", "tables: PPCA, all solvers", "adversarial.fits:ppca", 2000, 0.3),
-    Part("factors", "tables: FactorAnalysis", "adversarial.fits:factors", 800, 0.12),
+    Part("factors", "tables: FactorAnalysis", "adversarial.fits:factors", 500, 0.08),
     Part("bayesian", "tables: BayesianPCA", "adversarial.fits:bayesian", 800, 0.12),
     Part("imputer", "tables: PPCAImputer", "adversarial.fits:imputer", 600, 0.08),
     Part("select", "tables: select_n_components", "adversarial.selections:select", 120, 0.08),

@@ -222,6 +222,18 @@ def test_a_heywood_case_is_flagged_by_name():
     assert "Heywood" in factors.summary()
 
 
+def test_a_heywood_case_is_flagged_with_missing_cells_too():
+    x, rng = simulated(n=200), np.random.default_rng(13)
+    x[:, 0] = x[:, 2] + x[:, 4] + 1e-5 * rng.standard_normal(len(x))
+    holes = punched(rng, x, 0.05)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        complete, holey = (FactorAnalysis(3, random_state=0).fit(rows) for rows in (x, holes))
+    assert complete.heywood_features_.size
+    assert_array_equal(holey.heywood_features_, complete.heywood_features_)
+    assert largest_fall(holey.trace_) < 1e-10
+
+
 def test_the_noise_stays_above_the_floor_of_each_column(x):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -259,7 +259,22 @@ class Problem:
         slow = settings.solver in ("em", "gradient", "incremental") or self.floor.ndim > 0
         probe = self._probe(start.n_components) or step
         check = SaddleCheck(step, probe, self.floor, settings.tol, settings.saddle, slow)
-        return check.fit(partial(self._solve, saver), start, trace, settings.max_iter)
+        ended = check.fit(partial(self._solve, saver), start, trace, settings.max_iter)
+        return self._at_floor(step, ended) if self.floor.ndim else ended
+
+    def _at_floor(self, step: Step, ended: Iterated[LinearGaussian]) -> Iterated[LinearGaussian]:
+        """Set noise variances that EM lowers towards their floor to the floor, if the likelihood does not fall."""
+        model = ended.state
+        noise, (following, value) = model.noise_variance, step(model)
+        low = noise <= self.settings.factor.near_floor * self.floor
+        falling = low & (following.noise_variance < noise)
+        if not falling.any():
+            return ended
+        placed = replace(model, noise_variance=np.where(falling, self.floor, noise))
+        reached = step(placed)[1]
+        if reached < value:
+            return ended
+        return ended._replace(state=placed, trace=(*ended.trace, reached))
 
     def _solve(self, saver: Saver | None, start: LinearGaussian, trace: tuple[float, ...]) -> Iterated[LinearGaussian]:
         """Run the solver named in the settings until its gains are small; ``trace`` holds earlier log-likelihoods."""
