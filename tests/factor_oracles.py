@@ -53,3 +53,28 @@ def factor_rows(rng, n=200, d=6, q=2):
     W = rng.uniform(-1, 1, (d, q)) + 0.3
     x = rng.standard_normal((n, q)) @ W.T + rng.standard_normal((n, d)) * rng.uniform(0.4, 1.0, d)
     return x * np.geomspace(0.1, 10, d) + np.arange(d)
+
+
+ABILITIES = ("visual", "cubes", "lozenges", "paragraph", "sentence", "word", "addition", "counting", "capitals")
+"""Names of the columns of ``correlated_abilities``."""
+
+
+def correlated_abilities(rng, n=160, correlation=0.5):
+    """Rows of three correlated factors with three columns each, in different units."""
+    Phi = np.where(np.eye(3, dtype=bool), 1.0, correlation)
+    L = np.zeros((9, 3))
+    L[np.arange(9), np.repeat(np.arange(3), 3)] = [0.7, 0.5, 0.8, 0.9, 0.85, 0.8, 0.7, 0.75, 0.6]
+    factors = rng.standard_normal((n, 3)) @ np.linalg.cholesky(Phi).T
+    noise = rng.standard_normal((n, 9)) * np.sqrt(1 - np.square(L).sum(axis=1))
+    return (factors @ L.T + noise) * [7.0, 4.7, 9.0, 3.5, 5.2, 7.7, 25.0, 20.0, 36.0] + np.arange(9)
+
+
+def dense_factor_scores(estimator, row):
+    """Posterior mean and covariance of the factors of one row, by conditioning their joint distribution."""
+    joint, seen = estimator.joint(), np.flatnonzero(~np.isnan(row))
+    d = row.size
+    gain = np.linalg.solve(
+        joint.covariance[np.ix_(seen, seen)], joint.covariance[np.ix_(seen, range(d, joint.mean.size))]
+    ).T
+    mean = gain @ (row[seen] - joint.mean[seen])
+    return mean, joint.covariance[d:, d:] - gain @ joint.covariance[np.ix_(seen, range(d, joint.mean.size))]

@@ -1,10 +1,12 @@
 from . import datasets, inference, learning, models, sources
 from .displays.biplot_display import BiplotDisplay
 from .displays.convergence_display import ConvergenceDisplay
+from .displays.factor_correlations_display import FactorCorrelationsDisplay
 from .displays.forecast_display import ForecastDisplay
 from .displays.imputation_display import ImputationDisplay
 from .displays.latent_display import LatentDisplay
 from .displays.loadings_display import LoadingsDisplay
+from .displays.loadings_heatmap_display import LoadingsHeatmapDisplay
 from .displays.missingness_display import MissingnessDisplay
 from .displays.outliers_display import OutlierDisplay
 from .displays.scree_display import ScreeDisplay
@@ -33,12 +35,14 @@ __all__ = [
     "ConvergenceDisplay",
     "DataError",
     "FactorAnalysis",
+    "FactorCorrelationsDisplay",
     "FileFormatError",
     "ForecastDisplay",
     "ImputationDisplay",
     "LatentDisplay",
     "LinearDynamicalSystem",
     "LoadingsDisplay",
+    "LoadingsHeatmapDisplay",
     "MissingnessDisplay",
     "NotEnoughMemoryError",
     "OutlierDisplay",

@@ -9,8 +9,9 @@ import pytest
 from playwright.sync_api import sync_playwright
 from sklearn.datasets import load_digits, load_wine
 
+from factor_oracles import ABILITIES, correlated_abilities
 from html_pages import EVIL
-from probpca import PPCA, explorer, report
+from probpca import PPCA, FactorAnalysis, explorer, report
 from probpca.datasets import load_fertility
 
 SIZE = {"width": 1240, "height": 900}
@@ -88,6 +89,14 @@ def evil(tmp_path_factory):
     labels = [EVIL[i % len(EVIL)] for i in range(len(x))]
     names = {"labels": labels, "feature_names": EVIL, "groups": dict.fromkeys(EVIL, labels)}
     return both(tmp_path_factory, PPCA(1, random_state=0), x, title=EVIL[0] + EVIL[1], **names)
+
+
+@pytest.fixture(scope="session")
+def abilities(tmp_path_factory):
+    """Correlated factors of rows with holes."""
+    x = holed(correlated_abilities(np.random.default_rng(7)), 0.05)
+    fit = FactorAnalysis(3, rotation="oblimin")
+    return both(tmp_path_factory, fit, x, feature_names=list(ABILITIES))
 
 
 @pytest.fixture(scope="session")

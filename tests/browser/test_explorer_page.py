@@ -39,7 +39,7 @@ def assert_follows(page, fitted):
         assert_allclose((shown - value) / scale, 0, atol=1e-3)
 
 
-@pytest.mark.parametrize("table", ["fertility", "wine"])
+@pytest.mark.parametrize("table", ["fertility", "wine", "abilities"])
 def test_the_row_follows_the_point(visit, table, request):
     table = request.getfixturevalue(table)
     page = visit(table.explorer)

@@ -293,3 +293,33 @@ def test_everything_that_is_asked_has_a_name(visit, table, request):
     assert page.locator("input, select, button").evaluate_all(nameless) == 0
     assert page.get_attribute("html", "lang") == "en"
     assert page.get_attribute("#verdict", "aria-live") == "polite"
+
+
+# Factor analysis
+
+
+def test_rows_and_loadings_of_factors_are_those_of_the_estimator(visit, abilities):
+    page = visit(abilities.report)
+    page.click("#all-cells summary")
+    page.wait_for_selector("#cell-table tr")
+    assert marks(page, "scree") >= 9
+    choose(page, "17")
+    row = abilities.x[17:18]
+    found, belief = abilities.fitted.outliers(row, training=True), abilities.fitted.posterior(row)
+    distances, _ = numbers_of_row(page)
+    wanted = [np.isfinite(row).sum(), found.distance[0], found.latent_distance[0], found.residual_distance[0]]
+    assert_allclose(distances, wanted, rtol=1e-3)
+    for k, said in enumerate(page.inner_text("#place").rstrip(".").split(": ", 1)[1].split("; ")):
+        mean, std = said.split(": ")[1].split(" ± ")
+        assert_allclose(number(mean), belief.mean[0, k], rtol=6e-3)
+        assert_allclose(number(std), belief.std[0, k], rtol=0.06)
+    drawn = page.locator("#cells svg g.mark-tick path, #cells svg g.mark-rect path").count()
+    assert drawn >= 9
+    L = abilities.fitted.standardized_loadings_
+    lines = page.locator(".pattern").first.locator("tbody tr").all_inner_texts()
+    shown = {line.split("\t")[0]: [number(cell) for cell in line.split("\t")[1:4]] for line in lines}
+    assert_allclose([shown[name] for name in abilities.feature_names], L, atol=0.00501)
+    words = page.inner_text("body")
+    assert "standardized loading on F1" in page.locator("#loadings-1").inner_text()
+    assert "component" not in words.lower()
+    assert "along factors (T²)" in words

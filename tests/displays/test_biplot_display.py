@@ -9,7 +9,7 @@ from matplotlib.text import Text
 from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import spiked_rows
-from probpca import PPCA, BiplotDisplay, DataError, ShapeError
+from probpca import PPCA, BiplotDisplay, DataError, FactorAnalysis, ShapeError
 from probpca.displays.axes import THEME
 from probpca.learning.uncertainty.asymptotic import asymptotic_uncertainty
 
@@ -188,3 +188,56 @@ def test_only_names_that_were_moved_have_a_line_to_their_arrow(ppca, x):
     for name in display.names_:
         assert (name.arrow_patch is not None) == (abs(name.xyann[1]) > THEME.small / 2)
     assert any(name.arrow_patch is None for name in display.names_)
+
+
+# Factor analysis
+
+
+def test_points_and_arrows_of_factors_multiply_to_the_fitted_rows(abilities):
+    fitted = FactorAnalysis(2, rotation="oblimin").fit(abilities)
+    display = BiplotDisplay.from_estimator(fitted, abilities)
+    deviation = np.sqrt(np.diag(fitted.get_covariance()))
+    rows = fitted.mean_ + deviation * (display.scores @ display.loadings.T)
+    assert_allclose(rows, fitted.inverse_transform(fitted.transform(abilities)))
+    assert display.ax_.get_title(loc="right") == "arrows: standardized loading"
+    assert display.feature_names == list(abilities.columns)
+
+
+@pytest.mark.parametrize("rotation", [None, "varimax", "oblimin"])
+def test_correlations_with_factors_are_those_of_the_model(abilities, oblique, rotation):
+    fitted = oblique.rotate(rotation)
+    joint = fitted.joint().covariance  # of x and the rotated factors together
+    deviation = np.sqrt(np.diag(joint))
+    display = BiplotDisplay.from_estimator(fitted, abilities, units="correlation", components=(2, 0))
+    assert_allclose(display.loadings, (joint / np.outer(deviation, deviation))[:9, [11, 9]], atol=1e-12)
+    assert display.ax_.get_title(loc="right") == "arrows: correlation with the factor"
+    other = BiplotDisplay.from_estimator(fitted, abilities, components=(2, 0))
+    assert np.allclose(display.loadings, other.loadings) == (rotation != "oblimin")
+
+
+def test_arrows_of_factors_do_not_depend_on_units(abilities, oblique):
+    other = FactorAnalysis(3, rotation="oblimin").fit(1000 * abilities)
+    one, same = (BiplotDisplay.from_estimator(f, x) for f, x in ((oblique, abilities), (other, 1000 * abilities)))
+    assert_allclose(one.loadings, same.loadings, atol=1e-4)
+    assert_allclose(one.scores, same.scores, atol=1e-3)
+
+
+def test_intervals_of_factors_are_those_of_the_same_rotation(abilities, oblique):
+    sure = oblique.uncertainty()
+    display = BiplotDisplay.from_estimator(oblique, abilities, uncertainty=sure, level=0.8, components=(1, 2))
+    for end, wanted in zip((display.low, display.high), sure.loadings.interval(0.8), strict=True):
+        assert_array_equal(end, wanted[:, 1:])
+    with pytest.raises(DataError, match=r"in the same rotation.*\n.*after rotate"):
+        BiplotDisplay.from_estimator(oblique.rotate("varimax"), abilities, uncertainty=sure)
+    with pytest.raises(DataError, match="not of correlations with oblique factors"):
+        BiplotDisplay.from_estimator(oblique, abilities, uncertainty=sure, units="correlation")
+
+
+def test_arrows_without_an_interval_are_not_pale(abilities, heywood):
+    x = abilities.assign(again=abilities["word"])
+    display = BiplotDisplay.from_estimator(heywood, x, uncertainty=heywood.uncertainty())
+    assert heywood.heywood_features_.size
+    assert display.sure[heywood.heywood_features_].all()
+    assert not display.sure.all()
+    with pytest.raises(ShapeError, match="needs two factors; the model has 1"):
+        BiplotDisplay.from_estimator(FactorAnalysis(1).fit(abilities), abilities)

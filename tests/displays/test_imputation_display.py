@@ -187,3 +187,12 @@ def test_what_tells_most_is_known_a_little():
     row = [observed, np.where(np.isnan(observed), 0.0, nan), low, high, np.zeros(5)]
     kept = [set(most_telling([row], most).tolist()) for most in range(1, 6)]
     assert kept == [{3}, {2, 3}, {1, 2, 3}, {1, 2, 3, 4}, {0, 1, 2, 3, 4}]
+
+
+def test_the_fitted_row_of_factors_is_their_posterior_mean_whatever_the_scores(bartlett, incomplete):
+    shown = [0, 4, 17]
+    display = ImputationDisplay.from_estimator(bartlett, incomplete, rows=shown)
+    back = bartlett.inverse_transform(bartlett.posterior(incomplete).mean)
+    for row, i in zip(display.rows, shown, strict=True):
+        assert_allclose(row.fitted, back[i])
+        assert_allclose(row.fitted[np.isnan(row.observed)], row.imputed[np.isnan(row.observed)])

@@ -9,6 +9,7 @@ from matplotlib.text import Text
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chi2
 
+from factor_oracles import dense_factor_scores
 from oracles import spiked_rows
 from probpca import PPCA, BayesianPCA, DataError, LatentDisplay, LinearDynamicalSystem, ShapeError
 from probpca.displays.axes import THEME
@@ -256,3 +257,32 @@ def test_of_many_rows_with_missing_cells_none_has_an_ellipse_and_all_have_a_mark
     display.figure_.canvas.draw()
     box, region = display.ax_.get_window_extent(), display.key_.get_window_extent()
     assert box.x0 <= region.x0 < region.x1 <= box.x1
+
+
+# Factor analysis
+
+
+def test_factor_scores_are_those_of_the_joint_distribution_with_correlated_factors(bartlett, incomplete):
+    display = LatentDisplay.from_estimator(bartlett, incomplete, components=(2, 0))
+    for i in (0, 4, 17, 60):
+        mean, covariance = dense_factor_scores(bartlett, incomplete.to_numpy()[i])
+        assert_allclose(display.mean[i], mean[[2, 0]], atol=1e-9)
+        assert_allclose(display.covariance[i], covariance[np.ix_([2, 0], [2, 0])], atol=1e-9)
+    assert display.ax_.get_title(loc="left") == "Factor scores"
+    assert display.ax_.get_xlabel().startswith("F3 (")
+
+
+def test_complete_rows_share_the_posterior_covariance_of_rotated_factors(oblique, abilities, bartlett, incomplete):
+    for rotation in ("oblimin", "varimax", None):
+        display = LatentDisplay.from_estimator(oblique.rotate(rotation), abilities)
+        assert display.complete.all()
+        assert display.key_ is not None
+    display = LatentDisplay.from_estimator(bartlett, incomplete)
+    assert_array_equal(display.complete, incomplete.notna().all(axis=1))
+
+
+def test_empty_rows_have_the_region_of_the_factor_correlations(bartlett, incomplete):
+    display = LatentDisplay.from_estimator(bartlett, incomplete, ellipses=[4, 9])
+    assert "2 empty rows" in [text.get_text() for text in display.ax_.texts]
+    wanted = np.sqrt(chi2.ppf(0.95, 2) * np.linalg.eigvalsh(bartlett.factor_correlations_[:2, :2]))
+    assert_allclose([display.ellipses_[4].height / 2, display.ellipses_[4].width / 2], wanted)

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
-from probpca import PPCA, DataError, LoadingsDisplay, ShapeError
+from probpca import PPCA, DataError, FactorAnalysis, LoadingsDisplay, ShapeError
 from probpca.displays.axes import THEME
 from probpca.displays.loadings_display import Loadings
 from probpca.learning.uncertainty.asymptotic import asymptotic_uncertainty
@@ -132,3 +132,48 @@ def test_a_fit_that_cannot_be_asked_is_refused_in_words():
         LoadingsDisplay.from_estimator(PPCA())
     with pytest.raises(DataError, match="needs an estimator with uncertainty, which object does not have"):
         LoadingsDisplay.from_estimator(object())
+
+
+# Factor analysis
+
+
+def test_loadings_of_factors_are_standardized_with_their_intervals(oblique):
+    display = LoadingsDisplay.from_estimator(oblique, level=0.9)
+    low, high = oblique.uncertainty().loadings.interval(0.9)
+    for k, ax in enumerate(display.axes_):
+        values = oblique.standardized_loadings_[:, k]
+        order = np.argsort(-abs(values))
+        assert names(ax) == [oblique.feature_names_in_[j] for j in order]
+        for shown, expected in zip(drawn(ax), (values, low[:, k], high[:, k]), strict=True):
+            assert_allclose(shown, expected[order])
+        assert ax.get_title(loc="left") == f"F{k + 1}"
+        assert f"{100 * oblique.explained_variance_ratio_[k]:.1f}% of variance" in [t.get_text() for t in ax.texts]
+        assert ax.get_xlabel() == "standardized loading with 90% interval"
+    assert display.figure_.get_suptitle() == "Standardized loadings with intervals, oblimin rotation"
+
+
+def test_factors_of_rows_with_missing_cells_need_these_rows(bartlett, incomplete):
+    display = LoadingsDisplay.from_estimator(bartlett, incomplete, component=[2], most=4)
+    wanted = LoadingsDisplay.from_uncertainty(bartlett.uncertainty(incomplete), component=2, most=4)
+    for shown, other in zip(display.panels[0], wanted.panels[0], strict=True):
+        assert_array_equal(shown, other)
+    with pytest.raises(DataError, match="training rows"):
+        LoadingsDisplay.from_estimator(bartlett)
+    with pytest.raises(ShapeError, match="component must be numbers from 0 to 2; got 3"):
+        LoadingsDisplay.from_estimator(bartlett, incomplete, component=3)
+
+
+def test_loadings_without_a_standard_error_are_hollow_and_not_pale(heywood):
+    display = LoadingsDisplay.from_estimator(heywood, component=0)
+    panel, ax = display.panels[0], display.ax_
+    unknown = np.isnan(panel.low)
+    assert unknown.sum() == heywood.heywood_features_.size
+    bars, points = ax.collections
+    assert {to_hex(points.get_facecolors()[i]) for i in np.flatnonzero(unknown)} == {"#ffffff"}
+    assert {to_hex(bars.get_colors()[i]) for i in np.flatnonzero(unknown)} == {THEME.ink}
+    assert "no standard error" in ax.get_xlabel()
+
+
+def test_one_factor_has_no_rotation_in_its_title(abilities):
+    display = LoadingsDisplay.from_estimator(FactorAnalysis(1, rotation="varimax").fit(abilities))
+    assert display.figure_.get_suptitle() == "Standardized loadings with intervals"

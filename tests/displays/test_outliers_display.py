@@ -216,3 +216,11 @@ def test_what_cannot_be_drawn_is_said(ppca, x):
         OutlierDisplay.from_estimator(ppca, x, row=80)
     with pytest.raises(DataError, match="OutlierDisplay needs a fitted estimator"):
         OutlierDisplay.from_estimator(PPCA(), x)
+
+
+def test_distances_of_factors_are_from_the_factors(oblique, abilities):
+    display = OutlierDisplay.from_estimator(oblique, abilities)
+    turned = OutlierDisplay.from_estimator(oblique.rotate("varimax"), abilities)
+    assert_allclose(display.points, turned.points)
+    assert display.ax_.get_xlabel() == "score distance $T^2$ (within the factors)"
+    assert display.ax_.get_ylabel() == "residual distance $Q$ (from the factors)"

@@ -11,6 +11,7 @@ from probpca import (
     PPCA,
     BayesianPCA,
     DataError,
+    FactorAnalysis,
     LinearDynamicalSystem,
     ScreeDisplay,
     ShapeError,
@@ -18,6 +19,7 @@ from probpca import (
 )
 from probpca.displays.axes import THEME
 from probpca.learning.selection.criteria import n_parameters
+from probpca.learning.selection.parallel_analysis import null_eigenvalues
 from probpca.learning.uncertainty.asymptotic import asymptotic_uncertainty
 
 
@@ -229,3 +231,87 @@ def test_percent_need_complete_rows_of_the_fit(ppca, x):
         ScreeDisplay.from_estimator(ppca, x[:, :3], units="percent")
     with pytest.raises(DataError, match="units must be one of variance, percent; got 'share'"):
         ScreeDisplay.from_estimator(ppca, units="share")
+
+
+# Eigenvalues of correlations
+
+
+def eigenvalues(x):
+    return np.linalg.eigvalsh(np.corrcoef(np.asarray(x).T))[::-1]
+
+
+def test_factors_have_the_eigenvalues_of_correlations_and_those_of_chance(oblique, abilities):
+    display = ScreeDisplay.from_estimator(oblique)
+    assert_allclose(display.explained_variance, eigenvalues(abilities))
+    assert_allclose(display.by_chance, null_eigenvalues(160, 9, 9))
+    assert_allclose(display.line_.get_ydata(), display.explained_variance)
+    assert_allclose(display.noise_.get_ydata(), display.by_chance)
+    filled = [mpl.colors.to_hex(colour) == THEME.ink for colour in display.points_.get_facecolors()]
+    assert filled == [True] * 3 + [False] * 6
+    assert display.ax_.get_yscale() == "linear"
+    assert "3 factors (as given)" in words(display.ax_)
+    display.figure_.canvas.draw()
+
+
+def test_rotations_and_units_change_no_eigenvalue(oblique, abilities):
+    wanted = ScreeDisplay.from_estimator(oblique).explained_variance
+    scaled = FactorAnalysis(2).fit(abilities * np.geomspace(1e-3, 1e3, 9))
+    for fitted in (oblique.rotate("varimax"), oblique.rotate(None), scaled):
+        assert_allclose(ScreeDisplay.from_estimator(fitted).explained_variance, wanted)
+
+
+def test_eigenvalues_above_chance_are_those_that_parallel_analysis_counts(abilities, incomplete):
+    for rows in (abilities, incomplete):
+        found = select_n_components(rows, "parallel")["parallel"]
+        display = ScreeDisplay.from_data(rows)
+        m = found.score.size
+        assert_allclose(display.explained_variance[:m] / display.by_chance[:m], found.score, rtol=1e-6)
+        assert display.n_components == found.choice
+        assert f"{found.choice} above chance" in words(display.ax_)
+
+
+def test_rows_with_missing_cells_are_needed(bartlett, incomplete, abilities):
+    with pytest.raises(DataError, match=r"need the training rows after this fit.\nHint: pass them as X"):
+        ScreeDisplay.from_estimator(bartlett)
+    with pytest.raises(ShapeError, match="rows must have 9 columns, as in the fit; got 4"):
+        ScreeDisplay.from_estimator(bartlett, incomplete.iloc[:, :4])
+    display, wanted = ScreeDisplay.from_estimator(bartlett, incomplete), ScreeDisplay.from_data(incomplete)
+    assert_array_equal(display.explained_variance, wanted.explained_variance)
+    assert_allclose(display.explained_variance[0], eigenvalues(abilities)[0], rtol=0.2)
+
+
+def test_weights_of_rows_count_them_several_times(abilities):
+    weight = np.where(np.arange(160) < 40, 3.0, 1.0)
+    repeated = ScreeDisplay.from_data(abilities.loc[abilities.index.repeat(weight.astype(int))])
+    for display in (
+        ScreeDisplay.from_data(abilities, sample_weight=weight),
+        ScreeDisplay.from_estimator(FactorAnalysis(2).fit(abilities, sample_weight=weight)),
+        ScreeDisplay.from_estimator(FactorAnalysis(2).fit(abilities), abilities, sample_weight=weight),
+    ):
+        assert_allclose(display.explained_variance, repeated.explained_variance)
+        assert_allclose(display.by_chance, repeated.by_chance)
+
+
+def test_eigenvalues_in_percent_add_up_to_everything(oblique):
+    display = ScreeDisplay.from_estimator(oblique, units="percent", scale="log")
+    assert_allclose(display.line_.get_ydata().sum(), 100)
+    assert_allclose(display.noise_.get_ydata() * 9 / 100, display.by_chance)
+    assert display.ax_.get_yscale() == "linear"
+
+
+def test_constant_columns_and_noise_have_a_scree_plot(abilities):
+    display = ScreeDisplay.from_data(abilities.assign(same=1.0))
+    assert_allclose(display.explained_variance, eigenvalues(abilities))
+    noise = ScreeDisplay.from_data(np.random.default_rng(0).standard_normal((100, 8)), most=5, scale="log")
+    assert (noise.n_components, noise.explained_variance.size, noise.ax_.get_yscale()) == (0, 5, "log")
+    noise.figure_.canvas.draw()
+
+
+def test_criteria_stand_below_eigenvalues_too(oblique, abilities):
+    found = select_n_components(abilities, ["parallel", "bic"])
+    display = ScreeDisplay.from_estimator(oblique, selection=found)
+    assert [curve.get_label() for curve in display.curves_] == ["parallel", "bic"]
+    with pytest.raises(DataError, match="no intervals of eigenvalues"):
+        ScreeDisplay.from_estimator(oblique, uncertainty=oblique.uncertainty())
+    with pytest.raises(DataError, match="missing must be one of nan, unstored; got 'zero'"):
+        ScreeDisplay.from_data(abilities, missing="zero")

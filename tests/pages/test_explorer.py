@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from factor_oracles import correlated_abilities
 from html_pages import EVIL, loads_nothing, numbers, read
 from oracles import spiked_rows
-from probpca import PPCA, BayesianPCA, DataError, ShapeError, SourceError, explorer
+from probpca import PPCA, BayesianPCA, DataError, FactorAnalysis, ShapeError, SourceError, explorer
 from probpca.pages.page import PageLimits
 
 N, D, Q = 50, 9, 3
@@ -164,3 +165,43 @@ def test_what_cannot_be_shown_is_refused_in_words(fitted, x, tmp_path):
     with pytest.raises(SourceError, match="there is no folder"):
         explorer(fitted, x, tmp_path / "nowhere" / "page.html")
     assert list(tmp_path.iterdir()) == []
+
+
+# Factor analysis
+
+
+@pytest.mark.parametrize("rotation", [None, "varimax", "oblimin"])
+@pytest.mark.parametrize("most_columns", [9, 4])
+def test_points_and_neighbours_are_those_of_rotated_factors(rotation, most_columns, tmp_path):
+    x = correlated_abilities(np.random.default_rng(7))
+    x[np.random.default_rng(8).random(x.shape) < 0.1] = np.nan
+    x[5] = np.nan
+    fitted = FactorAnalysis(3, rotation=rotation).fit(x)
+    page = read(explorer(fitted, x, tmp_path / "page.html", limits=PageLimits(most_columns=most_columns)))
+    data, belief = page.data(), fitted.posterior(x)
+    best = np.sort(np.argsort(-fitted.communalities_)[:most_columns])
+    assert data["features"] == [f"x{j}" for j in best]
+    scores = numbers(data["latent"], len(x), 3)
+    assert_allclose(scores, belief.mean, rtol=1e-4, atol=1e-6)
+    rows = data["mean"] + np.array(data["scale"]) * (scores @ numbers(data["loadings"], best.size, 3).T)
+    wanted = fitted.inverse_transform(belief.mean)[:, best]
+    assert_allclose((rows - wanted) / np.array(data["scale"]), 0, atol=1e-4)
+    assert_allclose((np.array(data["scale"]) * data["noise"]) ** 2, fitted.noise_variance_[best], rtol=1e-5)
+    for i in (0, 5, 17):
+        root = root_of(data, i, 3)
+        assert_allclose(root @ root.T, belief.covariance[i], rtol=1e-4, atol=1e-5)
+    empty = root_of(data, 5, 3)
+    assert_allclose(empty @ empty.T, fitted.factor_correlations_, rtol=1e-4, atol=1e-5)
+
+
+def test_it_says_factors_and_how_they_are_correlated(tmp_path):
+    x = correlated_abilities(np.random.default_rng(7))
+    fitted = FactorAnalysis(3, rotation="oblimin").fit(x)
+    words = " ".join(" ".join(read(explorer(fitted, x, tmp_path / "page.html")).words).split())
+    Phi = fitted.factor_correlations_
+    assert f"The factors are correlated (F1 and F2 {Phi[0, 1]:.2f}; F1 and F3 {Phi[0, 2]:.2f};" in words
+    assert "Factor explorer: 160 rows, 9 columns, 3 factors" in words
+    assert "component" not in words.lower()
+    for other in (fitted.rotate("varimax"), FactorAnalysis(1, rotation="oblimin").fit(x)):
+        words = " ".join(read(explorer(other, x, tmp_path / "page.html")).words)
+        assert "correlated" not in words

@@ -510,6 +510,47 @@ def _explain_colours(ax: Any, above: Any) -> None:
         beside(ax, "no cell of this row was observed", (0, 1), (8, -8), xycoords="axes fraction", va="top")
 
 
+# Cells of a matrix
+
+
+def signed_colours() -> list[str]:
+    """Colours of negative numbers, of zero and of positive numbers, for ``draw_cells``."""
+    return [THEME.accent, "white", THEME.ink]
+
+
+def draw_cells(  # noqa: PLR0913
+    ax: Any,
+    values: Array,
+    colours: list[str],
+    most: float,
+    *,
+    written: bool,
+    at: float = 0.0,
+    lowest: float | None = None,
+) -> tuple[Any, list[Any]]:
+    """Draw a matrix as coloured cells, a line for each row, beginning at x = ``at``; returns cells and numbers.
+
+    Colours go from ``lowest``, by default minus ``most``, to ``most``. If ``written``, each cell holds its number,
+    which is pale if it is near zero.
+    """
+    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415
+
+    (n, m), low = values.shape, -most if lowest is None else lowest
+    look = {"cmap": LinearSegmentedColormap.from_list("cells", colours), "vmin": low, "vmax": most}
+    edges = np.arange(m + 1) - 0.5 + at, np.arange(n + 1) - 0.5
+    cells = ax.pcolormesh(*edges, values, edgecolors="white", linewidth=1.0, **look)
+    numbers = []
+    for i, k in np.ndindex(n, m) if written else ():
+        size = abs(values[i, k]) / most
+        colour = (
+            "black" if lowest is not None else "white" if size > 0.6 else "black" if size > 0.25 else THEME.unsure_name
+        )
+        words = f"{values[i, k]:.2f}".replace("-0.00", "0.00").replace("-", "\N{MINUS SIGN}")
+        style = {"ha": "center", "va": "center", "fontsize": THEME.small - 0.5, "color": colour}
+        numbers.append(ax.text(k + at, i, words, **style))
+    return cells, numbers
+
+
 # Intervals and limits
 
 

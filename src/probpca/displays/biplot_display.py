@@ -21,20 +21,35 @@ from probpca.displays.axes import (
 from probpca.displays.inputs import (
     chosen,
     component_title,
+    correlations_with,
+    deviations_of,
     groups_of,
+    has_factors,
     names_of,
+    noun_of,
     require_choice,
     require_fitted,
     require_level,
+    require_same_factors,
     row_names,
+    shown_loadings,
 )
 from probpca.displays.latent_display import MOST_GROUPS
-from probpca.errors import ShapeError
+from probpca.errors import DataError, ShapeError
 from probpca.learning.uncertainty.estimate import largest_first
 
 if TYPE_CHECKING:
+    from probpca.learning.factor.uncertainty import FactorUncertainty
     from probpca.learning.uncertainty.estimate import ParameterUncertainty
     from probpca.typing import Array, Index
+
+MEANING = {
+    ("component", "loading"): "loading",
+    ("component", "correlation"): "correlation with the component",
+    ("factor", "loading"): "standardized loading",
+    ("factor", "correlation"): "correlation with the factor",
+}
+"""What arrows show, by the kind of latent variables and by the units."""
 
 
 class BiplotDisplay:
@@ -42,12 +57,13 @@ class BiplotDisplay:
 
     A row far along an arrow has a large value of that feature: :math:`x_j \approx \mu_j + w_j^\top z`, for
     standardised columns in standard deviations. Bars at the tip of an arrow are intervals of its loadings; an arrow is
-    pale if the intervals contain zero in both directions. Create it with ``from_estimator``.
+    pale if the intervals contain zero in both directions. For ``FactorAnalysis`` points are factor scores, and arrows
+    loadings of the standardised columns on the rotated factors. Create it with ``from_estimator``.
 
     Attributes
     ----------
     scores : ndarray (n, 2)
-        Component scores of the rows.
+        Component scores or factor scores of the rows.
     loadings : ndarray (n_features, 2)
         Loadings of the features, or their correlations with the components if ``units="correlation"``.
     low, high : ndarray (n_features, 2) or None
@@ -89,6 +105,7 @@ class BiplotDisplay:
         units: str = "loading",
         most: int = 12,
         axis_labels: tuple[str, ...] = ("PC1", "PC2"),
+        noun: str = "component",
     ) -> None:
         """Store what ``plot`` draws."""
         self.scores, self.loadings, self.feature_names = scores, loadings, feature_names
@@ -96,7 +113,7 @@ class BiplotDisplay:
         self.high: Array | None = None if interval is None else interval[1]
         self.labels = labels
         self.group = next(iter(groups_of(groups, len(scores), MOST_GROUPS)), None)
-        self.units, self.axis_labels = units, axis_labels
+        self.units, self.axis_labels, self.noun = units, axis_labels, noun
         self.shown: Index = largest_first(np.hypot(*loadings.T), most)
 
     @classmethod
@@ -106,7 +123,7 @@ class BiplotDisplay:
         X: Any,
         *,
         components: tuple[int, int] = (0, 1),
-        uncertainty: ParameterUncertainty | None = None,
+        uncertainty: ParameterUncertainty | FactorUncertainty | None = None,
         level: float = 0.95,
         units: str = "loading",
         feature_names: Any = None,
@@ -120,19 +137,21 @@ class BiplotDisplay:
 
         Parameters
         ----------
-        estimator : PPCA or BayesianPCA
+        estimator : PPCA, BayesianPCA or FactorAnalysis
             A fitted estimator.
         X : array, sparse matrix or dataframe
             Rows with the columns of the fit. NaN marks a missing cell.
         components : pair of int, default=(0, 1)
             Components on the horizontal and the vertical axis, counted from 0.
-        uncertainty : ParameterUncertainty or None, default=None
+        uncertainty : ParameterUncertainty, FactorUncertainty or None, default=None
             From ``estimator.uncertainty()``: adds intervals of the loadings.
         level : float, default=0.95
             Probability of intervals and ellipses.
         units : "loading" or "correlation", default="loading"
-            "correlation" divides loadings by the standard deviations of the features in the model, which suits
-            features in different units; after ``standardize=True`` these are near 1.
+            "correlation": the correlations of features and components. They are the loadings divided by the standard
+            deviations of the features in the model, which suits features in different units; after
+            ``standardize=True`` these are near 1. For ``FactorAnalysis`` "loading" is the loading of the standardised
+            feature; correlations (``structure_``) differ from it only if the factors are correlated.
         feature_names : sequence of str or None, default=None
             Names of the columns. None: those of the training data, or x0, x1, ...
         labels : sequence of str, True or None, default=None
@@ -158,7 +177,7 @@ class BiplotDisplay:
         require_choice("units", units, ("loading", "correlation"))
         if estimator.n_components_ < 2:
             msg = (
-                "BiplotDisplay needs two components; the model has 1.\n"
+                f"BiplotDisplay needs two {noun_of(estimator)}s; the model has 1.\n"
                 "Hint: fit with n_components=2, or draw one with LatentDisplay and LoadingsDisplay."
             )
             raise ShapeError(msg)
@@ -166,18 +185,19 @@ class BiplotDisplay:
         if len(pair) != 2:
             msg = f"components must be a pair; got {len(pair)}.\nHint: LatentDisplay and LoadingsDisplay can draw one."
             raise ShapeError(msg)
-        scale = _deviations(estimator)[:, None] if units == "correlation" else 1.0
         scores = np.asarray(estimator.transform(X))[:, pair]
+        loadings = correlations_with(estimator) if units == "correlation" else shown_loadings(estimator)
         made = cls(
             scores,
-            estimator.loadings_[:, pair] / scale,
+            loadings[:, pair],
             names_of(estimator, feature_names),
-            interval=None if uncertainty is None else _interval(uncertainty, pair, level, scale),
+            interval=None if uncertainty is None else _interval(estimator, uncertainty, pair, level, units),
             labels=None if labels is None else row_names(X, labels, len(scores)),
             groups=groups,
             units=units,
             most=most,
             axis_labels=tuple(component_title(estimator, j) for j in pair),
+            noun=noun_of(estimator),
         )
         return made.plot(ax, group_ellipses=group_ellipses, level=level)
 
@@ -185,11 +205,11 @@ class BiplotDisplay:
     def sure(self) -> Any:
         """Whether the interval of at least one loading of each feature excludes zero: ndarray of bool (n_features,).
 
-        True for all features if there are no intervals.
+        True for all features if there are no intervals, and for Heywood cases, which have none.
         """
         if self.low is None or self.high is None:
             return np.ones(len(self.loadings), dtype=bool)
-        return ((self.low > 0) | (self.high < 0)).any(axis=1)
+        return ~((self.low <= 0) & (self.high >= 0)).all(axis=1)
 
     def plot(self, ax: Any = None, *, group_ellipses: bool = False, level: float = 0.95) -> BiplotDisplay:
         """Draw rows as points and features as arrows.
@@ -262,21 +282,23 @@ class BiplotDisplay:
             # Ticks without a spine would look like a minus before the number.
             axis.tick_params(colors=THEME.ink, labelsize=THEME.small, length=0, pad=8)
             axis.spines[:].set_visible(False)
-        words = "arrows: correlation with the component" if self.units == "correlation" else "arrows: loading"
+        words = f"arrows: {MEANING[self.noun, self.units]}"
         self.ax_.set_title(words, fontsize=THEME.small, color=THEME.ink, loc="right")
 
 
-def _deviations(estimator: Any) -> Array:
-    """Standard deviations of the features in the model, in the units of ``loadings_``: (d,)."""
-    deviations = np.sqrt(estimator.model_.covariance.diag())
-    return deviations if estimator.scale_ is None else deviations / estimator.scale_
-
-
-def _interval(uncertainty: ParameterUncertainty, pair: list[int], level: float, scale: Any) -> tuple[Array, Array]:
+def _interval(estimator: Any, uncertainty: Any, pair: list[int], level: float, units: str) -> tuple[Array, Array]:
     low, high = uncertainty.loadings.interval(level)
-    if max(pair) >= low.shape[1] or (np.ndim(scale) and len(low) != len(scale)):
+    if max(pair) >= low.shape[1] or (units == "correlation" and len(low) != len(estimator.loadings_)):
         msg = (
             f"uncertainty must belong to this fit; got one with {low.shape[0]} features and {low.shape[1]} components."
         )
         raise ShapeError(msg)
-    return low[:, pair] / scale, high[:, pair] / scale
+    if has_factors(estimator):
+        require_same_factors(estimator, uncertainty)
+        if units == "correlation" and estimator.rotation_.is_oblique:
+            msg = "intervals are those of loadings, not of correlations with oblique factors.\nHint: units='loading'."
+            raise DataError(msg)
+    elif units == "correlation":
+        scale = deviations_of(estimator)[:, None]
+        low, high = low / scale, high / scale
+    return low[:, pair], high[:, pair]

@@ -77,7 +77,7 @@ class ConvergenceDisplay:
 
         Parameters
         ----------
-        estimator : PPCA, BayesianPCA or LinearDynamicalSystem
+        estimator : PPCA, BayesianPCA, FactorAnalysis or LinearDynamicalSystem
             An estimator fitted by an iterative solver.
         reference : float or None, default=None
             Log-likelihood of a better fit to measure distances to, if one is known. None: the largest of this fit.

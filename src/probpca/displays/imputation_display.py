@@ -11,6 +11,7 @@ from probpca.displays.axes import THEME, clipped, draw_endless, draw_key, frame,
 from probpca.displays.inputs import (
     by_name,
     cells_of,
+    has_factors,
     names_of,
     require_choice,
     require_fitted,
@@ -120,7 +121,7 @@ class ImputationDisplay:
 
         Parameters
         ----------
-        estimator : PPCA or BayesianPCA
+        estimator : PPCA, BayesianPCA or FactorAnalysis
             A fitted estimator.
         X : array, sparse matrix or dataframe
             Rows with the columns of the fit. NaN marks a missing cell.
@@ -274,7 +275,9 @@ def _imputed_rows(estimator: Any, rows: Any, observed: Array, names: list[str], 
     missing = np.isnan(observed)
     filled = np.asarray(estimator.impute(rows))
     low, high = (np.asarray(end) for end in estimator.impute_interval(rows, level))
-    fitted = estimator.inverse_transform(np.asarray(estimator.transform(rows)))
+    # Bartlett's scores, which factor analysis may return, follow the noise of rows with few observed cells.
+    latent = estimator.posterior(rows).mean if has_factors(estimator) else estimator.transform(rows)
+    fitted = estimator.inverse_transform(np.asarray(latent))
     parts = (np.where(missing, end, np.nan) for end in (filled, low, high))
     return tuple(ImputedRow(*row) for row in zip(names, observed, *parts, fitted, strict=True))
 

@@ -14,8 +14,12 @@ from probpca.displays.axes import percent
 from probpca.errors import DataError, ShapeError
 from probpca.learning.complete.spectrum import Spectrum, log_likelihood_of
 from probpca.learning.components import RULES
+from probpca.learning.describe import describe
+from probpca.learning.selection.correlations import correlations_of, correlations_of_moments
 from probpca.learning.selection.criteria import bic
+from probpca.learning.selection.parallel_analysis import scree
 from probpca.learning.selection.result import Criterion, Selection
+from probpca.learning.settings import Settings
 from probpca.result_tables import default_names
 from probpca.sources import open_source
 from probpca.sources.readers.frames import frame_columns, is_frame
@@ -23,6 +27,7 @@ from probpca.sources.readers.frames import frame_columns, is_frame
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from probpca.learning.selection.parallel_analysis import Scree
     from probpca.typing import Array, Index
 
 
@@ -289,6 +294,68 @@ def not_fitted(what: str, estimator: Any) -> DataError:
     return DataError(msg)
 
 
+def has_factors(estimator: Any) -> bool:
+    """Whether an estimator has factors, which may be rotated and correlated, instead of principal components."""
+    return hasattr(type(estimator), "factor_correlations_")
+
+
+def noun_of(estimator: Any) -> str:
+    """What a latent variable of an estimator is called: "factor" or "component"."""
+    return "factor" if has_factors(estimator) else "component"
+
+
+def shown_loadings(estimator: Any) -> Array:
+    """Loadings to show to people: of factors those of standardized columns, of components ``loadings_``: (d, q)."""
+    return np.asarray(estimator.standardized_loadings_ if has_factors(estimator) else estimator.loadings_)
+
+
+def correlations_with(estimator: Any) -> Array:
+    """Correlations of the columns with the components or factors, in the model: (d, q)."""
+    return np.asarray(estimator.structure_ if has_factors(estimator) else standardized_loadings(estimator))
+
+
+def standardized_loadings(estimator: Any) -> Array:
+    """Loadings of columns divided by their standard deviations in the model: (d, q).
+
+    Those of uncorrelated components and factors are their correlations with the columns.
+    """
+    if has_factors(estimator):
+        return np.asarray(estimator.standardized_loadings_)
+    return np.asarray(estimator.loadings_) / deviations_of(estimator)[:, None]
+
+
+def by_structure(loadings: Array, shown: Index) -> Index:
+    """Positions of columns by the factor with their largest loading, and by its size; those without any come last."""
+    size, largest = np.abs(loadings).max(axis=1), np.abs(loadings).argmax(axis=1)
+    largest = np.where(size > 0, largest, loadings.shape[1])
+    return np.asarray(shown[np.lexsort((shown, -size[shown], largest[shown]))], dtype=np.intp)
+
+
+def deviations_of(estimator: Any) -> Array:
+    """Standard deviations of the columns in the model, in the units of ``loadings_``: (d,)."""
+    deviations = np.sqrt(estimator.model_.covariance.diag())
+    return np.asarray(deviations if estimator.scale_ is None else deviations / estimator.scale_)
+
+
+def rotation_of(estimator: Any) -> str:
+    """Rotation of factors in words, such as "oblimin rotation"; an empty string for components and single factors."""
+    if not has_factors(estimator) or estimator.n_components_ == 1:
+        return ""
+    method = estimator.rotation_.method
+    return "unrotated" if method == "none" else f"{method.replace('_', ' ')} rotation"
+
+
+def require_same_factors(estimator: Any, uncertainty: Any) -> None:
+    """Raise ``DataError`` unless an uncertainty is that of the factors of an estimator, in the same rotation."""
+    known, found = estimator.standardized_loadings_, uncertainty.loadings.value
+    if found.shape != known.shape or not np.allclose(found, known, rtol=0, atol=1e-5):
+        msg = (
+            "uncertainty must be that of these factors, in the same rotation; its loadings are others.\n"
+            "Hint: pass estimator.uncertainty(), computed after rotate()."
+        )
+        raise DataError(msg)
+
+
 def component_title(estimator: Any, j: int) -> str:
     """Name of a component and its share of the variance, as the title of an axis: ``PC1 (44.2% of variance)``."""
     name = str(estimator.get_feature_names_out()[j])
@@ -303,6 +370,26 @@ def eigenvalue_shares(x: Array) -> Array:
     values = np.maximum(np.linalg.eigvalsh(squares)[::-1][: min(max(n - 1, 1), d)], 0.0)
     total = float(values.sum())
     return values / total if total > 0 else values
+
+
+def scree_of_rows(X: Any, most: int, *, sample_weight: Any = None, missing: str = "nan") -> Scree:
+    """The ``most`` largest eigenvalues of the correlations of a table, beside those of independent columns."""
+    require_choice("missing", missing, ("nan", "unstored"))
+    source = open_source(X, weight=sample_weight, unstored_missing=missing == "unstored")
+    rng = np.random.default_rng(0)
+    return scree(correlations_of(describe(source, rng), Settings(), rng), most)
+
+
+def scree_of_fit(estimator: Any, X: Any, most: int, sample_weight: Any = None) -> Scree:
+    """The same for the rows of a factor analysis; without ``X`` from the moments of a fit to complete rows."""
+    if X is not None:
+        require_columns(cells_of(estimator, X), estimator.n_features_in_)
+        return scree_of_rows(X, most, sample_weight=sample_weight, missing=estimator.missing)
+    moments = estimator._state.result.moments  # noqa: SLF001
+    if moments is None:
+        msg = "eigenvalues of the correlations need the training rows after this fit.\nHint: pass them as X."
+        raise DataError(msg)
+    return scree(correlations_of_moments(moments), most)
 
 
 def noise_along(estimator: Any) -> Any:

@@ -26,6 +26,8 @@ from probpca.displays.inputs import (
     chosen,
     component_title,
     groups_of,
+    has_factors,
+    noun_of,
     require_fitted,
     require_level,
     row_names,
@@ -42,10 +44,10 @@ MOST_GROUPS = 20
 
 
 class LatentDisplay:
-    r"""Score plot: component scores of rows, with their uncertainty.
+    r"""Score plot: component scores or factor scores of rows, with their uncertainty.
 
-    The score of a row is the posterior mean m of its latent variables z. Its region is the ellipse that contains z with
-    probability ``level``; P is the posterior covariance:
+    The score of a row is the posterior mean m of its latent variables z; in ``FactorAnalysis`` these are the rotated
+    factors. Its region is the ellipse that contains z with probability ``level``; P is the posterior covariance:
 
     .. math:: (z - m)^\top P^{-1} (z - m) \le \chi^2_{2, \text{level}}
 
@@ -55,11 +57,14 @@ class LatentDisplay:
     Attributes
     ----------
     mean : ndarray (n, 2) or (n, 1)
-        Component scores of the rows.
+        Component scores or factor scores of the rows.
     covariance : ndarray (n, 2, 2) or (n, 1, 1)
         Posterior covariance of each row.
     shared : ndarray (2, 2) or None
         The posterior covariance that all complete rows share.
+    prior : ndarray (2, 2)
+        Covariance of the latent variables of a row without observed cells: the correlations of oblique factors, and
+        otherwise the identity.
     figure_ : matplotlib Figure
         The figure.
     ax_ : matplotlib Axes
@@ -87,7 +92,7 @@ class LatentDisplay:
     'PC1 (92.5% of variance)'
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         mean: Array,
         covariance: Array,
@@ -96,9 +101,12 @@ class LatentDisplay:
         labels: list[str] | None = None,
         groups: Any = None,
         axis_labels: tuple[str, ...] = ("PC1", "PC2"),
+        prior: Array | None = None,
+        noun: str = "component",
     ) -> None:
-        """Store what ``plot`` draws."""
-        self.mean, self.covariance, self.shared = mean, covariance, shared
+        """Store what ``plot`` draws; ``noun`` is what a latent variable is called."""
+        self.mean, self.covariance, self.shared, self.noun = mean, covariance, shared, noun
+        self.prior: Array = np.eye(mean.shape[1]) if prior is None else prior
         self.labels = [str(i) for i in range(len(mean))] if labels is None else labels
         self.group = next(iter(groups_of(groups, len(mean), MOST_GROUPS)), None)
         self.axis_labels = axis_labels
@@ -120,7 +128,7 @@ class LatentDisplay:
 
         Parameters
         ----------
-        estimator : PPCA or BayesianPCA
+        estimator : PPCA, BayesianPCA or FactorAnalysis
             A fitted estimator.
         X : array, sparse matrix or dataframe
             Rows with the columns of the fit. NaN marks a missing cell.
@@ -155,10 +163,12 @@ class LatentDisplay:
         made = cls(
             belief.mean[:, pair],
             belief.covariance[:, plane[0], plane[1]],
-            shared=posterior_covariance(estimator.model_)[plane],
+            shared=_of_complete_rows(estimator)[plane],
             labels=row_names(X, labels, len(belief.mean)),
             groups=groups,
             axis_labels=tuple(component_title(estimator, j) for j in pair),
+            prior=estimator.factor_correlations_[plane] if has_factors(estimator) else None,
+            noun=noun_of(estimator),
         )
         wanted = ("all" if labels is not None else ()) if annotate is None else annotate
         return made.plot(ax, annotate=wanted, **options)
@@ -227,7 +237,7 @@ class LatentDisplay:
         self._draw_ellipses(shown, level)
         self.points_ = colour_rows(self.ax_, self.mean, self.group)
         self._ring(self.mean)
-        frame(self.ax_, "Component scores", x=self.axis_labels[0], y=self.axis_labels[1])
+        frame(self.ax_, f"{self.noun.capitalize()} scores", x=self.axis_labels[0], y=self.axis_labels[1])
         if equal:
             self.ax_.set_aspect("equal", adjustable="datalim")
 
@@ -270,7 +280,7 @@ class LatentDisplay:
                 beside(self.ax_, words, foot, (0, 4), ha="center")
 
     def _is_prior(self, i: int) -> bool:
-        return not self.mean[i].any() and np.allclose(self.covariance[i], np.eye(2), rtol=0, atol=1e-12)
+        return not self.mean[i].any() and np.allclose(self.covariance[i], self.prior, rtol=0, atol=1e-12)
 
     def _draw_key(self, level: float) -> None:
         """Draw the region of complete rows, to scale, in the corner where it covers the fewest rows."""
@@ -319,6 +329,15 @@ class LatentDisplay:
         self.points_ = colour_rows(self.ax_, points, self.group)
         self._ring(points)
         words = f"{self.axis_labels[0]}, {100 * level:.4g}% interval"
-        frame(self.ax_, "Component scores", x="rank of the row", y=words)
+        frame(self.ax_, f"{self.noun.capitalize()} scores", x="rank of the row", y=words)
         whole_numbers(self.ax_.xaxis)
         return points
+
+
+def _of_complete_rows(estimator: Any) -> Array:
+    """Posterior covariance that all complete rows share: (q, q)."""
+    covariance = posterior_covariance(estimator.model_)
+    if not has_factors(estimator):
+        return covariance
+    turn = estimator.rotation_matrix_
+    return np.asarray(turn.T @ covariance @ turn)

@@ -146,7 +146,7 @@ class MissingnessDisplay:
 
         Parameters
         ----------
-        estimator : PPCA or BayesianPCA
+        estimator : PPCA, BayesianPCA or FactorAnalysis
             A fitted estimator. Its parameter ``missing`` says which cells are missing.
         X : array, sparse matrix or dataframe
             Rows with the columns of the fit. NaN marks a missing cell.

@@ -20,7 +20,7 @@ from probpca.displays.axes import (
     upright_bars,
     whole_numbers,
 )
-from probpca.displays.inputs import by_name, names_of, require_choice, require_fitted, row_names
+from probpca.displays.inputs import by_name, names_of, noun_of, require_choice, require_fitted, row_names
 from probpca.errors import DataError
 from probpca.inference.calibration import RARE, Calibration, probability
 from probpca.inference.outlier_scores import CHI_SQUARE
@@ -44,9 +44,9 @@ class OutlierDisplay:
 
     .. math:: D^2 = (x - \mu)^\top C^{-1} (x - \mu) = T^2 + Q
 
-    ``kind="distances"`` shows the score distance :math:`T^2`, within the components, against the residual distance Q
-    from them; "chart" shows :math:`D^2` row by row. Dashed limits are exceeded by chance with probability ``p``.
-    "cells" shows which cells make one row unusual. The least likely rows are labelled. Create it with
+    ``kind="distances"`` shows the score distance :math:`T^2`, within the components or factors, against the residual
+    distance Q from them; "chart" shows :math:`D^2` row by row. Dashed limits are exceeded by chance with probability
+    ``p``. "cells" shows which cells make one row unusual. The least likely rows are labelled. Create it with
     ``from_estimator``.
 
     P-values are calibrated, and limits with them. A row with missing cells, and a row of the fit, is drawn at the
@@ -94,8 +94,10 @@ class OutlierDisplay:
         p: Any = RARE,
         labels: list[str] | None = None,
         feature_names: list[str] | None = None,
+        noun: str = "component",
     ) -> None:
         """Store what ``plot`` draws; ``calibration`` is that of the p-values of ``outliers``."""
+        self.noun = noun
         n, d = outliers.contributions.shape
         self.outliers, self.p = outliers, np.sort(np.atleast_1d(np.asarray(p, dtype=np.float64)))[::-1]
         if not ((self.p > 0) & (self.p < 1)).all():
@@ -132,7 +134,7 @@ class OutlierDisplay:
 
         Parameters
         ----------
-        estimator : PPCA or BayesianPCA
+        estimator : PPCA, BayesianPCA or FactorAnalysis
             A fitted estimator.
         X : array, sparse matrix or dataframe
             Rows with the columns of the fit. NaN marks a missing cell.
@@ -169,6 +171,7 @@ class OutlierDisplay:
             p=p,
             labels=row_names(X, labels, len(found.distance)),
             feature_names=names_of(estimator, feature_names),
+            noun=noun_of(estimator),
         )
         return made.plot(ax, kind=kind, row=row, **options)
 
@@ -255,8 +258,8 @@ class OutlierDisplay:
         frame(
             ax,
             "Outlier map",
-            x="score distance $T^2$ (within the components)",
-            y="residual distance $Q$ (from the components)",
+            x=f"score distance $T^2$ (within the {self.noun}s)",
+            y=f"residual distance $Q$ (from the {self.noun}s)",
         )
         self._tell("distances")
 

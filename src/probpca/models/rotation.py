@@ -159,7 +159,7 @@ class Rotation:
         The sum is the sum of squares of the unrotated loadings. What two correlated factors explain together counts
         half for each; without correlations the explained variances are the sums of squares of the columns.
         """
-        return _explained(self.loadings, self.correlations)
+        return explained_variance(self.loadings, self.correlations)
 
     def apply(self, loadings: npt.ArrayLike) -> Array:
         """Rotate other loadings of the same unrotated factors, for example in the units of the data: (m, q)."""
@@ -498,8 +498,8 @@ def _rotated(A: Array, T: Array, *, oblique: bool) -> Array:
     return np.asarray(np.linalg.solve(T, A.T).T) if oblique else A @ T
 
 
-def _explained(L: Array, Phi: Array) -> Array:
-    """Variance that each factor explains, diag(Phi L'L): (q,)."""
+def explained_variance(L: Array, Phi: Array) -> Array:
+    """Variance that each factor explains, diag(Phi L'L), from loadings L and factor correlations Phi: (q,)."""
     return np.asarray((L @ Phi * L).sum(axis=0))
 
 
@@ -510,7 +510,7 @@ def _arranged(A: Array, found: Minimum, method: str, settings: RotationSettings 
     """
     oblique, T = METHODS[method].oblique, found.T
     L = _rotated(A, T, oblique=oblique)
-    explained, sizes = _explained(L, T.T @ T), np.abs(L)
+    explained, sizes = explained_variance(L, T.T @ T), np.abs(L)
     largest = (sizes >= (1 - settings.tie) * sizes.max(axis=0)).argmax(axis=0)
     order = np.lexsort((largest, -np.round(explained / (settings.tie * explained.max() or 1.0))))
     total, leading = L.sum(axis=0), L[largest, np.arange(L.shape[1])]

@@ -6,7 +6,7 @@ const N_DRAWS = 8;
 const data = readData();
 const model = openModel(data);
 const plane = document.getElementById("plane");
-const handle = makeHandle();
+const handle = makeHandle(data.noun);
 const groups = openGroups(data);
 const state = { z: new Float64Array(model.q), row: data.first, group: groups.length ? 0 : -1, a: 0, b: Math.min(1, model.q - 1), own: data.sameUnits, round: 0, draws: [] };
 const pixels = data.imageShape ? reachOfPixels(data, model) : null;
@@ -215,7 +215,7 @@ function dress() {
   const halves = data.noise.map((noise, j) => data.width * noise * data.scale[j]);
   const [least, most] = [Math.min, Math.max].map((end) => say(halves.reduce((one, other) => end(one, other)), 2));
   const noise = least === most ? `\u00b1 ${least} in each column` : `\u00b1 ${least} to \u00b1 ${most}, depending on the column`;
-  write("band-note", `What the model predicts for a row with the component scores of the point. 95% of such rows lie within ${noise}.`);
+  write("band-note", `What the model predicts for a row with the ${data.noun} scores of the point. 95% of such rows lie within ${noise}.`);
 }
 
 dress();

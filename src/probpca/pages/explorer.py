@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtri
 
-from probpca.displays.inputs import taken
+from probpca.displays.inputs import has_factors, taken
 from probpca.errors import ShapeError
 from probpca.learning.uncertainty.estimate import largest_first
 from probpca.pages.page import (
@@ -21,6 +21,7 @@ from probpca.pages.page import (
     page_place,
     random_rows,
     row_data,
+    words_of,
     write_page,
 )
 
@@ -114,7 +115,8 @@ def explorer(  # noqa: PLR0913
         "width": float(ndtri(0.975)),  # of 95% intervals
         "imageShape": shape,
     }
-    parts = {"title": heading, "lead": _lead(table, shown, columns), "counting": table.counting}
+    parts = {"title": heading, "lead": _lead(table, shown, columns), "counting": table.counting, **words_of(table)}
+    parts["correlated"] = about_correlations(estimator)
     own = (f"explorer{part}.js" for part in ("_model", "_plane", "_row", "_image", ""))
     script = bundle("reading.js", "words.js", "chooser.js", "groups.js", *own)
     return write_page(place, "explorer", [script], data, {name: escape(said) for name, said in parts.items()})
@@ -123,12 +125,23 @@ def explorer(  # noqa: PLR0913
 def _lead(table: Table, shown: Index, columns: Index) -> str:
     """How large the table is, and how much of it the page shows."""
     n, d = table.cells.shape
-    words = [f"Component explorer: {table.size}."]
+    words = [f"{table.noun.capitalize()} explorer: {table.size}."]
     if shown.size < n:
         words.append(f"{shown.size:,} of the rows, drawn at random, are shown.")
     if columns.size < d:
-        words.append(f"The {columns.size:,} columns that the components explain best are shown.")
+        words.append(f"The {columns.size:,} columns that the {table.noun}s explain best are shown.")
     return " ".join(words)
+
+
+def about_correlations(estimator: Any) -> str:
+    """What a reader who moves one of several correlated factors should know; empty if none are correlated."""
+    if not has_factors(estimator) or not estimator.rotation_.is_oblique or estimator.n_components_ == 1:
+        return ""
+    names, Phi = estimator.get_feature_names_out(), estimator.factor_correlations_
+    pairs = [f"{names[j]} and {names[k]} {Phi[j, k]:.2f}" for j, k in zip(*np.triu_indices(len(Phi), 1), strict=True)]
+    said = "; ".join(pairs[:6]) + ("; ..." if len(pairs) > 6 else "")
+    moved = "The point moves along one factor while the others stay."
+    return f" The factors are correlated ({said}). {moved}".replace(" -", " \N{MINUS SIGN}")
 
 
 def _image_shape(given: Any, d: int) -> tuple[int, int] | None:
@@ -161,7 +174,7 @@ def _choose_cells(table: Table, limits: PageLimits, *, whole: bool) -> tuple[Ind
 def _some_columns(data: dict[str, Any], table: Table, columns: Index) -> dict[str, Any]:
     """The data of a model, for some of the columns."""
     lists = {name: [data[name][j] for j in columns] for name in ("features", "mean", "scale", "noise")}
-    loadings = table.model.loadings[columns] / table.scale[columns, None]
+    loadings = table.loadings[columns] / table.scale[columns, None]
     return {**data, **lists, "loadings": packed(loadings)}
 
 

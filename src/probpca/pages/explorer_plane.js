@@ -111,8 +111,8 @@ function planeRows(model, scales, a, b, lookOfRow) {
   return made;
 }
 
-function makeHandle() {
-  const handle = svg("g", { id: "handle", tabindex: 0, role: "slider", "aria-label": "The point in the plane of two components; arrow keys move it" });
+function makeHandle(noun) {
+  const handle = svg("g", { id: "handle", tabindex: 0, role: "slider", "aria-label": `The point in the plane of two ${noun}s; arrow keys move it` });
   handle.append(svg("circle", { r: 9 }));
   return handle;
 }

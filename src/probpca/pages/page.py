@@ -19,9 +19,11 @@ from probpca.displays.inputs import (
     Group,
     cells_of,
     groups_of,
+    has_factors,
     labels_of,
     names_of,
     not_fitted,
+    noun_of,
     numbers_of,
     require_columns,
     text_of,
@@ -55,12 +57,14 @@ class Table(NamedTuple):
     features: list[str]  # d names
     components: list[str]  # q names
     groups: list[Group]  # columns that colour the rows
+    loadings: Array  # of the components or rotated factors, in the units of the data: (d, q)
+    noun: str = "component"  # what a latent variable is called: "component" or "factor"
 
     @property
     def size(self) -> str:
         """Numbers of rows, columns and components, in words."""
         n, d = self.cells.shape
-        counts = ((n, "row"), (d, "column"), (self.model.n_components, "component"))
+        counts = ((n, "row"), (d, "column"), (self.model.n_components, self.noun))
         return ", ".join(counted(count, noun) for count, noun in counts)
 
     @property
@@ -92,6 +96,20 @@ def counted(number: float, noun: str) -> str:
     return f"{number:,.12g} {noun}" + ("" if number == 1 else "s")
 
 
+def share(part: float) -> str:
+    """A share in percent; only a share of 0 or 1 is written as 0% or 100%."""
+    if 0 < part < 5e-4:
+        return "less than 0.1%"
+    if 0.9995 <= part < 1:
+        return "more than 99.9%"
+    return f"{100 * part:.1f}%"
+
+
+def signed(number: str) -> str:
+    """A number with a minus sign in place of a hyphen."""
+    return number.replace("-", "\N{MINUS SIGN}")
+
+
 def ask_table(page: str, estimator: Any, X: Any, names: RowNames) -> Table:
     """The table of a page; raise unless the model is fitted, the rows are in memory, and all names are given."""
     model = _model_of(page, estimator)
@@ -108,7 +126,9 @@ def ask_table(page: str, estimator: Any, X: Any, names: RowNames) -> Table:
     features = [name if name.strip() else f"(column {j})" for j, name in enumerate(names_of(estimator, given))]
     components = [str(name) for name in estimator.get_feature_names_out()]
     rows = numbers_of(X, names.row_numbers, n), labels_of(X, names.labels, n)
-    return Table(model, cells, *rows, features, components, groups_of(names.groups, n))
+    # The model has canonical axes, and the estimator answers in rotated factors.
+    loadings = estimator.loadings_ if has_factors(estimator) else model.loadings
+    return Table(model, cells, *rows, features, components, groups_of(names.groups, n), loadings, noun_of(estimator))
 
 
 @dataclass(frozen=True)
@@ -145,9 +165,10 @@ def model_data(table: Table) -> dict[str, Any]:
         "componentNames": table.components,
         "mean": rounded(table.model.mean, 12),
         "scale": rounded(table.scale, 12),
-        "loadings": packed(table.model.loadings / table.scale[:, None]),
+        "loadings": packed(table.loadings / table.scale[:, None]),
         "noise": rounded(noise / table.scale),
         "components": table.model.n_components,
+        "noun": table.noun,
         "sameUnits": bool(table.scale.max() < 5 * table.scale.min()),
     }
 
@@ -176,7 +197,7 @@ def _model_of(page: str, estimator: Any) -> LinearGaussian:
     if model is None and hasattr(estimator, "posterior"):
         raise not_fitted(page, kind)
     msg = (
-        f"{page} needs a fitted PPCA or BayesianPCA; got {kind}.\n"
+        f"{page} needs a fitted PPCA, BayesianPCA or FactorAnalysis; got {kind}.\n"
         "Hint: pass the last step of a pipeline, and the rows as that step sees them."
     )
     raise DataError(msg)
@@ -203,6 +224,12 @@ def packed_bits(mask: Any) -> str:
 def rounded(values: Iterable[float], digits: int = 7) -> list[float | None]:
     """Numbers with ``digits`` significant digits; None, for JSON, where they are not finite."""
     return [float(f"{value:.{digits}g}") if np.isfinite(value) else None for value in values]
+
+
+def words_of(table: Table) -> dict[str, str]:
+    """What latent variables are called in the text of a page, and the name of the first."""
+    noun = table.noun
+    return {"noun": noun, "nouns": f"{noun}s", "Noun": noun.capitalize(), "first_name": table.components[0]}
 
 
 def page_place(path: Any) -> Path:

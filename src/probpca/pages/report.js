@@ -116,12 +116,12 @@ function drawDistances() {
 function drawLoadings(side) {
   const k = state.components[side - 1];
   write(`meaning-${side}`, `${sayComponent(k)}: ${data.meanings[k]}.`);
-  return draw(`loadings-${side}`, (spec) => title(spec, "x", `loading on ${data.componentNames[k]}`));
+  return draw(`loadings-${side}`, (spec) => title(spec, "x", `${data.loadingWord} on ${data.componentNames[k]}`));
 }
 
 function sayHiddenLoadings() {
   const shown = data.loadingsOf[0].columns.length;
-  if (shown < known.d) write("loadings-note", `The ${shown} largest loadings of each component are shown; ${(known.d - shown).toLocaleString("en-US")} smaller ones are left out.`);
+  if (shown < known.d) write("loadings-note", `The ${shown} largest loadings of each ${data.noun} are shown; ${(known.d - shown).toLocaleString("en-US")} smaller ones are left out.`);
 }
 
 function drawCells() {
@@ -229,17 +229,17 @@ function verdict(cells, sayColumn) {
 function whereFar(i) {
   const within = known.insideP[i] < data.odd;
   const off = known.outsideP[i] < data.odd;
-  if (within && off) return "Its component scores are extreme, and its values break the pattern of the other rows.";
-  if (within) return "Its component scores are extreme, but its values follow the pattern of the other rows.";
-  if (off) return "Its component scores are not extreme, but its values break the pattern of the other rows.";
-  return "It is somewhat extreme in both ways: in its component scores and in its pattern.";
+  if (within && off) return `Its ${data.noun} scores are extreme, and its values break the pattern of the other rows.`;
+  if (within) return `Its ${data.noun} scores are extreme, but its values follow the pattern of the other rows.`;
+  if (off) return `Its ${data.noun} scores are not extreme, but its values break the pattern of the other rows.`;
+  return `It is somewhat extreme in both ways: in its ${data.noun} scores and in its pattern.`;
 }
 
 function sayScores() {
   const z = known.latentOf(state.row);
   const P = known.covarianceOf(state.row);
   const said = Array.from({ length: known.planes }, (_, k) => `${data.componentNames[k]}: ${say(z[k], 3)} \u00b1 ${say(Math.sqrt(P(k, k)), 2)}`);
-  const more = known.q > known.planes ? ` The first ${known.planes} of ${known.q} components are shown.` : "";
+  const more = known.q > known.planes ? ` The first ${known.planes} of ${known.q} ${data.noun}s are shown.` : "";
   write("place", `Scores and standard errors: ${said.join("; ")}.${more}`);
 }
 
@@ -250,8 +250,8 @@ function sayNumbers() {
     ["observed cells", seen.toLocaleString("en-US"), ""],
     ["distance D\u00b2", say(known.distance[i]), sayP(known.p[i], known.log10p[i])],
     ["\u2026 if the model were exact", "", sayP(known.modelP[i], known.log10modelP[i])],
-    ["along components (T\u00b2)", say(known.inside[i]), sayP(known.insideP[i])],
-    ["away from components", say(known.outside[i]), sayP(known.outsideP[i])],
+    [`along ${data.noun}s (T\u00b2)`, say(known.inside[i]), sayP(known.insideP[i])],
+    [`away from ${data.noun}s`, say(known.outside[i]), sayP(known.outsideP[i])],
   ];
   const made = lines.flatMap(([name, value, p]) => [element("dt", name), element("dd", value), element("dd", p)]);
   document.getElementById("numbers").replaceChildren(...made);

@@ -6,10 +6,23 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from probpca.inference.calibration import RARE
-from probpca.pages.page import PageLimits, RowNames, ask_table, bundle, counted, packed, page_place, write_page
+from probpca.pages.page import (
+    PageLimits,
+    RowNames,
+    ask_table,
+    bundle,
+    counted,
+    packed,
+    page_place,
+    words_of,
+    write_page,
+)
 from probpca.pages.report_charts import ChartSizes, altair, charts, drawing_script
 from probpca.pages.report_components import ComponentSettings, loadings_data, loadings_of, shares_of
+from probpca.pages.report_factors import about_eigenvalues, about_factors, about_loadings, factor_tables, factors_of
 from probpca.pages.report_rows import ask_rows, rows_data
 from probpca.pages.report_text import (
     about_cells,
@@ -31,6 +44,7 @@ if TYPE_CHECKING:
 
     from probpca.pages.page import Table
     from probpca.pages.report_components import Loadings, Shares
+    from probpca.pages.report_factors import FactorFacts
     from probpca.pages.report_rows import RowFacts
 
 
@@ -55,6 +69,7 @@ class Facts(NamedTuple):
     rows: RowFacts
     loadings: Loadings
     shares: Shares
+    factors: FactorFacts | None  # of factor analysis
 
 
 def report(  # noqa: PLR0913
@@ -70,16 +85,18 @@ def report(  # noqa: PLR0913
     training: bool = True,
     settings: ReportSettings = ReportSettings(),
 ) -> Path:
-    """Write an HTML report about a fitted ``PPCA`` or ``BayesianPCA`` and the rows of a table.
+    """Write an HTML report about a fitted ``PPCA``, ``BayesianPCA`` or ``FactorAnalysis`` and the rows of a table.
 
     The page says in plain words what the components are and which rows are unusual. It draws the loadings with their
     intervals, a biplot, the share of the variance of all components, and for each row its component scores, observed
-    and imputed cells with 95% intervals, its distance from the model and the contribution of each column. It is a
+    and imputed cells with 95% intervals, its distance from the model and the contribution of each column. For
+    ``FactorAnalysis`` it also has a scree plot with parallel analysis, the standardized loadings, communalities and
+    uniquenesses of all columns, the correlations of oblique factors, and the fit indices if they are known. It is a
     single file that needs no network.
 
     Parameters
     ----------
-    estimator : PPCA or BayesianPCA
+    estimator : PPCA, BayesianPCA or FactorAnalysis
         A fitted estimator.
     X : array, sparse matrix or dataframe
         Rows in memory, with or without missing cells.
@@ -133,9 +150,11 @@ def report(  # noqa: PLR0913
         ask_rows(estimator, X, table, settings, training=training),
         loadings_of(estimator, X, table, settings.components, training=training),
         shares_of(estimator, table.cells, settings.components),
+        factors_of(estimator, X, table, training=training),
     )
     heading = f"{type(estimator).__name__} report" if title is None else str(title)
-    parts = {"title": escape(heading), "lead": escape(f"Principal component report: {table.size}"), **_text(facts)}
+    what = "Principal component" if facts.factors is None else "Factor analysis"
+    parts = {"title": escape(heading), "lead": escape(f"{what} report: {table.size}"), **_text(facts)}
     own = ("groups.js", "report_axes.js", "report_model.js", "report_biplot.js", "report.js")
     scripts = [drawing_script(), bundle("reading.js", "words.js", "chooser.js", *own)]
     return write_page(place, "report", scripts, _data(facts), parts)
@@ -143,33 +162,58 @@ def report(  # noqa: PLR0913
 
 def _text(facts: Facts) -> dict[str, str]:
     """The parts of the page that need no script, as HTML."""
-    estimator, table, rows, loadings, shares = facts
+    estimator, table, rows, loadings, _, factors = facts
     settings = rows.settings
     components = _components(facts)
     first = [_component_item(*one) for one in components[: settings.most_sentences]]
     more = len(components) - len(first)
     alarm = warning(estimator)
-    sentences = [about_cells(table), about_components(estimator, table)]
+    about = about_components(estimator, table) if factors is None else about_factors(estimator, table, factors)
+    sentences = [about_cells(table), about]
     return {
+        **{name: escape(said) for name, said in _wording(facts).items()},
         "warning": f'<p class="warning" role="alert">{escape(alarm)}</p>' if alarm else "",
-        "scores_title": "Rows and columns together" if len(table.components) > 1 else "Component scores of the rows",
         "tiles": "".join(_pair("div", *one) for one in main_figures(estimator, table, rows)),
         "overview": "\n".join(f"<p>{escape(said)}</p>" for said in sentences),
         "components": "\n".join(first),
-        "more": f'<p class="note">{counted(more, "smaller component")}: see the loadings below.</p>' if more else "",
+        "more": f'<p class="note">{counted(more, f"smaller {table.noun}")}: see the loadings below.</p>'
+        if more
+        else "",
         "unusual_overview": "\n".join(
             f"<p>{escape(said)}</p>" for said in (about_unusual(table, rows), about_shown(table, rows)) if said
         ),
         "intervals": escape(loadings.how),
-        "shares": escape(" ".join(filter(None, [shares.how, about_hidden_components(shares, len(table.components))]))),
+        "factors": "" if factors is None else _factor_tables(table, factors, settings),
         "counting": escape(table.counting),
         "numbered": '<th scope="col">number</th>' if table.named else "",
-        "advice": "\n".join(f"<li>{escape(said)}</li>" for said in advice(estimator, table, rows)),
+        "advice": "\n".join(f"<li>{escape(said)}</li>" for said in advice(estimator, table, rows, factors)),
         "unusual": "\n".join(unusual_rows(table, rows)),
         "judged": escape(how_judged(rows)),
         "caution": escape(rows.found.note),
-        "details": "".join(_pair("div", *one) for one in model_details(estimator, rows)),
+        "details": "".join(_pair("div", *one) for one in model_details(estimator, table, rows)),
         "odd": f"{settings.p:g}",
+    }
+
+
+def _factor_tables(table: Table, factors: FactorFacts, settings: ReportSettings) -> str:
+    return "\n".join(factor_tables(table, factors, settings.components, settings.limits.most_columns))
+
+
+def _wording(facts: Facts) -> dict[str, str]:
+    """Headings and notes that differ between components and factors, or depend on their number."""
+    table, shares, factors = facts.table, facts.shares, facts.factors
+    alone = f"{table.noun.capitalize()} scores of the rows"
+    words = {**words_of(table), "scores_title": "Rows and columns together" if len(table.components) > 1 else alone}
+    if factors is not None:
+        title, note = about_eigenvalues(table, factors)
+        return {**words, "scree_title": title, "scree_note": note, "loading_note": about_loadings(factors)}
+    hidden = about_hidden_components(shares, len(table.components))
+    note = "The model keeps the components before the dashed line and treats the rest as noise. "
+    return {
+        **words,
+        "scree_title": "Variance explained",
+        "scree_note": note + " ".join(filter(None, [shares.how, hidden])),
+        "loading_note": "A loading says how strongly a column is related to a component.",
     }
 
 
@@ -189,7 +233,8 @@ def _component_item(name: str, part: str, meaning: str) -> str:
 
 def _data(facts: Facts) -> dict[str, Any]:
     """Data for the scripts of the page."""
-    estimator, table, rows, loadings, shares = facts
+    estimator, table, rows, loadings, shares, factors = facts
+    unit = table.scale if estimator.scale_ is None else table.scale / estimator.scale_
     first = rows.unusual_first[0]
     return {
         **rows_data(table, rows),
@@ -197,10 +242,13 @@ def _data(facts: Facts) -> dict[str, Any]:
         "odd": rows.settings.p,
         "mostComponents": rows.settings.most_components,
         "first": int((rows.shown == first).argmax()),
-        "loadingUnit": packed(table.scale if estimator.scale_ is None else table.scale / estimator.scale_),
+        "loadingUnit": packed(unit if factors is None else np.ones(unit.size)),
+        "loadingWord": "loading" if factors is None else "standardized loading",
         "meanings": [meaning for _, _, meaning in _components(facts)],
         "loadingsOf": loadings_data(loadings, rows.settings.components),
-        "charts": charts(shares.values, len(table.components), _sizes(facts)),
+        "charts": charts(
+            shares.values, len(table.components), _sizes(facts), None if factors is None else factors.scree, table.noun
+        ),
     }
 
 

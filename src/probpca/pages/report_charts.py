@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from probpca.learning.selection.parallel_analysis import Scree
     from probpca.typing import Array
 
 
@@ -68,16 +69,21 @@ class ChartSizes(NamedTuple):
     n_scores: int  # components with an interval
 
 
-def charts(shares: Array, n_kept: int, sizes: ChartSizes) -> dict[str, Any]:
-    """All charts by name; ``shares`` are those of all components, and the first ``n_kept`` are in the model."""
+def charts(
+    shares: Array, n_kept: int, sizes: ChartSizes, scree: Scree | None = None, noun: str = "component"
+) -> dict[str, Any]:
+    """All charts by name; ``shares`` are those of all components, and the first ``n_kept`` are in the model.
+
+    ``scree`` are eigenvalues of correlations to draw in the place of shares; ``noun`` is what components are called.
+    """
     alt = altair()
     across = sizes.n_columns > STYLE.most_lines
     drawn = {
-        "scree": _scree(alt, shares, n_kept),
-        "biplot": _biplot(alt, sizes.n_rows),
-        "loadings": _loadings(alt, sizes.n_loadings),
-        "scores": _scores(alt, sizes.n_scores),
-        "distances": _distances(alt, sizes.n_rows),
+        "scree": _scree(alt, shares, n_kept, noun) if scree is None else _eigenvalues(alt, scree, n_kept),
+        "biplot": _biplot(alt, sizes.n_rows, noun),
+        "loadings": _loadings(alt, sizes.n_loadings, noun),
+        "scores": _scores(alt, sizes.n_scores, noun),
+        "distances": _distances(alt, sizes.n_rows, noun),
         "cells": _cells_across(alt, sizes.n_columns) if across else _cells_down(alt, sizes.n_columns),
         "causes": _causes(alt, sizes.n_columns),
     }
@@ -87,7 +93,7 @@ def charts(shares: Array, n_kept: int, sizes: ChartSizes) -> dict[str, Any]:
 # Components
 
 
-def _scree(alt: Any, shares: Array, q: int) -> Any:
+def _scree(alt: Any, shares: Array, q: int, noun: str) -> Any:
     """Share of the variance of each component as a bar, and a line after the last that is kept."""
     together = np.cumsum(shares)
     rows = [
@@ -102,7 +108,7 @@ def _scree(alt: Any, shares: Array, q: int) -> Any:
     ]
     labels = _ticks(len(rows))
     axis = alt.Axis(labelAngle=0, labelExpr=f"indexof({labels}, datum.value) < 0 ? '' : datum.label", ticks=False)
-    x = alt.X("k:O", title="component", axis=axis, scale=alt.Scale(paddingInner=0.2, paddingOuter=0.2))
+    x = alt.X("k:O", title=noun, axis=axis, scale=alt.Scale(paddingInner=0.2, paddingOuter=0.2))
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=x,
         y=alt.Y(
@@ -111,7 +117,7 @@ def _scree(alt: Any, shares: Array, q: int) -> Any:
             axis=alt.Axis(labelExpr="format(100 * datum.value, '~g') + '%'", tickCount=4),
         ),
         tooltip=[
-            alt.Tooltip("k:O", title="component"),
+            alt.Tooltip("k:O", title=noun),
             alt.Tooltip("share:Q", title="variance explained", format=".1%"),
             alt.Tooltip("together:Q", title="cumulative", format=".1%"),
             alt.Tooltip("kind:N", title="in the model"),
@@ -123,7 +129,37 @@ def _scree(alt: Any, shares: Array, q: int) -> Any:
         layers.append(base.mark_text(dy=-7, color="var(--muted)").encode(text="said:N"))
     if q < len(rows):
         layers += _chosen_number(alt, q)
-    return alt.layer(*layers).properties(height=STYLE.scree, description=_scree_text(rows, q))
+    return alt.layer(*layers).properties(height=STYLE.scree, description=_scree_text(rows, q, noun))
+
+
+def _eigenvalues(alt: Any, found: Scree, q: int) -> Any:
+    """Eigenvalues of correlations as bars, the line that they exceed by chance, and a line after the last factor."""
+    rows = [
+        {"k": k + 1, "value": value, "chance": chance, "kind": "yes" if k < q else "no"}
+        for k, (value, chance) in enumerate(zip(found.values.tolist(), found.by_chance.tolist(), strict=True))
+    ]
+    axis = alt.Axis(labelAngle=0, ticks=False)
+    x = alt.X("k:O", title="factor", axis=axis, scale=alt.Scale(paddingInner=0.2, paddingOuter=0.2))
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        x=x,
+        tooltip=[
+            alt.Tooltip("k:O", title="factor"),
+            alt.Tooltip("value:Q", title="eigenvalue", format=".3f"),
+            alt.Tooltip("chance:Q", title="95% of independent columns", format=".3f"),
+            alt.Tooltip("kind:N", title="in the model"),
+        ],
+    )
+    colours = alt.Scale(domain=["yes", "no"], range=["var(--row)", "var(--faint)"])
+    height = alt.Y("value:Q", title="eigenvalue", axis=alt.Axis(tickCount=4))
+    bars = base.mark_bar().encode(y=height, color=alt.Color("kind:N", legend=None, scale=colours))
+    chance = base.mark_line(color="var(--odd)", strokeDash=[4, 3], strokeWidth=1.6, aria=False).encode(y="chance:Q")
+    points = base.mark_point(filled=True, color="var(--odd)", size=16, aria=False).encode(y="chance:Q")
+    layers = [bars, chance, points]
+    if q < len(rows):
+        layers += _chosen_number(alt, q)
+    said = "; ".join(f"{row['k']}: {row['value']:.2f}" for row in rows[:8])
+    words = f"Eigenvalues of the correlations: {said}. {found.n_above} exceed those of independent columns."
+    return alt.layer(*layers).properties(height=STYLE.scree, description=words)
 
 
 def _chosen_number(alt: Any, q: int) -> list[Any]:
@@ -144,12 +180,12 @@ def bars_of(count: int, q: int) -> int:
     return min(count, max(STYLE.most_bars, q + 3))
 
 
-def _scree_text(rows: list[dict[str, Any]], q: int) -> str:
-    said = "; ".join(f"component {row['k']}: {100 * row['share']:.1f}%" for row in rows[:8])
-    return f"Share of the variance that each component explains: {said}. The model keeps {q}."
+def _scree_text(rows: list[dict[str, Any]], q: int, noun: str) -> str:
+    said = "; ".join(f"{noun} {row['k']}: {100 * row['share']:.1f}%" for row in rows[:8])
+    return f"Share of the variance that each {noun} explains: {said}. The model keeps {q}."
 
 
-def _loadings(alt: Any, count: int) -> Any:
+def _loadings(alt: Any, count: int, noun: str) -> Any:
     """Loadings of one component as bars, with their intervals."""
     kinds = {"domain": ["more", "less"], "range": ["var(--row)", "var(--low)"]}
     axis = alt.Axis(labelExpr="names[datum.value]", labelLimit=STYLE.widest_name, ticks=False, domain=False)
@@ -168,7 +204,7 @@ def _loadings(alt: Any, count: int) -> Any:
     )
     lines = base.mark_rule(color="var(--ink)", strokeWidth=1.4).encode(x="low:Q", x2="high:Q")
     zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color="var(--muted)").encode(x="zero:Q")
-    words = "Loadings of the chosen component as bars, with their intervals."
+    words = f"Loadings of the chosen {noun} as bars, with their intervals."
     return alt.layer(bars, lines, zero).properties(height=STYLE.line * max(count, 4), description=words)
 
 
@@ -201,7 +237,7 @@ def _points(alt: Any, x: Any, y: Any, n_rows: int) -> Any:
     return rows, chosen.encode(x=x, y=y)
 
 
-def _biplot(alt: Any, n_rows: int) -> Any:
+def _biplot(alt: Any, n_rows: int, noun: str) -> Any:
     """Component scores of all rows, and the loadings of some features as arrows from the origin."""
     free = alt.Scale(zero=False, nice=False)
     x = alt.X("a:Q", scale=free, axis=alt.Axis(tickCount=7), title="PC1")
@@ -215,7 +251,7 @@ def _biplot(alt: Any, n_rows: int) -> Any:
     )
     head = arrows.mark_point(shape="triangle-up", filled=True, size=62, color="var(--arrow)", opacity=1, aria=False)
     head = head.encode(x="a:Q", y="b:Q", angle=alt.Angle("angle:Q", scale=None))
-    words = "Biplot: component scores of all rows as points, and the largest loadings as arrows."
+    words = f"Biplot: {noun} scores of all rows as points, and the largest loadings as arrows."
     names = [layer for side in (-1, 1) for layer in _arrow_names(alt, side)]
     return alt.layer(ellipse, rows, chosen, shaft, head, *names).properties(height=STYLE.plane, description=words)
 
@@ -231,38 +267,37 @@ def _arrow_names(alt: Any, side: int) -> list[Any]:
     return [halo.encode(**place), text.encode(**place, tooltip=tip)]
 
 
-def _scores(alt: Any, count: int) -> Any:
+def _scores(alt: Any, count: int, noun: str) -> Any:
     """Component scores of the chosen row with their intervals, before those of most other rows."""
     y = alt.Y("name:N", title=None, sort=alt.EncodingSortField("k", op="min"), axis=alt.Axis(ticks=False, domain=False))
     base = alt.Chart(alt.NamedData("scores")).encode(y=y)
-    title = "component score, in standard deviations"
+    title = f"{noun} score, in standard deviations"
     most = base.mark_bar(color="var(--faint)", opacity=0.45, height=14, aria=False)
     most = most.encode(x=alt.X("rowsLow:Q", title=title, axis=alt.Axis(tickCount=7)), x2="rowsHigh:Q")
     interval = base.mark_rule(color="var(--chosen)", strokeWidth=2.2).encode(x="low:Q", x2="high:Q")
     point = base.mark_point(filled=True, size=70, color="var(--chosen)", opacity=1).encode(
         x="value:Q",
         tooltip=[
-            alt.Tooltip("name:N", title="component"),
+            alt.Tooltip("name:N", title=noun),
             alt.Tooltip("said:N", title="score"),
             alt.Tooltip("range:N", title="95% interval"),
         ],
     )
-    words = "Component scores of the chosen row with 95% intervals; the bars behind them hold nine out of ten rows."
+    words = f"{noun.capitalize()} scores of the chosen row with 95% intervals"
+    words += "; the bars behind them hold nine out of ten rows."
     return alt.layer(most, interval, point).properties(height=30 * count, description=words)
 
 
-def _distances(alt: Any, n_rows: int) -> Any:
+def _distances(alt: Any, n_rows: int, noun: str) -> Any:
     # Squared distances spread over powers of ten, and some are zero.
     root = alt.Scale(type="symlog", constant=1, nice=False, zero=False, padding=8)
     axis = alt.Axis(
         labelExpr="format(datum.value, datum.value < 1000 ? '.3~g' : '.3~s')", labelOverlap="greedy", labelSeparation=6
     )
-    x = alt.X("inside:Q", scale=root, title="distance along the components (T\u00b2)", axis=axis)
-    y = alt.Y("outside:Q", scale=root, title="distance away from the components (residual)", axis=axis)
+    x = alt.X("inside:Q", scale=root, title=f"distance along the {noun}s (T\u00b2)", axis=axis)
+    y = alt.Y("outside:Q", scale=root, title=f"distance away from the {noun}s (residual)", axis=axis)
     rows, chosen = _points(alt, x, y, n_rows)
-    words = (
-        "Squared distance of rows from the model, along the components and away from them. The chosen row has a ring."
-    )
+    words = f"Squared distance of rows from the model, along the {noun}s and away from them. The chosen row has a ring."
     return alt.layer(rows, chosen).properties(height=STYLE.height, description=words)
 
 

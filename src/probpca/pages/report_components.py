@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.displays.inputs import eigenvalue_shares
+from probpca.displays.inputs import eigenvalue_shares, has_factors
 from probpca.errors import DataError
 from probpca.learning.uncertainty.estimate import largest_first
 from probpca.pages.page import rounded
@@ -28,11 +28,14 @@ class ComponentSettings:
     n_draws: int = 100  # resampled fits behind these intervals
     fewest_draws: int = 30  # fewer give no reliable interval
     most_resampled: int = 20_000_000  # cells that all resampled fits together may read
+    most_read: int = 100_000_000  # cells that the standard errors of factors may read if some are missing
     most_eigenvalues: int = 1_000  # of the smaller side of a table whose eigenvalues are computed
     most_loadings: int = 25  # of one component in its chart
     most_named: int = 6  # columns in the sentence about a component
     named_from: float = 0.5  # they have at least this share of the largest loading
     level_from: float = 0.4  # loadings of one sign, all at least this share of the largest, are an overall level
+    small_loading: float = 0.3  # standardized loadings below it are pale in the table of all loadings
+    poor_rmsea: float = 0.1  # root mean square error of approximation from which on more factors are advised
 
 
 class Loadings(NamedTuple):
@@ -48,7 +51,7 @@ class Loadings(NamedTuple):
         """Which loadings differ from zero, as far as their intervals say; all of them without intervals: (d, q)."""
         if self.low is None or self.high is None:
             return self.values != 0
-        return (self.low > 0) | (self.high < 0)
+        return ~((self.low <= 0) & (self.high >= 0))
 
 
 class Shares(NamedTuple):
@@ -60,6 +63,8 @@ class Shares(NamedTuple):
 
 def loadings_of(estimator: Any, X: Any, table: Table, settings: ComponentSettings, *, training: bool) -> Loadings:
     """Loadings with intervals: from resampled rows of the fit, or from large-sample formulas."""
+    if has_factors(estimator):
+        return _factor_loadings(estimator, X, table, settings, training=training)
     values = np.asarray(estimator.loadings_)
     if not hasattr(type(estimator), "uncertainty"):
         kind = type(estimator).__name__
@@ -80,13 +85,37 @@ def _how(sure: ParameterUncertainty, settings: ComponentSettings) -> str:
     return f"Lines are {100 * settings.level:g}% intervals ({method}); pale bars have an interval that includes zero."
 
 
+def _factor_loadings(estimator: Any, X: Any, table: Table, settings: ComponentSettings, *, training: bool) -> Loadings:
+    """Standardized loadings of factors with intervals by the information of the likelihood.
+
+    With missing cells the information needs the training rows, and about 2 d (q + 2) passes over them.
+    """
+    values = np.asarray(estimator.standardized_loadings_)
+    work = 2 * len(values) * (values.shape[1] + 2) * table.cells.size
+    incomplete = training and bool(np.isnan(table.cells).any())
+    if incomplete and work > settings.most_read:
+        return Loadings(values, None, None, "Intervals of the loadings are not shown: the table is large.")
+    rows = X if incomplete else None
+    try:
+        sure = estimator.uncertainty(rows)
+    except DataError as error:
+        reason = str(error).partition("\n")[0]
+        return Loadings(values, None, None, f"Intervals of the loadings are not shown: {reason}")
+    low, high = sure.loadings.interval(settings.level)
+    said = f"Lines are {100 * settings.level:g}% intervals ({sure.information} information)"
+    none = " Heywood cases have no intervals." if sure.n_fixed else ""
+    return Loadings(values, low, high, f"{said}; pale bars have an interval that includes zero.{none}")
+
+
 def shares_of(estimator: Any, cells: Array, settings: ComponentSettings) -> Shares:
-    """Shares of the variance of all components, those of the model first.
+    """Shares of the variance of all components, those of the model first; of factors those of the model only.
 
     The rest is divided as the eigenvalues of the rows are, if these agree with the model: complete rows of the fit.
     Otherwise each of the other components has their average.
     """
     kept = np.asarray(estimator.explained_variance_ratio_)
+    if has_factors(estimator):
+        return Shares(kept, "")
     n, d = cells.shape
     rest = max(1.0 - float(kept.sum()), 0.0)
     if not np.isnan(cells).any() and min(n, d) <= settings.most_eigenvalues:

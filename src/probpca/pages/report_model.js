@@ -105,12 +105,12 @@ function loadingsOf(data, k, inOrder) {
     j,
     name: data.features[j],
     value: values[at],
-    low: low ? low[at] : values[at],
-    high: high ? high[at] : values[at],
+    low: low?.[at] ?? values[at],
+    high: high?.[at] ?? values[at],
     kind: values[at] >= 0 ? "more" : "less",
-    sure: !low || low[at] > 0 || high[at] < 0,
+    sure: !(low?.[at] <= 0 && high[at] >= 0) || low[at] === null,
     said: say(values[at]),
-    interval: low ? `${say(low[at], 3)} to ${say(high[at], 3)}` : "not available",
+    interval: low && low[at] !== null ? `${say(low[at], 3)} to ${say(high[at], 3)}` : "not available",
   }));
   made.sort((one, other) => (inOrder ? one.j - other.j : other.value - one.value));
   return made.map((one, place) => ({ ...one, k: place }));

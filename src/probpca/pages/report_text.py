@@ -7,32 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probpca.displays.inputs import noise_along
+from probpca.displays.inputs import has_factors, noise_along
 from probpca.inference.calibration import probability
 from probpca.learning.describe import about_units
 from probpca.learning.result import Status
-from probpca.pages.page import counted
+from probpca.pages.page import counted, share, signed
 from probpca.pages.report_charts import bars_of
 from probpca.pages.report_components import meaning_in_words, meaning_of
+from probpca.pages.report_factors import factor_details, factor_findings, factor_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from probpca.pages.page import Table
     from probpca.pages.report_components import ComponentSettings, Loadings, Shares
+    from probpca.pages.report_factors import FactorFacts
     from probpca.pages.report_rows import RowFacts
 
 
 # Numbers in words
-
-
-def share(part: float) -> str:
-    """A share in percent; only a share of 0 or 1 is written as 0% or 100%."""
-    if 0 < part < 5e-4:
-        return "less than 0.1%"
-    if 0.9995 <= part < 1:
-        return "more than 99.9%"
-    return f"{100 * part:.1f}%"
 
 
 def p_text(log10_p: float) -> str:
@@ -54,10 +47,6 @@ def _few(count: float) -> str:
     return f"{count:,.0f}" if count >= 10 else f"{count:.2g}"
 
 
-def _signed(number: str) -> str:
-    return number.replace("-", "\u2212")
-
-
 # The first screen
 
 
@@ -75,7 +64,7 @@ def main_figures(estimator: Any, table: Table, rows: RowFacts) -> Iterator[tuple
     yield "columns", f"{d:,}"
     missing = float(np.isnan(table.cells).mean())
     yield "missing cells", share(missing) if missing else "none"
-    yield "components", f"{table.model.n_components}"
+    yield f"{table.noun}s", f"{table.model.n_components}"
     yield "variance explained", share(float(estimator.explained_variance_ratio_.sum())).replace("more than", ">")
     yield "unusual rows", f"{rows.n_unusual:,}"
 
@@ -121,13 +110,14 @@ def about_hidden_components(shares: Shares, n_kept: int) -> str:
 def component_sentences(
     table: Table, ratio: Any, loadings: Loadings, settings: ComponentSettings
 ) -> Iterator[tuple[str, str, str]]:
-    """Name, share of the variance and meaning of each component."""
+    """Name, share of the variance and meaning of each component or factor."""
     for k, name in enumerate(table.components):
-        yield (
-            name,
-            share(float(ratio[k])),
-            meaning_in_words(meaning_of(loadings, k, settings), table.features, settings),
-        )
+        meaning = meaning_of(loadings, k, settings)
+        if table.noun == "factor":
+            words = factor_in_words(meaning, loadings.values[:, k], table.features, settings)
+        else:
+            words = meaning_in_words(meaning, table.features, settings)
+        yield name, share(float(ratio[k])), words
 
 
 def about_unusual(table: Table, rows: RowFacts) -> str:
@@ -156,14 +146,16 @@ def about_shown(table: Table, rows: RowFacts) -> str:
 # What to do next
 
 
-def advice(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
+def advice(estimator: Any, table: Table, rows: RowFacts, factors: FactorFacts | None = None) -> Iterator[str]:
     """Sentences about what to look at next."""
-    found = list(_findings(estimator, table, rows))
-    yield from found or ["No problems were found. Choose any row to see its component scores and values."]
+    found = list(_findings(estimator, table, rows, factors))
+    yield from found or [f"No problems were found. Choose any row to see its {table.noun} scores and values."]
 
 
-def _findings(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
-    if estimator.status_ is Status.NOISE_COLLAPSED:
+def _findings(estimator: Any, table: Table, rows: RowFacts, factors: FactorFacts | None) -> Iterator[str]:
+    if estimator.status_ is Status.DEPENDENT_COLUMNS:
+        yield "Some columns are exact combinations of others: leave out those that repeat others, and fit again."
+    elif estimator.status_ is Status.NOISE_COLLAPSED:
         yield "The components explain the data completely: use fewer components, or more rows."
     elif not estimator.converged_:
         yield "The fit has not converged: raise max_iter before you rely on these numbers."
@@ -177,11 +169,14 @@ def _findings(estimator: Any, table: Table, rows: RowFacts) -> Iterator[str]:
     if rows.found.note:
         yield "Read the note on p-values above the table of unusual rows, and compare both p-values there."
     yield from estimator.notes_
-    yield from about_units(estimator.column_std_, table.features, "fitting with standardize=True (--standardize)")
+    if factors is not None:
+        yield from factor_findings(table, factors, rows.settings.components)
+    else:
+        yield from about_units(estimator.column_std_, table.features, "fitting with standardize=True (--standardize)")
     yield from _poor_columns(estimator, table)
     if np.isnan(table.cells).any():
         yield "Choose a row with missing cells to see its imputed values. Do not rely on those with wide intervals."
-    weak = int((estimator.explained_variance_ < 1.5 * noise_along(estimator)).sum())
+    weak = 0 if factors is not None else int((estimator.explained_variance_ < 1.5 * noise_along(estimator)).sum())
     if weak:
         names = f"{counted(weak, 'component')} {'is' if weak == 1 else 'are'}"
         yield f"{names} hardly larger than the noise: try fewer components."
@@ -236,25 +231,28 @@ def unusual_rows(table: Table, rows: RowFacts) -> Iterator[str]:
         numbers = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
         yield (
             f'<tr><th scope="row">{button}</th>{numbers}<td class="word" title="{column}">{column}</td>'
-            f"<td>{_signed(tail[1])}</td><td>{_signed(tail[2])}</td></tr>"
+            f"<td>{signed(tail[1])}</td><td>{signed(tail[2])}</td></tr>"
         )
 
 
 # Model details
 
 
-def model_details(estimator: Any, rows: RowFacts) -> Iterator[tuple[str, str]]:
+def model_details(estimator: Any, table: Table, rows: RowFacts) -> Iterator[tuple[str, str]]:
     """Names and values of what a statistician wants to know about the fit."""
     bounded = hasattr(estimator, "lower_bound_")
     total = estimator.lower_bound_ if bounded else estimator.log_likelihood_
     rule = getattr(estimator, "rule_", "")
     yield "Model", type(estimator).__name__
-    yield "Number of components", " ".join([f"{estimator.n_components_}", *([f"({rule})"] if rule else [])])
+    yield f"Number of {table.noun}s", " ".join([f"{estimator.n_components_}", *([f"({rule})"] if rule else [])])
     if estimator.notes_:
         yield "Notes on this number", " ".join(estimator.notes_)
-    yield "Columns scaled to unit variance", "no" if estimator.scale_ is None else "yes"
-    yield "Noise variance", _noise(estimator.noise_variance_)
-    yield ("Lower bound of the log evidence" if bounded else "Log-likelihood of the fit"), _signed(f"{total:,.2f}")
-    yield "Mean log-likelihood of the rows on this page", _signed(f"{rows.score:.4g}")
+    if has_factors(estimator):
+        yield from factor_details(estimator, table.features)
+    else:
+        yield "Columns scaled to unit variance", "no" if estimator.scale_ is None else "yes"
+        yield "Noise variance", _noise(estimator.noise_variance_)
+    yield ("Lower bound of the log evidence" if bounded else "Log-likelihood of the fit"), signed(f"{total:,.2f}")
+    yield "Mean log-likelihood of the rows on this page", signed(f"{rows.score:.4g}")
     yield "How the fit ended", estimator.status_.value
     yield "Iterations", f"{estimator.n_iter_:,}"

@@ -72,6 +72,19 @@ def correlations_of(table: Description, settings: Settings, rng: np.random.Gener
     return _of_complete(replace(filled, sums=summary), column_std(summary), settings, rng)
 
 
+def correlations_of_moments(moments: Moments) -> Correlations:
+    """Correlations of the columns of complete rows that are not constant, from their moments."""
+    deviation = column_std(moments)
+    kept = np.flatnonzero(deviation > 0)
+    matrix = moments.covariance[np.ix_(kept, kept)] / np.outer(deviation[kept], deviation[kept])
+
+    def leading(k: int) -> Array:
+        values = eigvalsh(matrix, subset_by_index=[kept.size - k, kept.size - 1], check_finite=False)
+        return np.asarray(np.maximum(values[::-1], 0.0))
+
+    return Correlations(moments.weight, kept.size, leading)
+
+
 def _of_complete(table: Description, deviation: Array, settings: Settings, rng: np.random.Generator) -> Correlations:
     """Eigenvalues of the correlations of complete rows, by the eigensolver that the sums of the first pass suit."""
     varies = deviation > 0

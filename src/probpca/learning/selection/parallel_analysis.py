@@ -26,6 +26,26 @@ class Correlations(NamedTuple):
     notes: tuple[str, ...] = ()  # warnings about the correlations
 
 
+class Scree(NamedTuple):
+    """Leading eigenvalues of a correlation matrix, and those that independent columns have by chance."""
+
+    values: Array  # largest first: (k,)
+    by_chance: Array  # 95% quantiles of the eigenvalues of independent columns: (k,)
+    n_features: int  # number of features that are not constant, which is the sum of all eigenvalues
+
+    @property
+    def n_above(self) -> int:
+        """Number of leading eigenvalues that are all above chance."""
+        return int(np.append(self.values > self.by_chance, False).argmin())
+
+
+def scree(correlations: Correlations, count: int, settings: ParallelSettings = ParallelSettings()) -> Scree:
+    """The ``count`` largest eigenvalues of the correlations, or all of them, beside their values by chance."""
+    n, d, leading, _ = correlations
+    k = max(min(count, d, int(n) - 1), 1)
+    return Scree(leading(k), null_eigenvalues(n, d, k, settings), d)
+
+
 def parallel_analysis(
     correlations: Correlations, most: int, settings: ParallelSettings = ParallelSettings()
 ) -> tuple[Curve, Array]:

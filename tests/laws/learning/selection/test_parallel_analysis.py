@@ -10,15 +10,17 @@ from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 
 from oracles import MONTE_CARLO, spiked_rows
 from probpca import PPCA
+from probpca.blocks import as_block
 from probpca.learning import Settings
 from probpca.learning.complete.closed_form import first_pass
 from probpca.learning.components import Count, Rule
 from probpca.learning.describe import describe
-from probpca.learning.selection.correlations import correlations_of, count_by_parallel
-from probpca.learning.selection.parallel_analysis import null_eigenvalues
+from probpca.learning.selection.correlations import correlations_of, correlations_of_moments, count_by_parallel
+from probpca.learning.selection.parallel_analysis import Scree, null_eigenvalues, scree
 from probpca.learning.settings import ParallelSettings
 from probpca.sources import open_source
 from probpca.sources.engines.local import one_blas_thread
+from probpca.statistics import Moments
 
 WIDE = 2001
 """Columns beyond which missing cells are not allowed for pair by pair."""
@@ -326,3 +328,37 @@ def test_a_sketch_of_many_columns_finds_strong_components(rng):
     for part in np.array_split(x, 3):
         streamed.partial_fit(part)
     assert (streamed.n_components_, streamed.rule_) == (3, "parallel analysis")
+
+
+# Eigenvalues to draw
+
+
+def test_a_scree_holds_the_eigenvalues_beside_those_of_chance():
+    x = uneven_rows(np.random.default_rng(3), 200, 20, 3)
+    found = scree(correlations(x), 50)
+    assert_allclose(found.values, np.linalg.eigvalsh(np.corrcoef(x.T))[::-1])
+    assert_allclose(found.by_chance, null_eigenvalues(200, 20, 20))
+    assert found.values.sum() == pytest.approx(found.n_features)
+    some = scree(correlations(x), 3)
+    assert_allclose([some.values, some.by_chance], [found.values[:3], found.by_chance[:3]])
+    assert found.n_above == counted(x).n_components == 3
+
+
+@pytest.mark.parametrize(("n", "d"), [(6, 9), (3, 2), (200, 250)])
+def test_a_scree_has_no_more_eigenvalues_than_rows_and_columns(n, d):
+    found = scree(correlations(np.random.default_rng(0).standard_normal((n, d))), 300 if n < 100 else 4)
+    assert found.values.size == found.by_chance.size == min(n - 1, d, 4 if d > 100 else d)
+
+
+def test_eigenvalues_above_chance_are_counted_up_to_the_first_below():
+    chance = np.ones(4)
+    for values, count in [([3, 2, 0.5, 1.5], 2), ([0.5, 2, 2, 2], 0), ([2, 2, 2, 2], 4)]:
+        assert Scree(np.array(values, float), chance, 4).n_above == count
+
+
+def test_moments_have_the_correlations_of_their_rows():
+    x = uneven_rows(np.random.default_rng(3), 60, 8, 2) * np.geomspace(1e-3, 1e3, 8)
+    x[:, 3] = 7.0
+    of_moments, of_rows = correlations_of_moments(Moments.of(as_block(x))), correlations(x)
+    assert (of_moments.n_rows, of_moments.n_features) == (of_rows.n_rows, of_rows.n_features) == (60, 7)
+    assert_allclose(of_moments.leading(7), of_rows.leading(7))
