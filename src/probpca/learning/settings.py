@@ -198,9 +198,9 @@ class FactorSettings:
     accuracy: float = 1e-3  # share of ``tol`` that inexact eigenpairs may cost
     least_start: float = 0.005  # smallest noise variance of a start, as a share of the variance
     at_floor: float = 1.01  # features with a noise variance of at most so many floors are Heywood cases
-    # With missing cells EM creeps towards the floor: noise variances that it has brought down to at most so many
-    # floors, and lowers further, are set to the floor unless the likelihood is larger without that.
-    near_floor: float = 100.0
+    # Near the floor the likelihood is flat, and a fit may end before it is reached: noise variances of at most so many
+    # floors that still fall are set to the floor, unless the likelihood is larger without that.
+    near_floor: float = 1e4
     floor_cells: float = 0.0  # the floor of a feature is at least this, divided by its number of observed cells
     first_noise: float = 0.05  # smallest noise variance of a start for rows with missing cells
     cells_per_loading: float = 0.0  # observed cells of every feature that a rule asks for each of its q + 1 parameters

@@ -189,7 +189,7 @@ def _fit(columns: _Columns, wanted: Components, settings: Settings, rng: np.rand
     # Only a large matrix is worth the threads of BLAS; beside passes over rows they would take cores from these.
     with nullcontext() if large else one_blas_thread():
         chosen = _choose(problem, wanted)
-        ended = problem.best(chosen.q, chosen.near)
+        ended = problem.placed_at_floor(problem.profile(chosen.q), problem.best(chosen.q, chosen.near))
         heywood, status = _at_floor(problem, ended)
     point, trace = ended.state, ended.trace
     model = columns.model(point.loadings(chosen.q), np.exp(point.log_noise), settings.factor.floor)
@@ -311,6 +311,19 @@ class _Problem:
             return best
         other = self.climb(profile, np.exp(near.log_noise))
         return other if _height(other) > _height(best) + self.settings.tol else best
+
+    def placed_at_floor(self, profile: Profile, ended: Iterated[Point]) -> Iterated[Point]:
+        """Set noise variances that still fall towards their floor to the floor, if the likelihood does not fall."""
+        point, how = ended.state, self.settings.factor
+        lowest = np.log(how.floor)
+        low = (point.log_noise > lowest) & (point.log_noise <= lowest + np.log(how.near_floor))
+        falling = low & (point.gradient > 0)
+        if not falling.any():
+            return ended
+        placed = profile.at(np.where(falling, lowest, point.log_noise), point)
+        if placed.value > point.value:
+            return ended
+        return ended._replace(state=placed, trace=(*ended.trace, profile.log_likelihood(placed)))
 
     @property
     def by_newton(self) -> bool:
