@@ -410,3 +410,63 @@ def test_standard_errors_with_missing_cells_need_the_rows_and_grow():
     assert (low <= holey.factor_correlations_ + 1e-12).all()
     assert (high >= holey.factor_correlations_ - 1e-12).all()
     assert_allclose(np.diag(low), 1.0)
+
+
+@pytest.mark.parametrize("weight", [1.0, 4.0])
+def test_the_unit_of_weights_of_cells_changes_neither_standard_errors_nor_fit_indices(x, weight):
+    plain = fitted(x, rotation="varimax")
+    missing = bool(np.isnan(x).any())
+    cells = np.full(x.shape, weight)
+    weighted = FactorAnalysis(Q, rotation="varimax", tol=1e-8, random_state=0).fit(x, cell_weight=cells)
+    wanted = plain.uncertainty(x) if missing else plain.uncertainty()
+    found = weighted.uncertainty(x, cell_weight=cells)
+    assert_allclose(found.loadings.value, weighted.standardized_loadings_, atol=1e-12)
+    assert_allclose(found.uniquenesses.value, weighted.uniquenesses_, atol=1e-12)
+    assert_allclose(found.loadings.standard_error, wanted.loadings.standard_error, rtol=0.02, atol=1e-4)
+    indices = weighted.fit_indices(x, cell_weight=cells)
+    assert_allclose(indices.chi_square, plain.fit_indices(x).chi_square, rtol=1e-4)
+    for question in (weighted.fit_indices, weighted.uncertainty):
+        if weighted.information_.shape[1] > 1 or question == weighted.fit_indices:
+            with pytest.raises(DataError, match="had weights"):
+                question(x)
+
+
+def test_a_rotated_stream_goes_on():
+    x = simulated()
+    rotated = FactorAnalysis(Q, tol=1e-8).partial_fit(x[:60]).rotate("varimax")
+    rotated.partial_fit(x[60:])
+    assert rotated.n_samples_ == N
+    assert_allclose(rotated.loadings_, fitted(x, rotation="varimax").loadings_, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"gama": 1}, {"gamma": 0.5}, {"start": 1}, {"max_iter": 0}])
+def test_wrong_options_of_a_rotation_are_refused_before_the_fit(options, monkeypatch):
+    x = simulated()
+    rotated = fitted(x, rotation="varimax")
+    monkeypatch.setattr("probpca.estimators.factor_analysis.fit_rows", lambda *_: pytest.fail("fitted"))
+    for act in (
+        lambda: FactorAnalysis(Q, rotation="varimax", rotation_options=options).fit(x),
+        lambda: FactorAnalysis(Q, rotation="varimax", rotation_options=options).partial_fit(x),
+        lambda: rotated.rotate("varimax", **options),
+    ):
+        with pytest.raises((DataError, ShapeError)):
+            act()
+
+
+def test_the_kind_of_scores_can_be_changed_after_the_fit(x):
+    factors, bartlett = fitted(x), fitted(x, scores="bartlett")
+    assert_allclose(factors.set_params(scores="bartlett").transform(x), bartlett.transform(x))
+    assert_allclose(factors.project(x), bartlett.transform(x))
+    assert_allclose(factors.reconstruct(x), factors.project(x) @ factors.components_ + factors.mean_, rtol=1e-8)
+
+
+def test_standard_errors_belong_to_the_rotation_of_the_fit():
+    factors = fitted(simulated(), rotation="varimax", rotation_options={"kaiser": False})
+    wanted = factors.uncertainty().loadings.standard_error
+    factors.set_params(rotation="oblimin", rotation_options={"gamma": 0.1})
+    assert_allclose(factors.uncertainty().loadings.standard_error, wanted)
+
+
+def test_a_rotation_that_does_not_converge_is_mentioned():
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        fitted(simulated()).rotate("geomin", max_iter=1)

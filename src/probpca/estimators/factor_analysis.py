@@ -14,8 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from probpca.blocks import observe
 from probpca.cached_property import cached_property
+from probpca.errors import DataError
 from probpca.estimators.base import names_for
-from probpca.estimators.constraints import factor_constraints
+from probpca.estimators.constraints import check_parameters, factor_constraints
 from probpca.estimators.maximum_likelihood import (
     LikelihoodFit,
     StreamedFit,
@@ -29,6 +30,7 @@ from probpca.estimators.maximum_likelihood import (
 )
 from probpca.estimators.queries import TableEstimator
 from probpca.estimators.summary import factor_summary
+from probpca.inference import projection
 from probpca.inference.imputation import noise_inflation_by_feature
 from probpca.inference.latent_axes import LatentAxes
 from probpca.learning import Settings, value_and_gradient
@@ -36,7 +38,7 @@ from probpca.learning.factor.fit import fit_factor_analysis
 from probpca.learning.factor.fit_indices import FitIndices, fit_indices
 from probpca.learning.factor.standard_errors import standard_errors
 from probpca.learning.settings import FactorSettings
-from probpca.models.rotation import METHODS, Rotation, rotate
+from probpca.models.rotation import METHODS, Rotation, check_options, rotate
 from probpca.result_tables import WIDTH, default_names, several
 from probpca.sources.engines.local import one_blas_thread
 
@@ -62,19 +64,27 @@ class FactorFit(LikelihoodFit):
     """Fitted state of ``FactorAnalysis``: the model in canonical axes, and the rotation of its factors."""
 
     rotation: Rotation = field(default_factory=_none, kw_only=True)
+    options: Mapping[str, Any] = field(default_factory=dict, kw_only=True)  # of the rotation
+    weighted: bool = field(default=False, kw_only=True)  # whether cells have weights
     told_indices: FitIndices | None = field(default=None, kw_only=True)
     columns: tuple[str, ...] | None = field(default=None, kw_only=True)  # names, for the note on the indices
 
     @classmethod
     def of(cls, result: FitResult, *rest: Any, **more: Any) -> Self:
         """Keep a result, and rotate its factors by the method ``method`` with the given ``options``."""
-        method, options, scores = (more.pop(name) for name in ("method", "options", "scores"))
-        return super().of(result, *rest, **more).rotated(method, options, scores)
+        method, options = more.pop("method"), more.pop("options")
+        return super().of(result, *rest, **more).rotated(method, options)
 
-    def rotated(self, method: str | None, options: Mapping[str, Any] | None, scores: Any) -> Self:
+    def rotated(self, method: str | None, options: Mapping[str, Any] | None) -> Self:
         """Copy with rotated factors."""
-        found = rotate(self.standardised, method or "none", **(options or {}))
-        return replace(self, rotation=found, axes=LatentAxes(found.matrix, scores))
+        given = dict(options or {})
+        found = rotate(self.standardised, method or "none", **given)
+        return replace(self, rotation=found, options=given, axes=LatentAxes(found.matrix))
+
+    def rotate_again(self, loadings: Array) -> Rotation:
+        """Rotate similar loadings, beginning at the rotation of the fit."""
+        options = {**self.options, "n_init": 1, "start": self.rotation.matrix}
+        return rotate(loadings, self.rotation.method, **options)
 
     @cached_property
     def cell_model(self) -> LinearGaussian:
@@ -118,7 +128,8 @@ class FactorFit(LikelihoodFit):
             "rotation_criterion": rotation.criterion,
             "rotation_n_iter": rotation.n_iter,
             "rotation_converged": rotation.converged,
-            "scores": self.axes.scores,
+            "rotation_options": dict(self.options),
+            "cells_weighted": self.weighted,
         }
         return numbers, {**arrays, "rotation_matrix_": rotation.matrix, "heywood_features_": self.result.heywood}
 
@@ -127,7 +138,7 @@ class FactorFit(LikelihoodFit):
         """Build the fit from the numbers and arrays of a file."""
         fit = super().from_record(numbers, arrays)
         matrix = arrays["rotation_matrix_"]
-        axes = LatentAxes(matrix, numbers["scores"])
+        axes = LatentAxes(matrix)
         story = (numbers[f"rotation_{name}"] for name in ("criterion", "n_iter", "converged"))
         unit = numbers["precision_unit"]
         fit = replace(fit, result=fit.result._replace(heywood=arrays["heywood_features_"], precision_unit=unit))
@@ -138,7 +149,8 @@ class FactorFit(LikelihoodFit):
         indices = None
         if "fit_indices_" in arrays:
             indices = FitIndices.of_numbers(arrays["fit_indices_"].tolist(), None, numbers["fit_indices_note"])
-        return replace(fit, rotation=rotation, axes=axes, told_indices=indices)
+        given = {"options": numbers["rotation_options"], "weighted": numbers["cells_weighted"]}
+        return replace(fit, rotation=rotation, axes=axes, told_indices=indices, **given)
 
 
 def _gradient(rows: Source, model: LinearGaussian) -> Gradient:
@@ -168,10 +180,10 @@ class FactorAnalysis(TableEstimator):
     rotation : str or None, default=None
         Rotation of the factors, which changes none of the answers about rows but their scores: "varimax", "quartimax"
         or "equamax" (uncorrelated factors), "promax", "oblimin" or "geomin" (correlated factors),
-        "geomin_orthogonal". None: the canonical axes, along which :math:`W^\top \Psi^{-1} W` is diagonal.
+        "geomin_orthogonal". None or "none": the canonical axes, along which :math:`W^\top \Psi^{-1} W` is diagonal.
     rotation_options : dict or None, default=None
-        Options of ``probpca.models.rotate``: ``kaiser``, ``gamma`` (oblimin), ``delta`` (geomin), ``power`` (promax)
-        and ``n_init``.
+        Options of ``probpca.models.rotate``: ``kaiser``, ``gamma`` (oblimin), ``delta`` (geomin), ``power`` (promax),
+        ``n_init``, ``tol`` and ``max_iter``.
     scores : "regression" or "bartlett", default="regression"
         Factor scores that ``transform`` returns: posterior means, or Bartlett's unbiased scores.
     floor : float, default=1e-6
@@ -230,10 +242,10 @@ class FactorAnalysis(TableEstimator):
         The rotation with its criterion.
     explained_variance_ : ndarray (n_components,)
         Variance of the standardized columns that each factor explains, largest first after a rotation. Psychologists
-        call it the sum of squared loadings; for correlated factors, what two of them explain together counts half for
-        each.
+        call it the sum of squared loadings. Variance that two correlated factors explain jointly is split equally
+        between them.
     explained_variance_ratio_ : ndarray (n_components,)
-        ``explained_variance_`` divided by the number of columns.
+        ``explained_variance_`` divided by the number of columns, constant ones included.
     heywood_features_ : ndarray of int
         Positions of the columns whose noise variance is at its floor.
     log_likelihood_ : float
@@ -362,12 +374,22 @@ class FactorAnalysis(TableEstimator):
         FactorAnalysis
             The fitted estimator itself.
         """
-        self._finish(fit_rows(self, fit_factor_analysis, X, sample_weight, cell_weight))
+        self._check_rotation()
+        fit: Any = fit_rows(self, fit_factor_analysis, X, sample_weight, cell_weight)
+        self._finish(replace(fit, weighted=cell_weight is not None))
         self._warn_about_heywood_cases()
-        if not self._state.rotation.converged:
-            msg = f"the rotation {self.rotation!r} did not converge.\nHint: rotation_options={{'max_iter': 50000}}."
-            warnings.warn(msg, ConvergenceWarning, stacklevel=2)
+        self._warn_about_rotation()
         return self
+
+    def _check_rotation(self) -> None:
+        """Raise ``DataError`` before a fit if its factors could not be rotated as asked."""
+        check_parameters(self, self._constraints)
+        check_options(self.rotation or "none", self.rotation_options or {})
+
+    def _warn_about_rotation(self) -> None:
+        if not self._state.rotation.converged:
+            msg = f"the rotation {self.rotation!r} did not converge.\nHint: add 'max_iter': 50000 to rotation_options."
+            warnings.warn(msg, ConvergenceWarning, stacklevel=3)
 
     def _warn_about_heywood_cases(self) -> None:
         heywood = self.heywood_features_
@@ -394,9 +416,13 @@ class FactorAnalysis(TableEstimator):
 
     @property
     def _details(self) -> dict[str, Any]:
-        """What the fitted state keeps: parameters of the rotation and of the scores, and the names of columns."""
-        parameters = {"method": self.rotation, "options": self.rotation_options, "scores": self.scores}
-        return {**parameters, "columns": self._columns}
+        """What the fitted state keeps: parameters of the rotation, and the names of columns."""
+        return {"method": self.rotation, "options": self.rotation_options, "columns": self._columns}
+
+    @property
+    def _axes(self) -> LatentAxes:
+        """The rotated factors, with the kind of scores that the estimator has now."""
+        return replace(self._state.axes, scores=self.scores)
 
     @property
     def _columns(self) -> tuple[str, ...] | None:
@@ -428,10 +454,50 @@ class FactorAnalysis(TableEstimator):
         >>> factors.rotate("oblimin").factor_correlations_.shape
         (2, 2)
         """
-        fit = self._state.rotated(method, options, self.scores)
+        check_options(method or "none", options)
+        fit, stream = self._state.rotated(method, options), stream_of(self)
         rotated = copy(self)
-        rotated.rotation, rotated.rotation_options, rotated._fitted = method, options or None, fit  # noqa: SLF001
+        rotated.rotation, rotated.rotation_options = method, options or None
+        rotated._fitted = fit if stream is None else StreamedFit(stream, rotated, fit)  # noqa: SLF001
+        rotated._warn_about_rotation()  # noqa: SLF001
         return rotated
+
+    def project(self, X: Any) -> Array:
+        r"""Bartlett's scores of the rotated factors: weighted least squares, not shrunk towards 0.
+
+        .. math:: \hat f = (L^\top \Psi^{-1} L)^{-1} L^\top \Psi^{-1} (x - \mu)
+
+        ``transform`` returns the same with ``scores="bartlett"``. Only the observed cells of a row are used.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            Rows with the columns of the fit. NaN marks a missing cell.
+
+        Returns
+        -------
+        ndarray of shape (n, n_components)
+            Factor scores.
+        """
+        return self._answer(replace(self._axes, scores="bartlett").encode, X, rounding=True)
+
+    def reconstruct(self, X: Any) -> Array:
+        """Rows that Bartlett's scores predict, ``project(X) @ components_ + mean_``.
+
+        They are the points of the subspace of the factors that are nearest to the rows, with distances in units of the
+        noise of each column.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            Rows with the columns of the fit. NaN marks a missing cell.
+
+        Returns
+        -------
+        ndarray of shape (n, n_features)
+            Predicted rows.
+        """
+        return self._answer(partial(projection.reconstruct, scale=np.sqrt(self.noise_variance_)), X, rounding=True)
 
     @property
     def rotation_(self) -> Rotation:
@@ -530,7 +596,9 @@ class FactorAnalysis(TableEstimator):
     def _parameters(self, n_draws: int) -> list[LinearGaussian]:
         return drawn_parameters(self, n_draws)
 
-    def fit_indices(self, X: Any = None, *, correction: Any = None, sample_weight: Any = None) -> FitIndices:
+    def fit_indices(
+        self, X: Any = None, *, correction: Any = None, sample_weight: Any = None, cell_weight: Any = None
+    ) -> FitIndices:
         """Indices of how well the factors explain the covariances: chi-square, RMSEA, CFI, TLI, SRMR, AIC and BIC.
 
         With missing cells they compare the likelihood of the observed cells with that of a Gaussian of any mean and
@@ -542,9 +610,10 @@ class FactorAnalysis(TableEstimator):
             The training rows. None: not needed after a fit to complete rows with at most 200 columns, nor after a
             fit with ``keep_source=True``.
         correction : "bartlett" or None, default=None
-            "bartlett" corrects chi-square for few rows. It needs complete rows, as ``X``.
-        sample_weight : array-like of shape (n,) or None, default=None
-            The weights of the rows in the fit.
+            "bartlett" corrects chi-square for few rows. It needs complete rows.
+        sample_weight, cell_weight : array-like or None, default=None
+            The weights that the fit had, if it had any; only together with ``X``. Weights of cells must be equal, or 0
+            for missing cells.
 
         Returns
         -------
@@ -563,13 +632,22 @@ class FactorAnalysis(TableEstimator):
         fit: FactorFit = self._state
         if X is None and correction is None and fit.indices is not None:
             return fit.indices
-        rows = training_rows(self, X, sample_weight, None, "fit_indices()", in_memory=False)
+        if X is None and fit.result.moments is not None:
+            rows: Any = fit.result.moments
+        else:
+            self._require_weights(X, cell_weight)
+            rows = training_rows(self, X, sample_weight, cell_weight, "fit_indices()", in_memory=False)
         found = fit_indices(
-            self.model_, rows, correction=correction, heywood=self.heywood_features_, columns=self._columns
+            fit.cell_model, rows, correction=correction, heywood=self.heywood_features_, columns=self._columns
         )
         if correction is None and self._fitted is fit:
             self._fitted = replace(fit, told_indices=found)
         return found
+
+    def _require_weights(self, X: Any, cell_weight: Any) -> None:
+        if X is not None and cell_weight is None and self._state.weighted:
+            msg = "the cells of the training rows had weights; got X without them.\nHint: pass cell_weight as to fit()."
+            raise DataError(msg)
 
     def uncertainty(self, X: Any = None, *, sample_weight: Any = None, cell_weight: Any = None) -> FactorUncertainty:
         r"""Standard errors and intervals of standardized loadings, factor correlations and uniquenesses.
@@ -602,14 +680,13 @@ class FactorAnalysis(TableEstimator):
         ((13, 2), 'expected')
         """
         fit: FactorFit = self._state
-        model, rotation, gradient = self.model_, fit.rotation, None
+        model, gradient = fit.cell_model, None
         if fit.information.shape[1] > 1:
+            self._require_weights(X, cell_weight)
             given = training_rows(self, X, sample_weight, cell_weight, "uncertainty()")
-            rows = given.keep(partial(observe, centre=model.mean))
+            rows = given.with_precision_unit(fit.result.precision_unit).keep(partial(observe, centre=model.mean))
             gradient = partial(_gradient, rows)
-        turn = None
-        if rotation.method != "none":
-            turn = partial(rotate, method=rotation.method, start=rotation.matrix, **(self.rotation_options or {}))
+        turn = None if fit.rotation.method == "none" else fit.rotate_again
         with one_blas_thread():
             found = standard_errors(model, self.n_samples_, turn, gradient, heywood=self.heywood_features_)
         names = names_for(X, self._columns)
@@ -673,6 +750,7 @@ class FactorAnalysis(TableEstimator):
         >>> np.allclose(streamed.get_covariance(), FactorAnalysis(n_components=2).fit(X).get_covariance())
         True
         """
+        self._check_rotation()
         stream = with_batch(self, X, sample_weight)
         if stream is not None:
             self._fitted = StreamedFit(stream, self)

@@ -153,12 +153,12 @@ class StreamedFit:
     The sums never change: each batch makes a new object. A failure is remembered with its reason.
     """
 
-    def __init__(self, stream: Stream, estimator: Any) -> None:
-        """Remember the sums, and the parameters of the estimator for the fit to them."""
+    def __init__(self, stream: Stream, estimator: Any, solution: LikelihoodFit | None = None) -> None:
+        """Remember the sums, the parameters of the estimator for the fit to them, and the fit if it is known."""
         self.stream, self.n_components = stream, estimator.n_components
         self._settings, self._random_state = _stream_settings(estimator), estimator.random_state
         self._fit_type, self._details = estimator._fit_type, estimator._details  # noqa: SLF001
-        self._solution: LikelihoodFit | None = None
+        self._solution = solution
         self._failure = ""
 
     @property
@@ -187,11 +187,10 @@ class StreamedFit:
         rng = generator(self._random_state)
         try:
             result = self.stream.fit(self.n_components, self._settings, rng)
+            lost, seed = self.stream.error if isinstance(self.stream, Sketched) else 0.0, int(rng.integers(2**63))
+            self._solution = self._fit_type.of(result, seed, lost, training=STREAM, **self._details)
         except ProbpcaError as error:  # the rows so far are constant, or say too little
             self._failure = str(error)
-            return
-        lost = self.stream.error if isinstance(self.stream, Sketched) else 0.0
-        self._solution = self._fit_type.of(result, int(rng.integers(2**63)), lost, training=STREAM, **self._details)
 
 
 def fit_rows(estimator: Any, learn: Learn, X: Any, sample_weight: Any, cell_weight: Any) -> LikelihoodFit:

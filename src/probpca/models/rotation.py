@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from scipy.linalg.lapack import dgesv
@@ -15,6 +15,8 @@ from probpca.linalg.rotations import fix_signs, orthonormal
 from probpca.result_tables import several
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
     from probpca.typing import Array
@@ -156,8 +158,8 @@ class Rotation:
     def explained(self) -> Array:
         """Variance of the features that each rotated factor explains, diag(Phi L'L): (q,).
 
-        The sum is the sum of squares of the unrotated loadings. What two correlated factors explain together counts
-        half for each; without correlations the explained variances are the sums of squares of the columns.
+        The sum is the sum of squares of the unrotated loadings. Variance that two correlated factors explain jointly
+        is split equally between them; without correlations these are the sums of squares of the columns.
         """
         return explained_variance(self.loadings, self.correlations)
 
@@ -283,6 +285,19 @@ def rotate(  # noqa: PLR0913
     criterion, powers = criterion_of(method, A.shape[1], value), method == "promax"
     found = search.minimise(scaled, criterion, oblique=chosen.oblique and not powers)
     return _arranged(A, replace(found, T=_promax(A @ found.T, found.T, value)) if powers else found, method)
+
+
+OPTIONS = ("kaiser", "gamma", "delta", "power", "n_init", "tol", "max_iter")
+"""Options of ``rotate`` that describe a rotation, and can be kept with a fitted estimator."""
+
+
+def check_options(method: str, options: Mapping[str, Any]) -> None:
+    """Raise ``DataError`` unless ``rotate`` takes these options for the method; costs no rotation of any loadings."""
+    unknown = [name for name in options if name not in OPTIONS]
+    if unknown:
+        msg = f"options of a rotation are {', '.join(OPTIONS)}; got {unknown[0]!r}."
+        raise DataError(msg)
+    rotate(np.eye(2), method, **options)
 
 
 @final

@@ -375,7 +375,8 @@ FACTOR_NUMBERS = {
     "rotation_criterion": number(),
     "rotation_n_iter": whole(),
     "rotation_converged": FLAG,
-    "scores": choice("regression", "bartlett"),
+    "rotation_options": OPTIONS,
+    "cells_weighted": FLAG,
     "fit_indices_note": TEXT,
     "precision_unit": number(SMALLEST),
 }

@@ -415,7 +415,7 @@ def _at_floor(problem: _Problem, ended: Iterated[Point]) -> tuple[Index, Status]
     whenever there are more of them than factors.
     """
     floor = problem.settings.factor.floor
-    heywood = np.flatnonzero(ended.state.log_noise <= np.log(1.01 * floor))
+    heywood = np.flatnonzero(ended.state.log_noise <= np.log(problem.settings.factor.at_floor * floor))
     if heywood.size > 1 and np.linalg.eigvalsh(problem.columns.correlations.among(heywood))[0] < floor:
         return heywood, Status.DEPENDENT_COLUMNS
     return heywood, ended.status

@@ -79,8 +79,6 @@ class Factorability:
         Names of the features; those that do not vary are left out.
     note : str
         Warning about the measure or the test; empty if there is none.
-    backend : str or None
-        Dataframe library of the rows, if they were a dataframe.
 
     Examples
     --------
@@ -108,15 +106,14 @@ class Factorability:
     missing: float
     feature_names: tuple[str, ...]
     note: str = ""
-    backend: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Features and their measures as columns."""
         return {"feature": np.array(self.feature_names, dtype=object), "kmo": self.feature_kmo}
 
     def to_frame(self, *, backend: str | None = None) -> Any:
-        """Return ``to_dict`` as a dataframe: of the library of the rows, or of ``backend``; pandas for arrays."""
-        return frame_of(self.to_dict(), backend or self.backend)
+        """Return ``to_dict`` as a dataframe of pandas, or of the library ``backend``."""
+        return frame_of(self.to_dict(), backend)
 
     def table(self, most: int = FIRST_ROWS) -> ResultTable:
         """The overall measure, Bartlett's test, and the ``most`` features with the smallest measures."""

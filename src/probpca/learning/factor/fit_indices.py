@@ -239,7 +239,7 @@ def _compared(
 ) -> FitIndices:
     """Compare the log-likelihoods and moments of a model with those of the unrestricted Gaussian."""
     (d, q), n = model.loadings.shape, free.weight
-    p = n_parameters(d, q) - 1 + model.noise_variance.size
+    p = n_parameters(d, q, model.noise_variance.size)
     of_model = _Misfit.of(free, log_likelihood, d * (d + 3) // 2 - p, _rows_counted(n, d, q, correction))
     baseline = _Misfit.of(free, free.baseline_log_likelihood, d * (d - 1) // 2, _rows_counted(n, d, 0, correction))
     return FitIndices(

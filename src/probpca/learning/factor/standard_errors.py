@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 
 import numpy as np
 
+from probpca.available_memory import require_memory
 from probpca.errors import DataError, ShapeError
 from probpca.learning.factor.information import covariance_root, expected_information, observed_information
 from probpca.learning.factor.uncertainty import FactorUncertainty, TransformedEstimate
@@ -112,6 +113,8 @@ def standard_errors(
             "standard errors of factors need a model with one noise variance per feature; this model has a single one."
         )
         raise ShapeError(msg)
+    k = model.n_features * (model.n_components + 1)
+    require_memory(f"the information about {k:,} parameters", 8 * 8 * k * k, "choose fewer features or factors")
     std = np.sqrt(model.covariance.diag())
     standard, fixed = model.rescale(1 / std), np.asarray(heywood, dtype=np.intp)
     if gradient is None:
