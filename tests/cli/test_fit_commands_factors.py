@@ -84,7 +84,7 @@ def test_json_has_all_about_the_factors(run, frame):
     assert found["rotation"]["matrix"] == expected.rotation_matrix_.tolist()
     assert found["explained_variance"] == expected.explained_variance_.tolist()
     assert found["log_likelihood"] == expected.log_likelihood_
-    assert found["heywood_columns"] == []
+    assert found["heywood_columns"] == [FEATURES[j] for j in expected.heywood_features_]
     assert_allclose(found["fit_indices"]["chi_square"], expected.fit_indices().chi_square, rtol=1e-6)
     assert found["fit_indices"].keys() == expected.fit_indices().to_dict().keys()
 
@@ -113,7 +113,7 @@ def test_a_table_that_is_not_held_in_memory_gives_the_same_factors(run, frame, m
     streamed = facts(run(*FIT, "--rotation", "varimax", "--json", "--force"))
     for name in ("uniquenesses", "noise_variance"):
         # Both fits end within 0.001 nats of the maximum, so that they differ by a small share of a standard error.
-        assert_allclose(list(streamed[name].values()), list(whole[name].values()), atol=5e-4)
+        assert_allclose(list(streamed[name].values()), list(whole[name].values()), atol=1e-3)
     assert_allclose(streamed["log_likelihood"], whole["log_likelihood"], atol=2e-3)  # twice the tolerance of a fit
     if complete:
         assert_allclose(streamed["fit_indices"]["chi_square"], whole["fit_indices"]["chi_square"], atol=1e-5)

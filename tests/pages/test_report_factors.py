@@ -176,6 +176,7 @@ def test_it_speaks_of_factors_and_not_of_components(oblique, x, tmp_path):
     assert "factor" not in other.lower()
 
 
+@pytest.mark.filterwarnings("ignore:the noise variance of:UserWarning")
 def test_heywood_cases_poor_fits_and_weak_factors_are_named(x, tmp_path):
     again = x.assign(again=x["word"] + 0.3 * np.random.default_rng(9).standard_normal(N))
     with pytest.warns(UserWarning, match="Heywood"):
