@@ -278,7 +278,7 @@ def test_a_change_explains_what_else_goes_wrong_while_a_file_is_read(tmp_path, x
 def test_no_result_is_written_for_a_file_that_changed_meanwhile(tmp_path, x, monkeypatch, suffix):
     path, out = save(tmp_path / f"x{suffix}", x), tmp_path / "out.csv"
     fitted = PPCA(2).fit(x)
-    monkeypatch.setattr("probpca.estimators.queries.posterior_mean", overwriting(path, posterior_mean))
+    monkeypatch.setattr("probpca.inference.latent_axes.posterior_mean", overwriting(path, posterior_mean))
     with pytest.raises(SourceError, match="has changed since it was opened"):
         fitted.transform(path, out=out)
     assert sorted(tmp_path.iterdir()) == [path]

@@ -234,6 +234,18 @@ def test_a_heywood_case_is_flagged_with_missing_cells_too(seed):
     assert largest_fall(holey.trace_) < 1e-10
 
 
+@pytest.mark.filterwarnings("ignore:the noise variance:UserWarning")
+@pytest.mark.parametrize("seed", [1, 4, 51, 81, 101, 110, 148])
+def test_heywood_cases_do_not_depend_on_the_tolerance(seed):
+    rng = np.random.default_rng(seed)
+    d, q = int(rng.integers(5, 12)), int(rng.integers(1, 4))
+    W = rng.standard_normal((d, q)) * (rng.random((d, q)) < 0.6)
+    x = rng.standard_normal((80, q)) @ W.T + rng.standard_normal((80, d)) * rng.uniform(0.4, 1.2, d)
+    loose, tight = (fitted(x, n_components=q, tol=tol) for tol in (1e-3, 1e-8))
+    assert_array_equal(loose.heywood_features_, tight.heywood_features_)
+    assert largest_fall(loose.trace_) < 1e-12
+
+
 def test_the_noise_stays_above_the_floor_of_each_column(x):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -17,7 +17,7 @@ from probpca.sources import open_source
 from probpca.statistics import Moments
 
 TABLES = {"iris": (load_iris, 1), "wine": (load_wine, 3), "breast cancer": (load_breast_cancer, 5)}
-TABLES["diabetes"] = (load_diabetes, 3)
+TABLES |= {"diabetes": (load_diabetes, 3), "diabetes, one factor": (load_diabetes, 1)}
 
 
 def fit(x, q, tol=1e-9):

@@ -187,18 +187,20 @@ class FactorSettings:
     second_order: int = 200  # up to this many features, the Hessian includes a term that needs a product of matrices
     matrix_features: int = 3000  # up to this many features, the correlation matrix of no fewer rows is computed
     gram_rows: int = 250  # below this many rows, the Gram matrix of more features is decomposed in every step
+    pairwise_features: int = 200  # up to this many features, a fit to pairwise correlations can start that to the cells
     farthest: float = 2.0  # largest change of a log noise variance in one step
     damping: float = 1e-3  # of the first Newton step, relative to the diagonal of the Hessian
     promise: float = 0.1  # share of ``tol`` that a further Newton step may promise at the end
     little: float = 0.01  # share of ``tol`` that a further step of the fixed point may promise at the end
     memory: int = 5  # number of steps that an extrapolation of the fixed point combines
     relaxation: float = 100.0  # largest factor by which a step of the fixed point is lengthened
+    left_out: float = 2.0  # eigenvalue of a factor left out, in units of the noise, above which a second start is made
     accuracy: float = 1e-3  # share of ``tol`` that inexact eigenpairs may cost
     least_start: float = 0.005  # smallest noise variance of a start, as a share of the variance
     at_floor: float = 1.01  # features with a noise variance of at most so many floors are Heywood cases
-    # With missing cells EM creeps towards the floor: noise variances that it has brought down to at most so many
-    # floors, and lowers further, are set to the floor unless the likelihood is larger without that.
-    near_floor: float = 100.0
+    # Near the floor the likelihood is flat, and a fit may end before it is reached: noise variances of at most so many
+    # floors that still fall are set to the floor, unless the likelihood is larger without that.
+    near_floor: float = 1e4
     floor_cells: float = 0.0  # the floor of a feature is at least this, divided by its number of observed cells
     first_noise: float = 0.05  # smallest noise variance of a start for rows with missing cells
     cells_per_loading: float = 0.0  # observed cells of every feature that a rule asks for each of its q + 1 parameters

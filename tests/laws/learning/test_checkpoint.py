@@ -293,7 +293,7 @@ def test_a_file_that_is_no_checkpoint_is_refused_and_kept(x, path, make):
     ("name", "value", "needed"),
     [
         ("asked", 5, "asked must be an object; got 5"),
-        ("cells", "many", "cells must be a finite number from 0 on; got 'many'"),
+        ("cells", "many", "cells must be a finite number from 0 on, below 2\\*\\*63 if it is whole; got 'many'"),
         ("rule", None, "rule must be text; got None"),
         ("trace", np.array(["x"]), "trace must hold float64 numbers; got <U1"),
         ("column_squares", np.ones(2), r"column_squares must have shape \(8\); got \(2,\)"),

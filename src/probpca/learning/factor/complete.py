@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from math import isqrt
 from typing import TYPE_CHECKING, Literal, NamedTuple, final
 
@@ -188,7 +189,7 @@ def _fit(columns: _Columns, wanted: Components, settings: Settings, rng: np.rand
     # Only a large matrix is worth the threads of BLAS; beside passes over rows they would take cores from these.
     with nullcontext() if large else one_blas_thread():
         chosen = _choose(problem, wanted)
-        ended = problem.best(chosen.q, chosen.near)
+        ended = problem.placed_at_floor(problem.profile(chosen.q), problem.best(chosen.q, chosen.near))
         heywood, status = _at_floor(problem, ended)
     point, trace = ended.state, ended.trace
     model = columns.model(point.loadings(chosen.q), np.exp(point.log_noise), settings.factor.floor)
@@ -294,28 +295,56 @@ class _Problem:
         return Profile(columns.correlations, min(q, self.d), columns.weight, offset, accuracy)
 
     def best(self, q: int, near: Point | None = None) -> Iterated[Point]:
-        """Best of the fits with q factors from several starts; that from ``near`` only if it is clearly better."""
-        profile = self.profile(q)
-        best = max((self.climb(profile, start) for start in self._starts(profile)), key=_height)
+        """Best of the fits with q factors from several starts; that from ``near`` only if it is clearly better.
+
+        A model that leaves out a strong factor may have several maxima, one for each choice of the factors that it
+        keeps, and gets a second start where that costs little.
+        """
+        profile, n_starts = self.profile(q), self.settings.n_init
+        starts = self._starts(profile)
+        best = self.climb(profile, next(starts))
+        if self.by_newton and profile.left_out(best.state) > self.settings.factor.left_out:
+            n_starts = max(n_starts, 2)
+        others = (self.climb(profile, start) for start in islice(starts, n_starts - 1))
+        best = max((best, *others), key=_height)
         if near is None:
             return best
         other = self.climb(profile, np.exp(near.log_noise))
         return other if _height(other) > _height(best) + self.settings.tol else best
 
+    def placed_at_floor(self, profile: Profile, ended: Iterated[Point]) -> Iterated[Point]:
+        """Set noise variances that still fall towards their floor to the floor, if the likelihood does not fall."""
+        point, how = ended.state, self.settings.factor
+        lowest = np.log(how.floor)
+        low = (point.log_noise > lowest) & (point.log_noise <= lowest + np.log(how.near_floor))
+        falling = low & (point.gradient > 0)
+        if not falling.any():
+            return ended
+        placed = profile.at(np.where(falling, lowest, point.log_noise), point)
+        if placed.value > point.value:
+            return ended
+        return ended._replace(state=placed, trace=(*ended.trace, profile.log_likelihood(placed)))
+
+    @property
+    def by_newton(self) -> bool:
+        """Whether the likelihood is maximised by Newton steps."""
+        form = self.columns.correlations
+        return isinstance(form, CorrelationMatrix) and form.n_features <= self.settings.factor.newton_features
+
     def climb(self, profile: Profile, start: Array) -> Iterated[Point]:
         """Maximise the likelihood from some noise variances."""
         settings, form = self.settings, self.columns.correlations
         start = np.log(np.clip(start, settings.factor.floor, 1.0))
-        if isinstance(form, CorrelationMatrix) and form.n_features <= settings.factor.newton_features:
+        if self.by_newton and isinstance(form, CorrelationMatrix):
             return newton(profile, form.matrix, start, settings)
         return fixed_point(profile, start, settings)
 
     def _starts(self, profile: Profile) -> Iterator[Array]:
-        """Yield ``n_init`` times noise variances to start from: squared multiple correlations, PPCA, random ones."""
-        least = self.settings.factor.least_start
-        yield np.maximum(self.first_start(profile), least)
-        for i in range(1, self.settings.n_init):
-            yield np.maximum(_left_by_ppca(profile), least) if i == 1 else self.rng.uniform(0.05, 1.0, self.d)
+        """Yield noise variances to start from: of squared multiple correlations, all of the variance, random ones."""
+        yield np.maximum(self.first_start(profile), self.settings.factor.least_start)
+        yield np.ones(self.d)
+        while True:
+            yield self.rng.uniform(0.05, 1.0, self.d)
 
     def first_start(self, profile: Profile) -> Array:
         """Noise variances from squared multiple correlations if there are enough rows, else what PPCA leaves."""

@@ -218,6 +218,11 @@ class Profile:
         value = float(x.sum() + (np.log(values) - values + 1).sum() + precision.sum())
         return Point(x, value, precision - squares @ values, 1 - squares.sum(axis=1), values, axes)
 
+    def left_out(self, point: Point) -> float:
+        """Largest eigenvalue of S* beyond those of the q factors; a further factor would explain what exceeds 1."""
+        k = min(self.q + 1, self.correlations.n_features)
+        return float(self._pairs(np.exp(-point.log_noise), k, self.accuracy)[0][self.q :].sum())
+
     def leading(self, k: int, accuracy: float) -> tuple[Array, Array]:
         """Largest k eigenpairs of the correlation matrix itself, with a loss of at most ``accuracy`` nats."""
         return self._pairs(np.ones(self.correlations.n_features), k, accuracy)

@@ -19,6 +19,7 @@ from probpca.learning.em.gradient import ascend
 from probpca.learning.em.incremental import Incremental
 from probpca.learning.em.m_step import EM, relaxed
 from probpca.learning.factor.complete import about_ledermann, ledermann_bound, require_rows
+from probpca.learning.factor.pairwise import PairwiseFit
 from probpca.learning.loop import Iterated, Monitor, iterate, iterate_accelerated
 from probpca.learning.missing.start import Fitted, first_model, search, tells_rank
 from probpca.learning.result import FitResult, Status, collapsed_status
@@ -239,6 +240,26 @@ class Problem:
         noise = np.where(constant, self.floor, np.clip(1 - explained, least, 1.0))
         return LinearGaussian(model.mean, model.loadings * shrunk[:, None], noise)
 
+    def pairwise_fit(self) -> PairwiseFit | None:
+        """Fits to pairwise correlations, as starts; None if all features share their noise or they cost too much."""
+        few = self.rows.n_features <= self.settings.factor.pairwise_features
+        if not self.floor.ndim or self.sampled is None or not few or not column_std(self.summary).any():
+            return None
+        return PairwiseFit.of(self.sampled, self.summary, self.settings, self.rng)
+
+    def likelier(self, model: LinearGaussian, pairwise: PairwiseFit | None) -> LinearGaussian:
+        """Of a start and the fit to pairwise correlations with as many factors, the one of higher likelihood."""
+        if pairwise is None:
+            return model
+        starts = [self.placed(start) for start in (model, pairwise.model(model.n_components))]
+        values = [self.rows.fold(partial(expect, start)).log_likelihood for start in starts]
+        return starts[int(np.argmax(values))]
+
+    def placed(self, start: LinearGaussian) -> LinearGaussian:
+        """Start whose noise variances are as many as those of the model, and not below the smallest ones."""
+        start = self.with_own_noise(start)
+        return replace(start, noise_variance=np.maximum(start.noise_variance, self.floor))
+
     def best(self, model: LinearGaussian) -> Iterated[LinearGaussian]:
         """Best of ``n_init`` fits, the first started from the given model, the others from random points near it."""
         model = self.with_own_noise(model)
@@ -252,8 +273,7 @@ class Problem:
 
     def run(self, start: LinearGaussian, saver: Saver | None = None) -> Iterated[LinearGaussian]:
         """Run the solver named in the settings from ``start``, and again if it ends at a saddle point."""
-        start = self.with_own_noise(start)
-        start = replace(start, noise_variance=np.maximum(start.noise_variance, self.floor))
+        start = self.placed(start)
         trace, settings = () if saver is None else saver.trace, self.settings
         step = partial(EM(self.floor).step, source=self.rows)
         slow = settings.solver in ("em", "gradient", "incremental") or self.floor.ndim > 0

@@ -133,8 +133,9 @@ def search(problem: Problem, wanted: Components) -> Fitted:
 
 
 def first_model(problem: Problem, q: int) -> LinearGaussian:
-    """Starting model with q components."""
-    return spectral_start(problem.rows, problem.summary, q, problem.rng).model(q)
+    """Starting model with q components; the likelier of two if each feature has its own noise variance."""
+    start = spectral_start(problem.rows, problem.summary, q, problem.rng).model(q)
+    return problem.likelier(start, problem.pairwise_fit())
 
 
 def by_criterion(problem: Problem, most: int, rule: Rule) -> Fitted:
@@ -190,11 +191,12 @@ def _by_share(problem: Problem, wanted: Share, most: int) -> Fitted:
 
 def _path(problem: Problem, most: int) -> Iterator[Iterated[LinearGaussian]]:
     """Yield fits with 1, 2, ... components."""
+    pairwise = problem.pairwise_fit()
     start = spectral_start(problem.rows, problem.summary, min(most, problem.settings.search.missing), problem.rng)
-    ended = problem.best(start.model(1))
+    ended = problem.best(problem.likelier(start.model(1), pairwise))
     yield ended
     for q in range(2, most + 1):
         if q > start.values.size:
             start = spectral_start(problem.rows, problem.summary, min(2 * q, most), problem.rng)
-        ended = problem.best(start.grown(ended.state))
+        ended = problem.best(problem.likelier(start.grown(ended.state), pairwise))
         yield ended

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from scipy.stats import norm
 from sklearn.datasets import load_breast_cancer, load_wine
 
 from oracles import assert_never_falls, dense_covariance, dense_log_likelihood, random_model
@@ -205,6 +206,17 @@ def test_more_starts_are_never_worse(rng):
         gains.append(np.diff([fit(x, 3, replace(TIGHT, n_init=k)).log_likelihood for k in (1, 2, 10)]))
     assert np.min(gains) >= -1e-9
     assert (np.max(gains, axis=0) > 0.01).all()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_fit_is_not_below_that_of_the_factor_of_some_columns(seed):
+    # One factor can be that of ten columns, or that of a pair that is nearly the same.
+    rng = np.random.default_rng(seed)
+    many = 0.8 * rng.standard_normal((200, 1)) + 0.6 * rng.standard_normal((200, 10))
+    pair = rng.standard_normal((200, 1)) + 0.02 * rng.standard_normal((200, 2))
+    alone = fit(many, 1).log_likelihood
+    independent = norm.logpdf(pair, pair.mean(axis=0), pair.std(axis=0)).sum()
+    assert fit(np.hstack([many, pair]), 1).log_likelihood > alone + independent
 
 
 def test_where_the_noise_is_equal_the_fit_approaches_that_of_ppca(rng):

@@ -66,6 +66,17 @@ def test_the_gradient_is_that_of_finite_differences(rng, z, low):
     assert_allclose(gradient, np.mean(numeric, axis=0), rtol=1e-4, atol=1e-6 * np.exp(-x).max() ** 0.5)
 
 
+def test_what_is_left_out_is_the_next_eigenvalue(rng, z):
+    x = np.log(rng.uniform(0.1, 0.9, 8))
+    scale = np.exp(-x / 2)
+    values = np.linalg.eigvalsh(z.T @ z / len(z) * np.outer(scale, scale))
+    for q in range(1, 8):
+        profile = profile_of(z, q)
+        assert_allclose(profile.left_out(profile.at(x)), values[-q - 1], rtol=1e-10)
+    profile = profile_of(z, 8)
+    assert profile.left_out(profile.at(x)) == 0
+
+
 @pytest.mark.parametrize("q", [1, 3, 6])
 def test_equal_noise_variances_give_the_likelihood_of_ppca(z, q):
     wanted = closed_form_oracle(z, q)
