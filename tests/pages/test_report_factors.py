@@ -92,6 +92,15 @@ def test_loadings_are_standardized_with_the_intervals_of_their_uncertainty(obliq
     assert data["componentNames"] == ["F1", "F2", "F3"]
 
 
+def test_arrows_are_standardized_whatever_the_unit_of_weights_of_cells(x, tmp_path):
+    weight = np.where(np.random.default_rng(0).random(x.shape) < 0.5, 4.0, 1.0)
+    for unit in (1.0, 9.0):
+        fitted = FactorAnalysis(Q, rotation="varimax").fit(x, cell_weight=unit * weight)
+        data = read(report(fitted, x, tmp_path / "page.html")).data()
+        arrows = numbers(data["loadings"], D, Q) * numbers(data["loadingUnit"], D, 1)
+        assert_allclose(arrows, fitted.standardized_loadings_, rtol=1e-4, atol=1e-6)
+
+
 def test_rows_with_missing_cells_give_intervals_as_far_as_they_may_be_read(holes, tmp_path):
     fitted = FactorAnalysis(Q, rotation="oblimin").fit(holes)
     low, _ = fitted.uncertainty(holes).loadings.interval()
@@ -151,7 +160,7 @@ def test_fit_indices_are_shown_if_they_are_known(oblique, x, holes, tmp_path):
     said = words_of(read(report(oblique, x, tmp_path / "page.html")))
     low, high = found.rmsea_interval
     for words in (
-        f"Chi-square {found.chi_square:.2f}, {found.df} degrees of freedom, p = {found.p_value:.2g}",
+        f"Chi-square {found.chi_square:.2f}, {found.df} degrees of freedom, p = {found.p_value:.2g} RMSEA",
         f"RMSEA {found.rmsea:.3f} (90% interval {low:.3f} to {high:.3f})",
         f"CFI {found.cfi:.3f} TLI {found.tli:.3f} SRMR {found.srmr:.3f} AIC {found.aic:,.1f} BIC {found.bic:,.1f}",
     ):

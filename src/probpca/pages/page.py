@@ -29,6 +29,7 @@ from probpca.displays.inputs import (
     text_of,
 )
 from probpca.errors import DataError, ShapeError, SourceError
+from probpca.inference.calibration import probability
 from probpca.models import LinearGaussian
 from probpca.sources.open import is_table
 
@@ -103,6 +104,17 @@ def share(part: float) -> str:
     if 0.9995 <= part < 1:
         return "more than 99.9%"
     return f"{100 * part:.1f}%"
+
+
+def p_text(log10_p: float) -> str:
+    """A p-value as text, with a power of ten if it is very small."""
+    lead, _, power = probability(log10_p).partition("e")
+    return f"{lead} \u00d7 {_power_of_ten(int(power))}" if power else lead
+
+
+def _power_of_ten(exponent: int) -> str:
+    raised = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
+    return "10" + str(exponent).translate(raised)
 
 
 def signed(number: str) -> str:

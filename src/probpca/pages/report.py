@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from probpca.inference.calibration import RARE
 from probpca.pages.page import (
     PageLimits,
@@ -22,7 +20,14 @@ from probpca.pages.page import (
 )
 from probpca.pages.report_charts import ChartSizes, altair, charts, drawing_script
 from probpca.pages.report_components import ComponentSettings, loadings_data, loadings_of, shares_of
-from probpca.pages.report_factors import about_eigenvalues, about_factors, about_loadings, factor_tables, factors_of
+from probpca.pages.report_factors import (
+    about_eigenvalues,
+    about_factors,
+    about_loadings,
+    arrow_units,
+    factor_tables,
+    factors_of,
+)
 from probpca.pages.report_rows import ask_rows, rows_data
 from probpca.pages.report_text import (
     about_cells,
@@ -242,7 +247,7 @@ def _data(facts: Facts) -> dict[str, Any]:
         "odd": rows.settings.p,
         "mostComponents": rows.settings.most_components,
         "first": int((rows.shown == first).argmax()),
-        "loadingUnit": packed(unit if factors is None else np.ones(unit.size)),
+        "loadingUnit": packed(unit if factors is None else arrow_units(table, factors)),
         "loadingWord": "loading" if factors is None else "standardized loading",
         "meanings": [meaning for _, _, meaning in _components(facts)],
         "loadingsOf": loadings_data(loadings, rows.settings.components),

@@ -9,8 +9,9 @@ import numpy as np
 
 from probpca.displays.inputs import by_structure, has_factors, rotation_of, scree_of_fit
 from probpca.errors import DataError
+from probpca.inference.calibration import log10_chi2_tail
 from probpca.learning.uncertainty.estimate import largest_first
-from probpca.pages.page import counted, share, signed
+from probpca.pages.page import counted, p_text, share, signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,6 +28,7 @@ class FactorFacts(NamedTuple):
 
     rotation: str  # in words
     is_oblique: bool
+    is_rotated: bool  # false if the rotation has not converged
     loadings: Array  # of standardized columns: (d, q)
     correlations: Array  # of the factors: (q, q)
     explained: Array  # variance of the standardized columns: (q,)
@@ -43,6 +45,7 @@ def factors_of(estimator: Any, X: Any, table: Table, *, training: bool) -> Facto
     return FactorFacts(
         rotation_of(estimator),
         estimator.n_components_ > 1 and estimator.rotation_.is_oblique,
+        estimator.rotation_.converged,
         estimator.standardized_loadings_,
         estimator.factor_correlations_,
         estimator.explained_variance_,
@@ -51,6 +54,16 @@ def factors_of(estimator: Any, X: Any, table: Table, *, training: bool) -> Facto
         indices_of(estimator),
         _scree_of(estimator, X, table, training=training),
     )
+
+
+def arrow_units(table: Table, facts: FactorFacts) -> Array:
+    """Numbers by which loadings in standard deviations of the model are multiplied to get standardized ones: (d,).
+
+    They differ from 1 if cells had weights: the model has cells of weight 1, and loadings are those of average cells.
+    """
+    lengths = np.linalg.norm(table.loadings / table.scale[:, None], axis=1)
+    wanted = np.linalg.norm(facts.loadings, axis=1)
+    return np.divide(wanted, lengths, out=np.ones(lengths.size), where=lengths > 0)
 
 
 def indices_of(estimator: Any) -> FitIndices | None:
@@ -164,6 +177,8 @@ def about_loadings(facts: FactorFacts) -> str:
 
 def factor_findings(table: Table, facts: FactorFacts, settings: ComponentSettings) -> Iterator[str]:
     """Advice that follows from the factors."""
+    if not facts.is_rotated:
+        yield "The rotation has not converged, so that loadings are approximate: try another rotation."
     if len(facts.heywood):
         yield "Heywood cases: try fewer factors or more rows, or leave out columns that repeat others."
     indices = facts.indices
@@ -294,7 +309,7 @@ def index_lines(found: FitIndices) -> Iterator[tuple[str, str]]:
     """Names and values of the fit indices that have one."""
     low, high = found.rmsea_interval
     if np.isfinite(found.p_value):
-        p = f"{found.p_value:.2g}"
+        p = p_text(float(log10_chi2_tail(np.array(found.chi_square), found.df)))
         yield "Chi-square", f"{found.chi_square:,.2f}, {counted(found.df, 'degree')} of freedom, p = {p}"
         yield "RMSEA", f"{found.rmsea:.3f} (90% interval {low:.3f} to {high:.3f})"
     for name, value in (("CFI", found.cfi), ("TLI", found.tli), ("SRMR", found.srmr)):

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probpca.displays.inputs import has_factors, noise_along
-from probpca.inference.calibration import probability
 from probpca.learning.describe import about_units
 from probpca.learning.result import Status
-from probpca.pages.page import counted, share, signed
+from probpca.pages.page import counted, p_text, share, signed
 from probpca.pages.report_charts import bars_of
 from probpca.pages.report_components import meaning_in_words, meaning_of
 from probpca.pages.report_factors import factor_details, factor_findings, factor_in_words
@@ -26,17 +25,6 @@ if TYPE_CHECKING:
 
 
 # Numbers in words
-
-
-def p_text(log10_p: float) -> str:
-    """A p-value as text, with a power of ten if it is very small."""
-    lead, _, power = probability(log10_p).partition("e")
-    return f"{lead} \u00d7 {_power_of_ten(int(power))}" if power else lead
-
-
-def _power_of_ten(exponent: int) -> str:
-    raised = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
-    return "10" + str(exponent).translate(raised)
 
 
 def _noise(noise: Any) -> str:
