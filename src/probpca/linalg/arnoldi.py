@@ -37,7 +37,9 @@ def leading_eigenpair(
         values, vectors = np.linalg.eig(projected[:k, :k])
         best = int(np.argmax(values.real))
         largest = float(values[best].real)
-        if rest <= 1e-8 * np.abs(projected).max() or _amplified(above, largest, k) > least:
+        # A negative estimate does not tell that all eigenvalues are negative, but how large the others are.
+        bulk = float(np.abs(values).max())
+        if rest <= 1e-8 * np.abs(projected).max() or _amplified(above, bulk, k) > least:
             break
         basis[k] = image / rest
     vector = vectors[:, best].real @ basis[:k]

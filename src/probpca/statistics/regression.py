@@ -13,6 +13,8 @@ from probpca.linalg.rotations import cholesky_or_none
 if TYPE_CHECKING:
     from probpca.typing import Array
 
+EPS = float(np.finfo(np.float64).eps)
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,8 +103,9 @@ class Regression:
 
 
 def _shared_solve(matrix: Array, right: Array) -> Array:
-    """Solve the normal equations; the minimum-norm solution if they are singular."""
+    """Solve the normal equations; the minimum-norm solution if they are singular up to rounding."""
     root = cholesky_or_none(matrix)
-    if root is None:  # singular: no noise, and fewer rows than latent variables
+    # Singular: no noise, and fewer rows or a lower rank than latent variables. Rounding may leave tiny pivots.
+    if root is None or np.square(np.diag(root)).min() <= EPS * np.diag(matrix).max():
         return np.asarray(np.linalg.lstsq(matrix, right)[0])
     return np.asarray(np.linalg.solve(root.T, np.linalg.solve(root, right)))

@@ -149,3 +149,9 @@ def test_methods_for_complete_rows_say_what_rows_lack(rng, options):
         ppca.fit(x, cell_weight=weight)
     with pytest.raises(DataError, match=r"needs complete rows.*; cells that are not stored count as missing here\."):
         ppca.set_params(missing="unstored").fit(sparse.csr_array(x))
+
+
+def test_zero_noise_em_finds_the_rank_of_any_such_rows():
+    for seed in range(60):
+        x = rows_of_rank(np.random.default_rng(seed), 30, 8, 2)
+        assert fit(x, 4, "em_zero_noise", tol=1e-3).status is Status.NOISE_COLLAPSED

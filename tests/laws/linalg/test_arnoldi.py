@@ -66,3 +66,10 @@ def test_an_eigenvalue_above_the_limit_is_not_missed_by_ending_early(bulk):
         rng = np.random.default_rng(seed)
         values = np.array([1.05, *rng.uniform(0, bulk, 299)])
         assert leading_eigenpair(values.__mul__, rng.standard_normal(300), 50, above=1.01)[0] > 1.01
+
+
+def test_negative_eigenvalues_do_not_hide_one_above_the_limit():
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        values = np.array([1.5, *rng.uniform(-0.9, 0.1, 299)])
+        assert leading_eigenpair(values.__mul__, rng.standard_normal(300), 30, above=1.01)[0] > 1.01
