@@ -152,6 +152,6 @@ def test_methods_for_complete_rows_say_what_rows_lack(rng, options):
 
 
 def test_zero_noise_em_finds_the_rank_of_any_such_rows():
-    for seed in range(60):
+    for seed in (186, 20240229, *range(30)):
         x = rows_of_rank(np.random.default_rng(seed), 30, 8, 2)
         assert fit(x, 4, "em_zero_noise", tol=1e-3).status is Status.NOISE_COLLAPSED
