@@ -74,8 +74,12 @@ def gradient_of(model: LinearGaussian, sums: Regression) -> Gradient:
     :math:`n (C^{-1} S C^{-1} - C^{-1}) W`, computed without a d x d matrix.
     """
     psi = model.noise_variance
-    score, log_noise = sums.score / psi, 0.5 * (sums.squares / psi - sums.counts)
-    return Gradient(score[-1], score[:-1].T, log_noise if psi.ndim else np.asarray(log_noise.sum()))
+    score = sums.score / psi
+    if psi.ndim:
+        log_noise = 0.5 * (sums.squares / psi - sums.counts)
+    else:  # one difference of totals: those of the features would each be rounded
+        log_noise = np.asarray(0.5 * (sums.squares.sum() / psi - sums.cells))
+    return Gradient(score[-1], score[:-1].T, log_noise)
 
 
 def ascend(
