@@ -145,6 +145,19 @@ def ask_series(_, question, t, d, q, missing=0.0):
     return partial(getattr(fit_system(x[:300], q, max_iter=5), question), x)
 
 
+def fit_factors(_, n, d, q, missing=0.0):
+    from probpca import FactorAnalysis  # noqa: PLC0415 - an older checkout has none, and its other cases still run
+
+    x = table(n, d, q, missing)
+    return lambda: FactorAnalysis(q, random_state=0).fit(x)
+
+
+def find_uncertainty(_, n, d, q):
+    from probpca import FactorAnalysis  # noqa: PLC0415
+
+    return FactorAnalysis(q, rotation="oblimin", random_state=0).fit(table(n, d, q)).uncertainty
+
+
 BENCHMARKS = {
     "complete": {
         "fit 100,000 x 50, q 5": partial(fit_table, n=100_000, d=50, q=5),
@@ -195,6 +208,15 @@ BENCHMARKS = {
         "smooth 5,000 x 10, q 3": partial(ask_series, question="smooth", t=5_000, d=10, q=3),
         "smooth 5,000 x 10, q 3, 20 %": partial(ask_series, question="smooth", t=5_000, d=10, q=3, missing=0.2),
         "impute 5,000 x 10, q 3, 20 %": partial(ask_series, question="impute", t=5_000, d=10, q=3, missing=0.2),
+    },
+    "factor_analysis": {
+        "fit 1,000 x 30, q 3": partial(fit_factors, n=1_000, d=30, q=3),
+        "fit 4,000 x 130, q 10": partial(fit_factors, n=4_000, d=130, q=10),
+        "fit 50,000 x 100, q 10": partial(fit_factors, n=50_000, d=100, q=10),
+        "fit 200 x 5,000, q 5": partial(fit_factors, n=200, d=5_000, q=5),
+        "fit 500 x 20, q 3, 10 %": partial(fit_factors, n=500, d=20, q=3, missing=0.1),
+        "fit 10,000 x 50, q 5, 20 %": partial(fit_factors, n=10_000, d=50, q=5, missing=0.2),
+        "uncertainty 1,000 x 20, q 3, oblimin": partial(find_uncertainty, n=1_000, d=20, q=3),
     },
 }
 

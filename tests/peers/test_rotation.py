@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,31 +10,7 @@ from numpy.testing import assert_allclose
 
 from probpca.models import rotate
 
-FITS = """
-suppressMessages(library(GPArotation))
-x <- as.matrix({table})
-A <- unclass(factanal(x[complete.cases(x), ], {q}, rotation = "none", control = list(lower = 1e-6))$loadings)
-write <- function(m, name) write.table(format(unclass(m), digits = 17), name, quote = FALSE, row.names = FALSE,
-                                       col.names = FALSE)
-write(A, "unrotated")
-save <- function(name, found) {{
-  write(found$loadings, name)
-  U <- if (is.null(found$rotmat)) diag({q}) else solve(found$rotmat)
-  write(if (is.null(found$Phi)) U %*% t(U) else found$Phi, paste0(name, "-correlations"))
-}}
-# The projected gradient stays near 1e-7 to 1e-8, and the functions then warn.
-gpa <- function(f, ...) suppressWarnings(f(A, eps = 1e-9, maxit = 1000, ...))
-first <- varimax(A, eps = 1e-15)
-save("varimax", first)
-save("promax", promax(first$loadings))
-save("quartimax", gpa(quartimax))
-save("equamax", gpa(cfT, kappa = {q} / (2 * nrow(A))))
-save("oblimin", gpa(oblimin))
-save("oblimin-kaiser", gpa(oblimin, normalize = TRUE))
-save("oblimin-gamma", gpa(oblimin, Tmat = diag({q}), -0.5))
-save("geomin", gpa(geominQ))
-save("geomin-orthogonal", gpa(geominT))
-"""
+SCRIPT = Path(__file__).parent / "rotations.R"
 AGAIN = """
 suppressMessages(library(GPArotation))
 A <- as.matrix(read.table("unrotated"))
@@ -54,9 +31,8 @@ CASES = {
 }
 
 
-def run_r(code, folder):
-    words = [shutil.which("Rscript"), "-e", code]
-    subprocess.run(words, cwd=folder, check=True, capture_output=True)  # noqa: S603
+def run_r(folder, *words):
+    subprocess.run([shutil.which("Rscript"), *words], cwd=folder, check=True, capture_output=True)  # noqa: S603
 
 
 def has_packages(*names):
@@ -76,7 +52,7 @@ def folder(request, tmp_path_factory):
     if not has_packages("GPArotation", table.split(":")[0]):
         pytest.skip(f"R with GPArotation and the package of {request.param} is not installed")
     folder = tmp_path_factory.mktemp(request.param)
-    run_r(FITS.format(table=table, q=q), folder)
+    run_r(folder, str(SCRIPT), table, str(q))
     return folder
 
 
@@ -123,6 +99,6 @@ def test_r_stays_at_our_minimum_of_geomin(folder, rng):
     found = rotate(A, "geomin_orthogonal", tol=1e-11)
     start = np.linalg.qr(found.matrix + 0.01 * rng.standard_normal(found.matrix.shape))[0]
     np.savetxt(folder / "start", start * np.sign(np.diag(start.T @ found.matrix)), fmt="%.17g")
-    run_r(AGAIN, folder)
+    run_r(folder, "-e", AGAIN)
     assert_allclose(np.loadtxt(folder / "again"), found.loadings, atol=1e-6, rtol=0)
     assert found.criterion <= criterion("geomin-orthogonal", np.loadtxt(folder / "geomin-orthogonal")) * (1 + 1e-12)
