@@ -14,7 +14,7 @@ from probpca import FactorAnalysis, FactorCorrelationsDisplay
 
 wine = load_wine()
 names = [name.split("/")[0].replace("_", " ") for name in wine.feature_names]
-factors = FactorAnalysis(n_components=4, rotation="oblimin").fit(wine.data)
+factors = FactorAnalysis(n_components=3, rotation="oblimin").fit(wine.data)
 sure = factors.uncertainty()
 display = FactorCorrelationsDisplay.from_estimator(factors, uncertainty=sure)
 
