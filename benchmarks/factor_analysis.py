@@ -668,7 +668,8 @@ def number_page(found):
     sets = sorted({count for row in found["cases"].values() for _, _, count in row.values()})
     lines = [
         f"{sets[-1]} data sets each; for bic and aic with missing cells {sets[0]}. Where there is noise alone,",
-        "parallel analysis is right if it reports no factor, and the others if they choose one, the least they can.",
+        "parallel analysis is right if it reports no factor, and the others if they choose one, the least",
+        "that they can.",
         "",
         f"| table | {' | '.join(RULES)} |",
         "|---|---|---|---|",
