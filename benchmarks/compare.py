@@ -78,9 +78,9 @@ def compare_benchmark(checkouts, benchmark, rounds):
         old, new = compare(checkouts, benchmark, name, rounds)
         ratios.append(new / old)
         mark = "  slower" if ratios[-1] > SLOWER else ""
-        print(f"{benchmark:10}{name:46}{1e3 * old:10.2f} ms{1e3 * new:10.2f} ms{ratios[-1]:8.3f}{mark}", flush=True)
+        print(f"{benchmark:16}{name:46}{1e3 * old:10.2f} ms{1e3 * new:10.2f} ms{ratios[-1]:8.3f}{mark}", flush=True)
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    print(f"{benchmark:10}{'geometric mean of new / old':46}{'':26}{mean:8.3f}\n", flush=True)
+    print(f"{benchmark:16}{'geometric mean of new / old':46}{'':26}{mean:8.3f}\n", flush=True)
     return mean
 
 

@@ -239,7 +239,7 @@ def run(benchmark, rounds=ROUNDS):
             work = prepare(Path(folder))
             work()
             seconds = min(best_time(work) for _ in range(rounds))
-        print(f"{benchmark:10}{name:46}{1e3 * seconds:10.2f} ms", flush=True)
+        print(f"{benchmark:16}{name:46}{1e3 * seconds:10.2f} ms", flush=True)
 
 
 def serve(benchmark, name):
