@@ -215,7 +215,7 @@ def intervals_of(item):
         warnings.simplefilter("ignore")
         fits = {
             "PPCA()": PPCA(standardize=True, random_state=0, n_jobs=1).fit(holed),
-            'PPCA("bic"), PPCAImputer()': PPCAImputer(random_state=0, n_jobs=1).fit(holed).ppca_,
+            'PPCA("bic"), PPCAImputer()': PPCAImputer(random_state=0, n_jobs=1).fit(holed).estimator_,
             "BayesianPCA()": BayesianPCA(standardize=True, random_state=0, n_jobs=1).fit(holed),
         }
         for label, fit in fits.items():

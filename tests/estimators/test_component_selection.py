@@ -133,7 +133,7 @@ def test_missing_cells_and_standardized_columns_can_be_cross_validated(x, holed)
     scaled, units = x * np.geomspace(1e-3, 1e3, 10), x / x.std(axis=0)
     wanted = select_n_components(units, "cv", random_state=0).choices["cv"]  # noise differs between these columns
     assert PPCA("cv", standardize=True, random_state=0).fit(scaled).n_components_ == wanted
-    assert PPCAImputer("cv", random_state=0).fit(holed).ppca_.n_components_ == Q
+    assert PPCAImputer("cv", model="ppca", random_state=0).fit(holed).estimator_.n_components_ == Q
     stored = sparse.csr_array((holed[~np.isnan(holed)], np.nonzero(~np.isnan(holed))), shape=holed.shape)
     assert PPCA("cv", missing="unstored", random_state=0).fit(stored).n_components_ == Q
 

@@ -26,7 +26,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oracles import dense_condition, dense_covariance, spiked_rows
-from probpca import PPCA, DataError, PPCAImputer, ProbpcaError, ShapeError
+from probpca import PPCA, DataError, FactorAnalysis, PPCAImputer, ProbpcaError, ShapeError
 from probpca.models import Gaussian
 
 NAMES = ["height", "width", "depth", "mass", "age", "price"]
@@ -61,7 +61,8 @@ def empty(x):
     [
         PPCAImputer(n_components=1),
         PPCAImputer(),
-        PPCAImputer(1, standardize=False, add_indicator=True, keep_empty_features=True),
+        PPCAImputer(1, model="ppca"),
+        PPCAImputer(1, model="ppca", standardize=False, add_indicator=True, keep_empty_features=True),
     ]
 )
 def test_scikit_learn_finds_nothing_to_object_to(estimator, check):
@@ -75,17 +76,24 @@ def test_tags_say_what_it_takes():
     assert tags.transformer_tags.preserves_dtype == ["float64", "float32"]
 
 
-@pytest.mark.parametrize("standardize", [False, True])
-def test_holes_are_filled_with_conditional_means(x, hidden, standardize):
-    imputer = PPCAImputer(2, standardize=standardize, random_state=0).fit(x)
+ESTIMATORS = {
+    "fa": (PPCAImputer(2, random_state=0), FactorAnalysis(2, random_state=0)),
+    "ppca": (PPCAImputer(2, model="ppca", random_state=0), PPCA(2, standardize=True, random_state=0)),
+    "unscaled ppca": (PPCAImputer(2, model="ppca", standardize=False, random_state=0), PPCA(2, random_state=0)),
+}
+"""Imputers, and the estimators that they use."""
+
+
+@pytest.mark.parametrize("imputer", [imputer for imputer, _ in ESTIMATORS.values()], ids=ESTIMATORS)
+def test_holes_are_filled_with_conditional_means(x, hidden, imputer):
+    imputer = clone(imputer).fit(x)
     filled = imputer.transform(x)
-    margin = Gaussian(imputer.ppca_.mean_, dense_covariance(imputer.ppca_.model_))
+    margin = Gaussian(imputer.estimator_.mean_, dense_covariance(imputer.estimator_.model_))
     for row, hole, answer in zip(x, hidden, filled, strict=True):
         mean, _ = dense_condition(margin, np.flatnonzero(~hole), row[~hole])
         assert_allclose(answer[hole], mean[0], atol=1e-9)
     assert_array_equal(filled[~hidden], x[~hidden])
-    assert_array_equal(filled, PPCAImputer(2, standardize=standardize, random_state=0).fit_transform(x))
-    assert_allclose(filled, PPCA(2, standardize=standardize, random_state=0).fit(x).impute(x), atol=1e-10)
+    assert_array_equal(filled, clone(imputer).fit_transform(x))
     assert np.isnan(x[hidden]).all()  # what came in was not written to
 
 
@@ -94,16 +102,74 @@ def test_it_comes_far_nearer_than_means_of_columns(x, complete, hidden):
     assert np.square(wrong).mean() < 0.3 * np.square((SimpleImputer().fit_transform(x) - complete)[hidden]).mean()
 
 
-def test_units_of_columns_do_not_matter(x):
+@pytest.mark.parametrize(("imputer", "estimator"), ESTIMATORS.values(), ids=ESTIMATORS)
+def test_it_fills_as_the_estimator_does(rng, imputer, estimator):
+    x = spiked_rows(rng, 300, 6, 2) + rng.standard_normal((300, 6))  # no noise variance is near its floor
+    x[rng.random(x.shape) < 0.2] = np.nan
+    assert_allclose(clone(imputer).fit_transform(x), clone(estimator).fit(x).impute(x), atol=1e-10)
+
+
+@pytest.mark.parametrize("model", ["fa", "ppca"])
+def test_units_of_columns_do_not_matter(x, model):
     scale, shift = np.geomspace(1e-3, 1e3, 6), np.arange(6)
-    filled = PPCAImputer(2).fit_transform(x * scale + shift)
-    assert_allclose((filled - shift) / scale, PPCAImputer(2).fit_transform(x), atol=1e-6)
+    imputer = PPCAImputer(2, model=model, random_state=0)
+    filled = imputer.fit_transform(x * scale + shift)
+    assert_allclose((filled - shift) / scale, imputer.fit_transform(x), atol=1e-6)
 
 
-def test_a_complete_table_comes_back_and_teaches_how_to_fill_others(complete, x, hidden):
-    imputer = PPCAImputer(2).fit(complete)
+def test_factor_analysis_does_not_depend_on_standardize(x):
+    filled = [PPCAImputer(2, standardize=flag, random_state=0).fit_transform(x) for flag in (True, False)]
+    assert_array_equal(*filled)
+
+
+def test_noise_has_the_floor_that_few_cells_cannot_fall_below(rng):
+    x = rng.standard_normal((60, 5))
+    x[:, 1] = 2 * x[:, 0] + 1e-6 * x[:, 2]  # the noise of both would be zero
+    x[::3, 0] = np.nan
+    imputer = PPCAImputer(1, random_state=0).fit(x)
+    cells, variance = np.isfinite(x).sum(axis=0), np.nanvar(x, axis=0)
+    noise = imputer.model_.noise_variance
+    assert (noise >= 0.1 / cells * variance * (1 - 1e-9)).all()
+    assert_allclose(noise[:2], (0.1 / cells * variance)[:2], rtol=0.02)
+
+
+@pytest.mark.parametrize("holes", [0.0, 0.1])
+def test_a_rule_asks_for_eight_cells_a_parameter(rng, holes):
+    x = rng.standard_normal((40, 5)) @ rng.standard_normal((5, 20)) + 0.3 * rng.standard_normal((40, 20))
+    x[rng.random(x.shape) < holes] = np.nan
+    cells = np.isfinite(x).sum() / 20
+    imputer = PPCAImputer(random_state=0).fit(x)
+    assert imputer.estimator_.n_components_ == int(cells / 8) - 1 < 5
+    assert FactorAnalysis("bic", random_state=0).fit(x).n_components_ == 5
+
+
+def test_a_rule_goes_beyond_the_ledermann_bound(rng):
+    x = rng.standard_normal((400, 2)) @ rng.standard_normal((2, 4)) + 0.3 * rng.standard_normal((400, 4))
+    x[rng.random(x.shape) < 0.1] = np.nan
+    assert FactorAnalysis("bic", random_state=0).fit(x).n_components_ == 1  # the bound for four columns
+    assert PPCAImputer(random_state=0).fit(x).estimator_.n_components_ > 1
+
+
+@pytest.mark.parametrize(("model", "given"), [("fa", 0.9), ("fa", "evidence"), ("ppca", "aic"), ("ppca", 1.0)])
+def test_a_number_or_rule_that_the_model_does_not_know_is_an_error_that_names_the_parameter(x, model, given):
+    with pytest.raises(DataError, match="The 'n_components' parameter of PPCAImputer must be"):
+        PPCAImputer(given, model=model).fit(x)
+
+
+def test_a_model_that_is_unknown_is_an_error(x):
+    with pytest.raises(DataError, match=r"'model' parameter of PPCAImputer must be a str among \{'fa', 'ppca'\}"):
+        PPCAImputer(model="pca").fit(x)
+
+
+@pytest.mark.parametrize(
+    ("model", "estimator"),
+    [("fa", FactorAnalysis(2, floor=0.1 / 60)), ("ppca", PPCA(2, standardize=True))],
+    ids=["fa", "ppca"],
+)
+def test_a_complete_table_comes_back_and_teaches_how_to_fill_others(complete, x, hidden, model, estimator):
+    imputer = PPCAImputer(2, model=model).fit(complete)
     assert_array_equal(imputer.transform(complete), complete)
-    assert_allclose(imputer.transform(x), PPCA(2, standardize=True).fit(complete).impute(x), atol=1e-10)
+    assert_allclose(imputer.transform(x), estimator.fit(complete).impute(x), atol=1e-10)
     assert_array_equal(imputer.transform(x)[~hidden], complete[~hidden])
 
 
@@ -111,7 +177,7 @@ def test_rows_never_seen_are_filled_alone_as_together(x):
     imputer = PPCAImputer(2).fit(x[:40])
     together = imputer.transform(x[40:])
     assert_allclose(np.vstack([imputer.transform(row[None]) for row in x[40:]]), together, atol=1e-10)
-    assert_allclose(imputer.transform(np.full((1, 6), np.nan))[0], imputer.ppca_.mean_)
+    assert_allclose(imputer.transform(np.full((1, 6), np.nan))[0], imputer.estimator_.mean_)
 
 
 def test_a_column_that_is_missing_only_later_is_filled_from_the_others(complete):
@@ -161,8 +227,8 @@ def test_columns_that_are_left_out_are_named_in_a_warning(empty):
         PPCAImputer(2).fit(empty)
     with pytest.warns(UserWarning, match="depth"):
         imputer = PPCAImputer(2).fit(pd.DataFrame(empty, columns=NAMES))
-    assert_array_equal(imputer.ppca_.feature_names_in_, np.delete(NAMES, 2))
-    assert imputer.ppca_.n_features_in_ == 5
+    assert_array_equal(imputer.estimator_.feature_names_in_, np.delete(NAMES, 2))
+    assert imputer.estimator_.n_features_in_ == 5
 
 
 def test_an_empty_column_teaches_nothing(empty):
@@ -267,7 +333,7 @@ def test_a_dataframe_keeps_its_index(x):
 def test_the_model_inside_answers_for_the_same_dataframe(x):
     table = pd.DataFrame(x, columns=NAMES)
     imputer = PPCAImputer(2).set_output(transform="pandas").fit(table)
-    low, high = imputer.ppca_.impute_interval(table)
+    low, high = imputer.estimator_.impute_interval(table)
     filled = imputer.transform(table)
     assert ((low <= filled) & (filled <= high)).all(axis=None)
 
@@ -313,7 +379,8 @@ def test_parts_of_a_cell_that_are_stored_apart_are_added(x):
     twice = sparse.csr_array(
         (np.repeat(once.data / 2, 2), np.repeat(once.indices, 2), 2 * once.indptr), shape=once.shape
     )
-    assert_allclose(PPCAImputer(2).fit_transform(twice).toarray(), PPCAImputer(2).fit_transform(x), atol=1e-8)
+    imputer = PPCAImputer(2, model="ppca", random_state=0)
+    assert_allclose(imputer.fit_transform(twice).toarray(), imputer.fit_transform(x), atol=1e-8)
     assert twice.nnz == 2 * once.nnz
 
 
@@ -342,7 +409,7 @@ def test_weights_are_routed_through_a_pipeline(x, complete, rng):
             LogisticRegression().set_fit_request(sample_weight=True),
         )
         pipeline = make_pipeline(*steps).fit(x, y, sample_weight=weight)
-    assert pipeline[0].ppca_.n_samples_ == weight.sum()
+    assert pipeline[0].estimator_.n_samples_ == weight.sum()
     assert_allclose(pipeline[0].transform(x), PPCAImputer(2).fit(x, sample_weight=weight).transform(x), atol=1e-9)
 
 
@@ -363,26 +430,31 @@ def test_a_grid_search_goes_over_components(x, complete):
 
 def test_a_column_transformer_gives_it_the_numbers(x):
     table = pd.DataFrame(x, columns=NAMES).assign(colour=["red", "blue"] * 30)
-    columns = make_column_transformer((PPCAImputer(2), NAMES), (OneHotEncoder(), ["colour"]))
+    imputer = PPCAImputer(2, model="ppca", random_state=0)
+    columns = make_column_transformer((imputer, NAMES), (OneHotEncoder(), ["colour"]))
     filled = columns.fit_transform(table)
-    assert_allclose(filled[:, :6], PPCAImputer(2).fit_transform(x), atol=1e-9)
+    assert_allclose(filled[:, :6], imputer.fit_transform(x), atol=1e-9)
     assert list(columns.get_feature_names_out()[:2]) == ["ppcaimputer__height", "ppcaimputer__width"]
 
 
 def test_a_clone_has_the_parameters_and_a_pickle_the_bits(x):
     imputer = PPCAImputer(2, min_value=np.zeros(6), add_indicator=True, random_state=0).fit(x)
     copy = clone(imputer)
-    assert not hasattr(copy, "ppca_")
+    assert not hasattr(copy, "estimator_")
     assert copy.get_params().keys() == imputer.get_params().keys()
     assert_array_equal(copy.min_value, imputer.min_value)
     assert_array_equal(pickle.loads(pickle.dumps(imputer)).transform(x), imputer.transform(x))  # noqa: S301
 
 
 def test_parameters_reach_the_model_inside(x):
-    given = {"n_components": 0.5, "tol": 1e-5, "max_iter": 77, "n_init": 2, "n_jobs": 1, "random_state": 3}
-    inside = PPCAImputer(**given, standardize=False).fit(x).ppca_
+    given = {"n_components": 2, "tol": 1e-5, "max_iter": 77, "n_init": 2, "n_jobs": 1, "random_state": 3}
+    inside = PPCAImputer(**given, model="ppca", standardize=False).fit(x).estimator_
     assert {name: inside.get_params()[name] for name in given} == given
+    assert isinstance(inside, PPCA)
     assert not inside.standardize
+    inside = PPCAImputer(**given).fit(x).estimator_
+    assert {name: inside.get_params()[name] for name in given} == given
+    assert isinstance(inside, FactorAnalysis)
     with pytest.warns(ConvergenceWarning, match="max_iter was reached"):
         PPCAImputer(2, max_iter=1).fit(x)
 
@@ -475,8 +547,8 @@ def test_missing_values_are_those_of_scikit_learn(empty, keep, code, kind):
 @pytest.mark.parametrize("code", [None, pd.NA, np.float32("nan"), float("nan")])
 def test_null_marks_are_nan(x, code):
     table = pd.DataFrame(x, columns=NAMES)
-    expected = PPCAImputer(2).fit_transform(x)
-    imputer = PPCAImputer(2, missing_values=code)
+    expected = PPCAImputer(2, model="ppca", random_state=0).fit_transform(x)
+    imputer = PPCAImputer(2, model="ppca", missing_values=code, random_state=0)
     for rows in (
         x,
         table,
@@ -535,7 +607,7 @@ def test_one_column_is_filled_with_its_mean_as_by_scikit_learn(kind, tmp_path):
         assert_array_equal(_dense(ours.fit_transform(rows)), _dense(theirs.fit_transform(rows)))
         assert_array_equal(ours.get_feature_names_out(), theirs.get_feature_names_out())
     assert ours.n_iter_ == 0
-    assert not hasattr(ours, "ppca_")
+    assert not hasattr(ours, "estimator_")
     assert not hasattr(ours, "model_")
     ours.to_file(tmp_path / "imputer.npz")
     assert_array_equal(

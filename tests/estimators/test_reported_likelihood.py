@@ -193,7 +193,7 @@ def test_the_bound_of_bayesian_pca_is_that_of_its_posterior(kind, shape, standar
 def test_an_imputer_reports_that_of_its_inner_model(share):
     x = table("plain", "tall", share=share)
     row, _ = weights_of("rows", x)
-    assert_reported(PPCAImputer(2, random_state=0).fit(x, sample_weight=row).ppca_, x, row=row)
+    assert_reported(PPCAImputer(2, random_state=0).fit(x, sample_weight=row).estimator_, x, row=row)
 
 
 @pytest.mark.parametrize("kind", KINDS)

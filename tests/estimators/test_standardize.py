@@ -143,7 +143,9 @@ def test_loadings_are_correlations_of_columns_and_components(x):
 FITS = {
     "PPCA": lambda x, **options: PPCA(Q, random_state=0, tol=1e-6, **options).fit(x),
     "BayesianPCA": lambda x, **options: BayesianPCA(4, random_state=0, tol=1e-6, **options).fit(x),
-    "PPCAImputer": lambda x, **options: PPCAImputer(Q, random_state=0, tol=1e-6, **options).fit(x).ppca_,
+    "PPCAImputer": lambda x, **options: (
+        PPCAImputer(Q, model="ppca", random_state=0, tol=1e-6, **options).fit(x).estimator_
+    ),
 }
 
 
@@ -266,9 +268,10 @@ def test_a_share_of_variance_is_that_of_the_scaled_columns(x, holed, share):
 @pytest.mark.parametrize("kind", [PPCA, BayesianPCA, PPCAImputer])
 @pytest.mark.parametrize("standardize", [True, False])
 def test_a_file_keeps_the_scales(holed, tmp_path, kind, standardize):
-    estimator = kind(Q, standardize=standardize, random_state=0).fit(holed)
+    model = {"model": "ppca"} if kind is PPCAImputer else {}
+    estimator = kind(Q, standardize=standardize, random_state=0, **model).fit(holed)
     estimator.to_file(tmp_path / "fit.npz")
-    found, wanted = (getattr(one, "ppca_", one) for one in (kind.from_file(tmp_path / "fit.npz"), estimator))
+    found, wanted = (getattr(one, "estimator_", one) for one in (kind.from_file(tmp_path / "fit.npz"), estimator))
     for name in (*OF_SCALED, "mean_"):
         assert_array_equal(getattr(found, name), getattr(wanted, name))
     assert_array_equal(found.project(holed), wanted.project(holed))

@@ -203,8 +203,8 @@ def test_an_imputer_survives_its_file(holes, path, add, keep, frame):
     assert_array_equal(back.get_feature_names_out(), imputer.get_feature_names_out())
     assert_array_equal(back.empty_features_, [3])
     kept = rows.drop(columns="d") if frame else np.delete(holes, 3, axis=1)
-    assert_array_equal(back.ppca_.transform(kept), imputer.ppca_.transform(kept))
-    assert (back.n_iter_, back.ppca_.summary()) == (imputer.n_iter_, imputer.ppca_.summary())
+    assert_array_equal(back.estimator_.transform(kept), imputer.estimator_.transform(kept))
+    assert (back.n_iter_, back.estimator_.summary()) == (imputer.n_iter_, imputer.estimator_.summary())
     for name, value in imputer.get_params().items():
         assert_array_equal(back.get_params()[name], value)
 

@@ -129,10 +129,10 @@ def test_a_random_state_that_no_file_can_hold_is_refused_before_anything_is_writ
     estimator.set_params(random_state=0)
     if kind is PPCAImputer:
         with pytest.raises(
-            FileFormatError, match=r"random_state must be an int or None(.|\n)*estimator.ppca_.set_params"
+            FileFormatError, match=r"random_state must be an int or None(.|\n)*imputer.estimator_.set_params"
         ):
             estimator.to_file(path)
-        estimator.ppca_.set_params(random_state=0)
+        estimator.estimator_.set_params(random_state=0)
     assert not path.exists()
     written(estimator, path)
     assert kind.from_file(path).random_state == 0

@@ -17,7 +17,19 @@ from sklearn.utils.validation import check_is_fitted
 from probpca.blocks.block import row_of_cell, unmasked
 from probpca.errors import DataError, ShapeError, require_shape
 from probpca.estimators.base import checked_matrix, require_no_infinity
-from probpca.estimators.constraints import array, boolean, check_parameters, nothing, number, ppca_constraints
+from probpca.estimators.constraints import (
+    array,
+    boolean,
+    check_parameters,
+    factor_constraints,
+    nothing,
+    number,
+    one_of,
+    ppca_constraints,
+    whole,
+)
+from probpca.estimators.factor_analysis import FactorAnalysis
+from probpca.estimators.maximum_likelihood import fit_rows
 from probpca.estimators.ppca import PPCA
 from probpca.estimators.storage import (
     fit_record,
@@ -27,7 +39,9 @@ from probpca.estimators.storage import (
     with_parameters,
     write_estimator,
 )
+from probpca.learning.components import FACTOR_RULES, RULES
 from probpca.learning.describe import require_counted
+from probpca.learning.factor.prediction import fit_to_predict
 from probpca.sources.open import check_weight, open_source
 from probpca.statistics import ColumnSummary
 
@@ -36,16 +50,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from probpca.models import LinearGaussian
+    from probpca.sources import Source
     from probpca.typing import Array, Index
 
-PASSED_ON = ("n_components", "standardize", "tol", "max_iter", "n_init", "n_jobs", "verbose", "random_state")
+PASSED_ON = ("n_components", "tol", "max_iter", "n_init", "n_jobs", "verbose", "random_state")
+FAMILIES: dict[str, type[PPCA | FactorAnalysis]] = {"ppca": PPCA, "fa": FactorAnalysis}
+NUMBERS = {"ppca": ppca_constraints()["n_components"], "fa": factor_constraints()["n_components"]}
 
 
 @dataclass(frozen=True, eq=False)
 class ImputerFit:
     """Fitted state of ``PPCAImputer``."""
 
-    ppca: PPCA | None  # of the columns with observed cells; None if there is at most one
+    estimator: PPCA | FactorAnalysis | None  # of the columns with observed cells; None if there is at most one
     mean: Array | None  # of that one column, instead: (1,), or (0,) if nothing was observed
     kept: Index  # positions of the columns with observed cells
     empty_features: Index  # positions of the others
@@ -53,47 +70,59 @@ class ImputerFit:
     indicator: Any  # MissingIndicator or None
     code: float  # number that marks a missing cell, or NaN
 
+    @property
+    def family(self) -> str | None:
+        """Name of the kind of model, as the parameter ``model`` names it; None if there is no model."""
+        return next((name for name, kind in FAMILIES.items() if isinstance(self.estimator, kind)), None)
+
     def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the numbers and arrays that go into a file."""
-        numbers, arrays = ({}, {"mean": self.mean}) if self.ppca is None else fit_record(self.ppca)
+        numbers, arrays = ({}, {"mean": self.mean}) if self.estimator is None else fit_record(self.estimator)
         arrays |= {"kept": self.kept, "empty": self.empty_features, "lower": self.limits[0], "upper": self.limits[1]}
         if self.indicator is not None:
             arrays["indicated"] = self.indicator.features_
-        ppca = None if self.ppca is None else plain_parameters(self.ppca, "estimator.ppca_")
-        return {**numbers, "ppca": ppca, "code": self.code}, arrays
+        inside = None if self.estimator is None else plain_parameters(self.estimator, "imputer.estimator_")
+        return {**numbers, "family": self.family, "estimator": inside, "code": self.code}, arrays
 
     @classmethod
     def from_record(cls, numbers: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
         """Build the fit from the numbers and arrays of a file."""
-        indicator, ppca, code = None, None, float(numbers["code"])
+        indicator, estimator, code = None, None, float(numbers["code"])
         if "indicated" in arrays:
             row = np.full((1, len(arrays["lower"])), 1.0 if code == 0 else 0.0)
             row[:, arrays["indicated"]] = code
             indicator = _indicator(code).fit(row)
-        if numbers["ppca"] is not None:
-            ppca = with_fit(with_parameters(PPCA, numbers["ppca"]), numbers, arrays)
-            ppca.n_features_in_ = len(arrays["kept"])
-        mean = arrays["mean"] if ppca is None else None
+        if numbers["family"] is not None:
+            kind = FAMILIES[numbers["family"]]
+            estimator = with_fit(with_parameters(kind, numbers["estimator"]), numbers, arrays)
+            estimator.n_features_in_ = len(arrays["kept"])
+        mean = arrays["mean"] if estimator is None else None
         limits = arrays["lower"], arrays["upper"]
-        return cls(ppca, mean, arrays["kept"], arrays["empty"], limits, indicator, code)
+        return cls(estimator, mean, arrays["kept"], arrays["empty"], limits, indicator, code)
 
 
 class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Fill in missing cells with their conditional means under probabilistic PCA.
+    """Fill in missing cells with their conditional means under factor analysis or probabilistic PCA.
 
-    The observed cells of a row determine its position along the principal components, and these predict its
-    missing cells. The components are learned from all observed cells, by maximum likelihood. Observed cells are
+    The observed cells of a row determine its position along a few factors or principal components, and these predict
+    its missing cells. The model is learned from all observed cells, by maximum likelihood. Observed cells are
     returned unchanged. It takes the place of ``SimpleImputer`` or ``IterativeImputer`` in a scikit-learn pipeline.
 
     Parameters
     ----------
-    n_components : int, float, "bic" or None, default=None
-        Number of components, less than the number of columns; or the share of the variance that they must
-        explain. None and "bic" choose the number by BIC, which suits prediction. (``PPCA`` by default chooses by
-        parallel analysis, which suits interpretation and imputes with a larger error.)
+    n_components : int, float, str or None, default=None
+        Number of factors or components, less than the number of columns; or the share of the variance that components
+        must explain (``model="ppca"`` only); or a rule that ``FactorAnalysis`` or ``PPCA`` knows. None and "bic" choose
+        the number by BIC, which suits prediction. (``PPCA`` and ``FactorAnalysis`` by default choose by parallel
+        analysis, which suits interpretation and imputes with a larger error.)
+    model : "fa" or "ppca", default="fa"
+        "fa": factor analysis, where each column has its own noise variance. Its intervals are right also for columns
+        that the others determine well, or not at all. "ppca": probabilistic PCA, where all columns have the same noise
+        variance, which suits columns that are measurements of the same kind.
     standardize : bool, default=True
-        Whether to scale columns to unit variance for the fit, so that the result does not depend on their units.
-        With False, columns with a larger variance have more influence, which suits columns that share a unit.
+        For ``model="ppca"``: whether to scale columns to unit variance for the fit, so that the result does not depend
+        on their units. With False, columns with a larger variance have more influence, which suits columns that share
+        a unit. Factor analysis never depends on units.
     add_indicator : bool, default=False
         Whether to append a column of 0 and 1 for each column that had missing cells in the training data, as
         ``SimpleImputer`` does.
@@ -120,10 +149,10 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
 
     Attributes
     ----------
-    ppca_ : PPCA
+    estimator_ : FactorAnalysis or PPCA
         The fitted model of the columns with observed cells. Its methods give the uncertainty of imputed values:
-        ``ppca_.impute_interval(X)`` and ``ppca_.impute(X, return_std=True)``. With ``standardize=True`` its components
-        and loadings describe the columns divided by ``ppca_.scale_``.
+        ``estimator_.impute_interval(X)`` and ``estimator_.impute(X, return_std=True)``. The components and loadings of
+        PPCA with ``standardize=True`` describe the columns divided by ``estimator_.scale_``.
     model_ : LinearGaussian
         The fitted model of the same columns, in the units of the data, for the functions of ``probpca.inference``.
     empty_features_ : ndarray of int
@@ -141,13 +170,18 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     -----
     NaN, the nulls of a dataframe and the masked cells of a NumPy masked array are missing cells. A row without observed
     cells is filled with the mean. If only one column has observed cells, nothing can predict it: its missing cells are
-    filled with its mean, and there is no ``ppca_`` and no ``model_``.
+    filled with its mean, and there is no ``estimator_`` and no ``model_``.
 
     The output is an array, float32 for float32 input, or the dataframe that ``set_output`` requests. A sparse matrix
     stays sparse: its NaN are missing, and the cells that it does not store are zeros.
 
+    A noise variance that is too small makes intervals too narrow. With ``model="fa"`` that of a column is therefore at
+    least 0.1 / N of its variance, with N observed cells, and a rule chooses at most so many factors that columns have
+    on average 8 observed cells for each of their loadings and their mean, unless the table has a low rank and no
+    noise. ``FactorAnalysis`` itself has a smaller floor and no such limit.
+
     Imputed values vary less than real data, because they are expected values. For variances, correlations or tests on
-    the completed table use multiple imputation: ``PPCA.impute_draws`` and ``probpca.inference.pool``.
+    the completed table use multiple imputation: ``FactorAnalysis.impute_draws`` and ``probpca.inference.pool``.
 
     Examples
     --------
@@ -155,12 +189,15 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     >>> from probpca import PPCAImputer
     >>> imputer = PPCAImputer().fit([[1.0, 10.0], [2.0, 20.0], [3.0, np.nan], [4.0, 41.0]])
     >>> imputer.transform([[3.0, np.nan], [np.nan, 45.0]]).round(1)
-    array([[ 3. , 30.6],
-           [ 4.4, 45. ]])
+    array([[ 3. , 30.4],
+           [ 4.3, 45. ]])
     """
 
     _constraints: ClassVar[dict[str, Any]] = {
         **{name: constraint for name, constraint in ppca_constraints().items() if name in PASSED_ON},
+        "n_components": (whole(1), number("(", 0, 1, ")"), one_of(*RULES, *FACTOR_RULES), nothing()),
+        "model": (one_of(*FAMILIES),),
+        "standardize": (boolean(),),
         "add_indicator": (boolean(),),
         "keep_empty_features": (boolean(),),
         "min_value": (number("[", -np.inf, np.inf, "]"), array(), nothing()),
@@ -174,6 +211,7 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         self,
         n_components: Any = None,
         *,
+        model: str = "fa",
         standardize: bool = True,
         add_indicator: bool = False,
         keep_empty_features: bool = False,
@@ -189,6 +227,7 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     ) -> None:
         """Store the parameters; ``fit`` checks them."""
         self.n_components = n_components
+        self.model = model
         self.standardize = standardize
         self.add_indicator = add_indicator
         self.keep_empty_features = keep_empty_features
@@ -221,6 +260,7 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
             The fitted imputer itself.
         """
         check_parameters(self, self._constraints)
+        check_parameters(self, {"n_components": NUMBERS[self.model]})
         self._fitted = None  # a fit that fails leaves no fit behind
         code = _missing_code(self.missing_values)
         rows = self._rows(X, code, reset=True)
@@ -232,27 +272,31 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         kept, empty = np.flatnonzero(missing < rows.shape[0]), np.flatnonzero(missing == rows.shape[0])
         self._require_columns(len(kept), empty)
         indicator = _indicator(code).fit(_coded(rows, code)) if self.add_indicator else None
-        ppca, mean = None, None
+        estimator, mean = None, None
         if len(kept) > 1:
-            ppca = self._named(self._learned(_columns(rows, kept), weight), kept)
+            source = open_source(_columns(rows, kept), weight=weight, n_jobs=self.n_jobs)
+            estimator = self._named(self._learned(source), kept)
         else:
             summary = open_source(_columns(rows, kept), weight=weight).fold(ColumnSummary.of)
             require_counted(summary)
             mean = summary.mean
-        self._fitted = ImputerFit(ppca, mean, kept, empty, limits, indicator, code)
+        self._fitted = ImputerFit(estimator, mean, kept, empty, limits, indicator, code)
         return self
 
-    def _learned(self, rows: Any, weight: Array | None) -> PPCA:
+    def _learned(self, source: Source) -> PPCA | FactorAnalysis:
         passed = {name: getattr(self, name) for name in PASSED_ON}
         if self.n_components is None:
             passed["n_components"] = "bic"  # chosen to predict: parallel analysis leaves out what helps to
-        return PPCA(**passed).fit(open_source(rows, weight=weight, n_jobs=self.n_jobs))
+        if self.model == "ppca":
+            return PPCA(**passed, standardize=self.standardize).fit(source)
+        factors = FactorAnalysis(**passed)
+        return factors._finish(fit_rows(factors, fit_to_predict, source, None, None))  # noqa: SLF001
 
-    def _named(self, ppca: PPCA, kept: Index) -> PPCA:
-        """Give a fitted PPCA the names of its columns, if this table has names."""
+    def _named(self, estimator: Any, kept: Index) -> Any:
+        """Give a fitted estimator the names of its columns, if this table has names."""
         if hasattr(self, "feature_names_in_"):
-            ppca.feature_names_in_ = self.feature_names_in_[kept]
-        return ppca
+            estimator.feature_names_in_ = self.feature_names_in_[kept]
+        return estimator
 
     @property
     def _state(self) -> ImputerFit:
@@ -261,21 +305,21 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         return cast("ImputerFit", self._fitted)
 
     @property
-    def ppca_(self) -> PPCA:
-        """The fitted PPCA of the columns with observed cells; absent if only one column has any."""
-        ppca = self._state.ppca
-        if ppca is None:
+    def estimator_(self) -> PPCA | FactorAnalysis:
+        """The fitted estimator of the columns with observed cells; absent if only one column has any."""
+        estimator = self._state.estimator
+        if estimator is None:
             msg = (
-                "'PPCAImputer' object has no attribute 'ppca_': only one column has observed cells, and its mean "
+                "'PPCAImputer' object has no attribute 'estimator_': only one column has observed cells, and its mean "
                 "takes the place of a model."
             )
             raise AttributeError(msg)
-        return ppca
+        return estimator
 
     @property
     def model_(self) -> LinearGaussian:
         """The fitted model of the columns with observed cells, in the units of the data: a ``LinearGaussian``."""
-        return self.ppca_.model_
+        return self.estimator_.model_
 
     @property
     def empty_features_(self) -> Index:
@@ -290,8 +334,8 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     @property
     def n_iter_(self) -> int:
         """Number of iterations of the fit; 0 if only one column has observed cells."""
-        ppca = self._state.ppca
-        return 0 if ppca is None else ppca.n_iter_
+        estimator = self._state.estimator
+        return 0 if estimator is None else estimator.n_iter_
 
     def to_file(self, path: str | Path) -> None:
         """Save the fitted imputer to a file.
@@ -328,8 +372,8 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         """
         imputer: Self = read_estimator(cls, path)
         fit = imputer._state
-        if fit.ppca is not None:
-            imputer._named(fit.ppca, fit.kept)
+        if fit.estimator is not None:
+            imputer._named(fit.estimator, fit.kept)
         return imputer
 
     def transform(self, X: Any) -> Any:
@@ -404,14 +448,14 @@ class PPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         fit = self._state
         values, known = np.zeros(row.size), np.isin(column, fit.kept)
         place = np.searchsorted(fit.kept, column)
-        if fit.ppca is None:
+        if fit.estimator is None:
             values[known] = cast("Array", fit.mean)[place[known]]
             return np.clip(values, *(bound[column] for bound in fit.limits))
         affected, step = np.unique(row[known]), max(self._cells_at_a_time // len(fit.kept), 1)
         for some in (affected[start : start + step] for start in range(0, affected.size, step)):
             source = open_source(_columns(rows[some], fit.kept), n_jobs=self.n_jobs)
             wanted = known & (row >= some[0]) & (row <= some[-1])
-            values[wanted] = fit.ppca.impute(source)[np.searchsorted(some, row[wanted]), place[wanted]]
+            values[wanted] = fit.estimator.impute(source)[np.searchsorted(some, row[wanted]), place[wanted]]
         return np.clip(values, *(bound[column] for bound in fit.limits))
 
     def __sklearn_is_fitted__(self) -> bool:

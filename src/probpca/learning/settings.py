@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, final, get_args
+
+import numpy as np
 
 from probpca.errors import DataError
 
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from probpca.learning.loop import Watch
+    from probpca.typing import Array
 
 NoiseKind: TypeAlias = Literal["shared", "per_feature"]
 Regime: TypeAlias = Literal["covariance", "gram", "krylov", "svd"]
@@ -201,9 +204,13 @@ class FactorSettings:
     # Near the floor the likelihood is flat, and a fit may end before it is reached: noise variances of at most so many
     # floors that still fall are set to the floor, unless the likelihood is larger without that.
     near_floor: float = 1e4
-    floor_cells: float = 0.0  # the floor of a feature is at least this, divided by its number of observed cells
+    # The floor of a feature is at least this, divided by its number of observed cells. With such a floor the likelihood
+    # has a maximum however many features end there.
+    floor_cells: float = 0.0
     first_noise: float = 0.05  # smallest noise variance of a start for rows with missing cells
-    cells_per_loading: float = 0.0  # observed cells of every feature that a rule asks for each of its q + 1 parameters
+    # Observed cells of a feature, on average, that a rule asks for each of its q + 1 parameters. 0: the Ledermann bound
+    # limits the number of factors instead.
+    cells_per_loading: float = 0.0
     # Up to this many features, the choice of parallel analysis is compared with that of BIC, and moments are kept for
     # fit indices.
     compared_features: int = 200
@@ -213,6 +220,14 @@ class FactorSettings:
         if not 0 < self.floor < 1:
             msg = f"floor must lie between 0 and 1, because it is a share of the variance; got {self.floor}."
             raise DataError(msg)
+
+    def floors(self, counts: Array) -> Array:
+        """Smallest noise variances of features with so many observed cells, as shares of their variances: (d,)."""
+        return np.maximum(self.floor, np.minimum(self.floor_cells / np.maximum(counts, 1.0), 0.5))
+
+    def for_rows(self, n: float) -> FactorSettings:
+        """Options for n complete rows, with the floor that all of their features have."""
+        return replace(self, floor=float(self.floors(np.asarray(n))))
 
 
 @final

@@ -341,15 +341,25 @@ def table_fit(d: str = "d") -> dict[str, Numbers]:
     }
 
 
-def ppca_arrays(d: str = "d") -> dict[str, Numbers]:
+def ppca_arrays() -> dict[str, Numbers]:
     """Arrays of a ``PPCA``."""
     return {
-        **model(d),
-        **table_fit(d),
-        "information_": Numbers((f"p {d}", "p 1"), also=PACKED),
-        "draws_mean": Numbers((f"m {d}",), needed=False),
-        "draws_loadings": Numbers((f"m {d} q",), -ROOT_OF_LARGEST, ROOT_OF_LARGEST, needed="draws_mean"),
-        "draws_noise_variance": Numbers(("m", f"m {d}"), SMALLEST, needed="draws_mean"),
+        **model(),
+        **table_fit(),
+        "information_": Numbers(("p d", "p 1"), also=PACKED),
+        "draws_mean": Numbers(("m d",), needed=False),
+        "draws_loadings": Numbers(("m d q",), -ROOT_OF_LARGEST, ROOT_OF_LARGEST, needed="draws_mean"),
+        "draws_noise_variance": Numbers(("m", "m d"), SMALLEST, needed="draws_mean"),
+    }
+
+
+def factor_arrays() -> dict[str, Numbers]:
+    """Arrays of a ``FactorAnalysis``."""
+    return {
+        **ppca_arrays(),
+        "rotation_matrix_": Numbers(("q q",), -1.0, 1.0, also=("columns of length 1", has_unit_columns)),
+        "heywood_features_": positions("d"),
+        "fit_indices_": Numbers(needed=False, also=("21 numbers", lambda values: values.shape == (21,))),
     }
 
 
@@ -459,6 +469,13 @@ def estimator(size: str, numbers: Mapping[str, Value], parameters: Value = PARAM
     }
 
 
+PPCA_LAWS = (NEAR_MEAN, NEAR_DRAWS, ONE_NOISE, EMPTY_INFORMATION)
+FACTOR_LAWS = (
+    NEAR_MEAN,
+    NEAR_DRAWS,
+    ("noise_variance must have one number for each feature", own_noise_variances),
+    EMPTY_INFORMATION,
+)
 IMPUTER_ARRAYS = {
     **parameter_arrays("min_value", "max_value"),
     "kept": Numbers(("d",), 0, "n", whole=True, also=("increasing", ascending)),
@@ -467,6 +484,14 @@ IMPUTER_ARRAYS = {
     "upper": Numbers(("n",), high=inf),
     "indicated": positions("n", needed=False),
 }
+IMPUTER_FAMILY = one_of(choice("ppca", "fa"), NOTHING)
+
+
+def imputer(numbers: Mapping[str, Value]) -> dict[str, Any]:
+    """Header of an imputer, given the numbers of its model."""
+    return estimator("n", {**numbers, "family": IMPUTER_FAMILY, "code": CODE}, IMPUTER_PARAMETERS)
+
+
 IMPUTER_LAWS = (
     ("kept and empty must contain every column once", is_partition),
     ("lower must not exceed upper", are_limits),
@@ -474,22 +499,8 @@ IMPUTER_LAWS = (
 KINDS = {
     "LinearGaussian": Kind({}, model(), (NEAR_MEAN,)),
     "StateSpace": Kind({}, STATE_SPACE, (NEAR_MEAN, NEAR_STATES)),
-    "PPCA": Kind(estimator("d", PPCA_NUMBERS), ppca_arrays(), (NEAR_MEAN, NEAR_DRAWS, ONE_NOISE, EMPTY_INFORMATION)),
-    "FactorAnalysis": Kind(
-        estimator("d", FACTOR_NUMBERS, FACTOR_PARAMETERS),
-        {
-            **ppca_arrays(),
-            "rotation_matrix_": Numbers(("q q",), -1.0, 1.0, also=("columns of length 1", has_unit_columns)),
-            "heywood_features_": positions("d"),
-            "fit_indices_": Numbers(needed=False, also=("21 numbers", lambda values: values.shape == (21,))),
-        },
-        (
-            NEAR_MEAN,
-            NEAR_DRAWS,
-            ("noise_variance must have one number for each feature", own_noise_variances),
-            EMPTY_INFORMATION,
-        ),
-    ),
+    "PPCA": Kind(estimator("d", PPCA_NUMBERS), ppca_arrays(), PPCA_LAWS),
+    "FactorAnalysis": Kind(estimator("d", FACTOR_NUMBERS, FACTOR_PARAMETERS), factor_arrays(), FACTOR_LAWS),
     "BayesianPCA": Kind(
         estimator("d", BELIEF_NUMBERS),
         {
@@ -525,9 +536,9 @@ KINDS = {
         ),
     ),
     "PPCAImputer": Kind(
-        estimator("n", {**PPCA_NUMBERS, "ppca": PARAMETERS, "code": CODE}, IMPUTER_PARAMETERS),
+        imputer({"estimator": PARAMETERS, **PPCA_NUMBERS}),
         {**IMPUTER_ARRAYS, **ppca_arrays()},
-        (*IMPUTER_LAWS, NEAR_MEAN, NEAR_DRAWS, ONE_NOISE, EMPTY_INFORMATION),
+        (*IMPUTER_LAWS, *PPCA_LAWS),
     ),
     "checkpoint": Kind(
         {"rule": TEXT, "asked": OBJECT, "cells": number(0)},
@@ -542,12 +553,16 @@ KINDS = {
 }
 CONTAINER = {"format": TEXT, "schema": whole(), "kind": TEXT}
 """Entries of every header."""
-ONE_COLUMN_IMPUTER = Kind(
-    estimator("n", {"ppca": NOTHING, "code": CODE}, IMPUTER_PARAMETERS),
-    {**IMPUTER_ARRAYS, "mean": Numbers(("d",))},
-    IMPUTER_LAWS,
-)
-"""A ``PPCAImputer`` without a model: at most one column had observed cells."""
+IMPUTERS = {
+    "ppca": KINDS["PPCAImputer"],
+    "fa": Kind(
+        imputer({"estimator": FACTOR_PARAMETERS, **FACTOR_NUMBERS}),
+        {**IMPUTER_ARRAYS, **factor_arrays()},
+        (*IMPUTER_LAWS, *FACTOR_LAWS),
+    ),
+    None: Kind(imputer({"estimator": NOTHING}), {**IMPUTER_ARRAYS, "mean": Numbers(("d",))}, IMPUTER_LAWS),
+}
+"""Kinds of ``PPCAImputer`` by their models; None if at most one column had observed cells: there is no model."""
 
 
 # The check
@@ -572,8 +587,8 @@ def _table(header: Mapping[str, Any]) -> Kind:
     if not isinstance(kind, str) or kind not in KINDS:
         msg = f"kind must be one of {', '.join(KINDS)}; got {SHORT.repr(kind)}."
         raise FileFormatError(msg)
-    if kind == "PPCAImputer" and isinstance(fitted, dict) and fitted.get("ppca") is None:
-        return ONE_COLUMN_IMPUTER
+    if kind == "PPCAImputer" and isinstance(fitted, dict) and fitted.get("family") in ("fa", None):
+        return IMPUTERS[fitted.get("family")]
     return KINDS[kind]
 
 

@@ -22,7 +22,7 @@ from probpca.learning.factor.newton import newton
 from probpca.learning.factor.profile import CorrelationMatrix, FewRows, ManyColumns, Profile
 from probpca.learning.result import FitResult, Status
 from probpca.learning.selection.correlations import count_by_parallel
-from probpca.learning.selection.criteria import Curve, n_parameters
+from probpca.learning.selection.criteria import Curve, n_free_parameters
 from probpca.learning.selection.parallel_analysis import Correlations
 from probpca.models import LinearGaussian
 from probpca.result_tables import several
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from probpca.learning.describe import Description
     from probpca.learning.factor.profile import CorrelationOperator, Point
     from probpca.learning.loop import Iterated
-    from probpca.learning.settings import Settings
+    from probpca.learning.settings import FactorSettings, Settings
     from probpca.sources import Source
     from probpca.typing import Array, Index
 
@@ -183,6 +183,7 @@ class _Chosen(NamedTuple):
 
 
 def _fit(columns: _Columns, wanted: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
+    settings = replace(settings, factor=settings.factor.for_rows(columns.weight))
     problem = _Problem(columns, settings, rng)
     form = columns.correlations
     large = isinstance(form, CorrelationMatrix) and form.n_features >= settings.dense.small
@@ -260,6 +261,17 @@ def ledermann_bound(d: int) -> int:
     return (2 * d - isqrt(8 * d)) // 2  # (2d + 1 - sqrt(8d + 1)) / 2, rounded down
 
 
+def most_factors(d: int, cells: float, how: FactorSettings) -> int:
+    """Largest number of factors that a rule may choose for d varying columns, of so many observed cells on average.
+
+    Loadings beyond the Ledermann bound are not determined. A rule that chooses for prediction may go beyond it, but
+    asks for enough cells for each parameter.
+    """
+    if not how.cells_per_loading:
+        return ledermann_bound(d)
+    return max(int(min(d - 1, cells / how.cells_per_loading - 1)), 1)
+
+
 def about_ledermann(q: int, d: int) -> tuple[str, ...]:
     """Note that q factors are too many for d columns; empty if they are not."""
     bound = ledermann_bound(d)
@@ -286,7 +298,8 @@ class _Problem:
     @property
     def most(self) -> int:
         """Largest number of factors that a rule may choose."""
-        return max(min(self.settings.search.complete, ledermann_bound(self.d), self.columns.count - 2), 1)
+        most = most_factors(self.d, self.columns.weight, self.settings.factor)
+        return max(min(self.settings.search.complete, most, self.columns.count - 2), 1)
 
     def profile(self, q: int) -> Profile:
         """Profile likelihood with q factors."""
@@ -402,7 +415,7 @@ def _search(problem: _Problem, name: str) -> _Search:
         start = np.exp(points[q - 1].log_noise) if q > 1 else problem.first_start(profile)
         ended = problem.climb(profile, np.maximum(start, problem.settings.factor.least_start))
         points[q] = ended.state
-        scores.append(ended.trace[-1] - penalty * n_parameters(d, q, d))
+        scores.append(ended.trace[-1] - penalty * n_free_parameters(d, q, d))
         if len(scores) - 1 - int(np.argmax(scores)) >= limits.patience:
             break
     return _Search(Curve(np.arange(1, len(scores) + 1), np.array(scores)), points)
@@ -411,11 +424,16 @@ def _search(problem: _Problem, name: str) -> _Search:
 def _at_floor(problem: _Problem, ended: Iterated[Point]) -> tuple[Index, Status]:
     """Varying features whose noise variance is at its floor, and the status of the fit.
 
-    If these features depend on each other up to the floor, the likelihood without a floor has no maximum. So they do
+    If these features depend on each other up to a tiny floor, the likelihood without a floor has no maximum. So they do
     whenever there are more of them than factors.
     """
-    floor = problem.settings.factor.floor
-    heywood = np.flatnonzero(ended.state.log_noise <= np.log(problem.settings.factor.at_floor * floor))
-    if heywood.size > 1 and np.linalg.eigvalsh(problem.columns.correlations.among(heywood))[0] < floor:
+    how = problem.settings.factor
+    floor = how.floor
+    heywood = np.flatnonzero(ended.state.log_noise <= np.log(how.at_floor * floor))
+    if (
+        not how.floor_cells
+        and heywood.size > 1
+        and np.linalg.eigvalsh(problem.columns.correlations.among(heywood))[0] < floor
+    ):
         return heywood, Status.DEPENDENT_COLUMNS
     return heywood, ended.status

@@ -18,7 +18,7 @@ from probpca.learning.em.e_step import expect
 from probpca.learning.em.gradient import ascend
 from probpca.learning.em.incremental import Incremental
 from probpca.learning.em.m_step import EM, relaxed
-from probpca.learning.factor.complete import about_ledermann, ledermann_bound, require_rows
+from probpca.learning.factor.complete import about_ledermann, most_factors, require_rows
 from probpca.learning.factor.pairwise import PairwiseFit
 from probpca.learning.loop import Iterated, Monitor, iterate, iterate_accelerated
 from probpca.learning.missing.start import Fitted, first_model, search, tells_rank
@@ -206,18 +206,19 @@ class Problem:
         summary, d = self.summary, self.rows.n_features
         most = min(d - 1, summary.count - 2)
         if self.floor.ndim:
-            cells, rows = self.settings.factor.cells_per_loading, float(summary.observed[summary.observed > 0].min())
-            enough = rows / cells - 1 if cells else most
-            most = min(most, ledermann_bound(int((column_std(summary) > 0).sum())), int(enough))
+            varies = column_std(summary) > 0
+            cells = float(summary.observed.sum()) / d
+            most = min(most, most_factors(int(varies.sum()), cells, self.settings.factor))
         return max(most, 1)
 
     def is_collapsed(self, model: LinearGaussian) -> bool:
         """Whether no noise is left, so that the likelihood has no maximum.
 
-        If each feature has its own noise variance, as many as there are components may be at the smallest one.
+        If each feature has its own noise variance, as many as there are components may be at the smallest one, and
+        any number if that is large enough for the likelihood to have a maximum.
         """
         if self.floor.ndim:
-            return self.heywood(model).size > model.n_components
+            return not self.settings.factor.floor_cells and self.heywood(model).size > model.n_components
         return bool(model.noise_variance <= 2 * self.floor)
 
     def heywood(self, model: LinearGaussian) -> Index:
@@ -336,5 +337,4 @@ def noise_floor(summary: ColumnSummary, share: float = NOISE_FLOOR) -> float:
 
 def noise_floors(summary: ColumnSummary, settings: FactorSettings) -> Array:
     """Smallest noise variance of each feature, a share of its variance, or of 1 if it is constant: (d,)."""
-    share = np.maximum(settings.floor, settings.floor_cells / np.maximum(summary.observed, 1.0))
-    return share * np.where(column_std(summary) > 0, summary.variance, 1.0)
+    return settings.floors(summary.observed) * np.where(column_std(summary) > 0, summary.variance, 1.0)

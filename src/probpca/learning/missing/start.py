@@ -10,7 +10,7 @@ import numpy as np
 from probpca.inference.projection import explained_variance_ratio
 from probpca.learning.components import EXACT_RANK, Count, Rule, Share
 from probpca.learning.describe import column_std
-from probpca.learning.selection.criteria import Curve, is_low_rank, n_parameters
+from probpca.learning.selection.criteria import Curve, is_low_rank, n_free_parameters
 from probpca.linalg.block_krylov import block_krylov
 from probpca.models import LinearGaussian
 from probpca.statistics import Sum
@@ -156,7 +156,7 @@ def by_criterion(problem: Problem, most: int, rule: Rule) -> Fitted:
             return Fitted(ended, EXACT_RANK, curve=_numbered(scores))
         if collapsed and best is not None:
             break
-        scores.append(ended.trace[-1] - penalty * n_parameters(d, q, n_noise))
+        scores.append(ended.trace[-1] - penalty * n_free_parameters(d, q, n_noise))
         if best is None or scores[-1] > max(scores[:-1]):
             best = ended
         if collapsed or q - best.state.n_components == problem.settings.search.patience:

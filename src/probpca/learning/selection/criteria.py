@@ -58,8 +58,13 @@ def is_low_rank(rank: int, n_varying: int, n_rows: float, largest_share: float =
 
 
 def n_parameters(d: int, q: int, n_noise: int = 1) -> int:
-    """Number of free parameters: loadings up to rotation, ``n_noise`` noise variances (1 for PPCA), and mean."""
+    """Number of parameters: loadings up to rotation, ``n_noise`` noise variances (1 for PPCA), and mean."""
     return d * q - q * (q - 1) // 2 + n_noise + d
+
+
+def n_free_parameters(d: int, q: int, n_noise: int = 1) -> int:
+    """Number of parameters that are free: at most those of a mean and a covariance without any structure."""
+    return min(n_parameters(d, q, n_noise), d * (d + 1) // 2 + d)
 
 
 def bic(spectrum: Spectrum, largest: int) -> Curve:

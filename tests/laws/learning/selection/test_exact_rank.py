@@ -146,14 +146,17 @@ def test_too_few_cells_do_not_tell_a_rank(rng):
         assert PPCA("bic", random_state=0).fit(x).rule_ == "BIC"
 
 
+@pytest.mark.parametrize("model", ["fa", "ppca"])
 @pytest.mark.parametrize("rank", [3, 5])
-def test_an_imputer_recovers_a_table_of_low_rank(rank):
+def test_an_imputer_recovers_a_table_of_low_rank(rank, model):
     """The table of scikit-learn's own test of its imputer: half of the cells missing, and as many new rows."""
     rng = np.random.RandomState(0)
     full = rng.rand(70, rank) @ rng.rand(rank, 70)
     holed = np.where(rng.rand(70, 70) < 0.5, np.nan, full)
-    found = PPCAImputer(random_state=0).fit(holed[:35]).transform(holed[35:])
+    imputer = PPCAImputer(model=model, random_state=0).fit(holed[:35])
+    found = imputer.transform(holed[35:])
+    assert (imputer.estimator_.rule_, imputer.estimator_.status_) == (EXACT_RANK, Status.LOW_RANK)
     with pytest.warns(ConvergenceWarning, match="explain the data completely"):
-        given = PPCAImputer(rank, random_state=0).fit(holed[:35]).transform(holed[35:])
+        given = PPCAImputer(rank, model="ppca", random_state=0).fit(holed[:35]).transform(holed[35:])
     assert_allclose(found, given, atol=1e-6)
     assert np.sqrt(np.mean((found - full[35:]) ** 2)) < 1e-3
