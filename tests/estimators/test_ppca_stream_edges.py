@@ -175,7 +175,7 @@ def test_the_checkpoint_stays_until_the_fit_is_done(x, path, monkeypatch):
         assert path.exists()
         raise Stopped
 
-    monkeypatch.setattr(Steps, "gram_at", gone)
+    monkeypatch.setattr(Steps, "sums_at", gone)
     with pytest.raises(Stopped):
         run(x, path, solver="incremental")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar, final
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class StoppingRule:
     first_steps: int = 6  # steps in which slow convergence may be hidden by faster directions
     hidden: float = 0.95  # convergence rate that is assumed in these steps
     slowest: float = 0.99  # largest rate of an earlier step that is taken into account
+    together: int = 3  # irregular gains of extrapolated steps are compared in sums of so many
 
 
 @final
@@ -86,6 +87,8 @@ class Monitor:
         self._slowest = 0.0  # largest rate so far: after extrapolation a slow direction may be hidden
         self.plain_steps = 0  # number of steps since the last extrapolation
         self.stopped = False
+        self._expected = np.inf  # remaining gain that a quadratic model expected last
+        self._expected_below = 0
 
     def record(self, log_likelihood: float, *, plain: bool = True) -> bool:
         """Append a value of the objective and return whether to stop; ``plain`` steps were not extrapolated."""
@@ -95,10 +98,34 @@ class Monitor:
         self._slowest = max(self._slowest, min(self._rate(), self.rule.slowest))
         self._below = self._below + 1 if remaining < self.tol else 0
         if self.watch is not None:
-            self.watch(Progress(len(self.trace) - 1, log_likelihood, remaining, self.max_iter, self.tol))
+            shown = remaining if plain else min(remaining, self._expected)
+            self.watch(Progress(len(self.trace) - 1, log_likelihood, shown, self.max_iter, self.tol))
         enough = self._below >= 2 and len(self.trace) > self.rule.first_steps
         self.stopped = enough or (self.steady and self.remaining(self.rule.hidden) < self.tol)
         return self.stopped
+
+    def expect(self, remaining: float, *, plain: bool) -> bool:
+        """Take note of the remaining gain that a quadratic model expects, and return whether to stop.
+
+        The model may not know a slow direction, but the gains of the last steps then shrink slowly. Their sums are
+        compared, because gains of extrapolated steps are irregular. The iteration stops if twice in a row after an
+        extrapolated step both estimates are below half of ``tol``.
+        """
+        self._expected = remaining
+        if plain:
+            return False
+        estimate = max(remaining, self._remaining_by_sums())
+        self._expected_below = self._expected_below + 1 if estimate < self.tol / 2 else 0
+        self.stopped = self._expected_below >= 2
+        return self.stopped
+
+    def _remaining_by_sums(self) -> float:
+        """Remaining gain if the gains of several steps together shrink at a constant rate; infinite if they grow."""
+        k = self.rule.together
+        if len(self.trace) < 2 * k + 1:
+            return np.inf
+        late, early = self.trace[-1] - self.trace[-1 - k], self.trace[-1 - k] - self.trace[-1 - 2 * k]
+        return late * late / (early - late) if late < early else np.inf if late > 0 else 0.0
 
     def forget(self) -> None:
         """Discard earlier gains before a jump, because they do not predict the gains after it."""
@@ -214,7 +241,76 @@ def iterate_accelerated(
     relax: Callable[[LinearGaussian, LinearGaussian], LinearGaussian] | None = None,
 ) -> Iterated[LinearGaussian]:
     """Repeat ``step`` with extrapolation in W, mu and the log noise variance, which stays above ``floor``."""
-    return accelerate(step, start, monitor, Coordinates.around(start, floor), relax)
+    return accelerate(step, start, monitor, Anderson(Coordinates.around(start, floor)), relax)
+
+
+class Extrapolation(Protocol[S]):
+    """Protocol of methods that propose the next state from the steps so far."""
+
+    begun: bool  # whether it has proposed a state
+    expected: float  # remaining gain at the last state, by a quadratic model; infinite without one
+
+    def append(self, state: S, following: S) -> None:
+        """Take note of a state that was kept, and of the step from it."""
+        ...
+
+    def reject(self, state: S) -> S | None:
+        """Take note of a state whose objective is lower than that of the state kept last; propose another, or None."""
+        ...
+
+    def propose(self, monitor: Monitor) -> S | None:
+        """Propose a state beyond the next one; None to take the step itself."""
+        ...
+
+
+def accelerate(
+    step: Callable[[S], tuple[S, float]],
+    start: S,
+    monitor: Monitor,
+    extrapolation: Extrapolation[S],
+    relax: Callable[[S, S], S] | None = None,
+) -> Iterated[S]:
+    """Repeat ``step``, or go to the states that ``extrapolation`` proposes.
+
+    Until the first proposal, ``relax`` maps a state and the next one to a state farther ahead, which then counts as the
+    step. An extrapolated or farther state with a lower log-likelihood is replaced by a nearer one, at last by that of
+    the plain step, so that the trace never decreases. Extrapolated states decide when to stop only by the gain that is
+    expected after them.
+    """
+    state, plain = start, True
+    nearer: list[S] = []  # states to try if the log-likelihood falls, the plain step first
+    if len(monitor.trace) > monitor.max_iter:  # an earlier process has used all iterations
+        monitor.record(step(state)[1])
+    while len(monitor.trace) <= monitor.max_iter:
+        following, value = step(state)
+        if nearer and not value >= monitor.trace[-1]:
+            another = extrapolation.reject(state)
+            plain = another is None
+            state = nearer.pop() if another is None else another
+            continue
+        if monitor.record(value, plain=plain):
+            return Iterated(state, Status.CONVERGED, tuple(monitor.trace))
+        if len(monitor.trace) > monitor.max_iter:
+            break  # keep the state whose value was recorded last
+        nearer = [following] if relax is None or extrapolation.begun else [following, relax(state, following)]
+        extrapolation.append(state, nearer[-1])
+        proposed = extrapolation.propose(monitor)
+        if proposed is not None and monitor.expect(extrapolation.expected, plain=plain):
+            return Iterated(state, Status.CONVERGED, tuple(monitor.trace))
+        plain = proposed is None
+        state = nearer.pop() if proposed is None else proposed
+    return Iterated(state, Status.MAX_ITER, tuple(monitor.trace))
+
+
+def is_slow(monitor: Monitor, share: float) -> bool:
+    """Whether the gains shrink so slowly that extrapolation is worthwhile."""
+    if len(monitor.trace) < 3:
+        return False
+    earlier, middle, now = monitor.trace[-3:]
+    before, last = middle - earlier, now - middle
+    if monitor.plain_steps == 0:  # the last step was extrapolated: continue while gains are large enough
+        return bool(last > monitor.tol)
+    return bool(last > share * before and monitor.remaining() > monitor.tol)
 
 
 class StateCoordinates(Protocol[S]):
@@ -234,77 +330,44 @@ class StateCoordinates(Protocol[S]):
         ...
 
 
-def accelerate(
-    step: Callable[[S], tuple[S, float]],
-    start: S,
-    monitor: Monitor,
-    coordinates: StateCoordinates[S],
-    relax: Callable[[S, S], S] | None = None,
-    how: Acceleration = Acceleration(),
-) -> Iterated[S]:
-    r"""Repeat ``step``; while it converges slowly, extrapolate from the last steps (Anderson 1965).
+class Anderson(Generic[S]):
+    r"""Extrapolation from the last steps while they converge slowly (Anderson 1965).
 
     With :math:`f_k = g(x_k) - x_k` the change by a step g, the next point is the combination of the last
-    :math:`g(x_k)` whose combined :math:`f_k` is shortest. ``relax`` maps a state and the next one to a state farther
-    ahead, which then counts as the step. An extrapolated or farther point with a lower log-likelihood is replaced by
-    the nearer one, at last by the plain step, so that the trace never decreases. Extrapolated points do not decide
-    when to stop.
+    :math:`g(x_k)` whose combined :math:`f_k` is shortest. Each state is flattened once, when first needed.
     """
-    state, plain = start, True
-    nearer: list[S] = []  # states to try if the log-likelihood falls, the plain step first
-    history = _History(coordinates, how)
-    if len(monitor.trace) > monitor.max_iter:  # an earlier process has used all iterations
-        monitor.record(step(state)[1])
-    while len(monitor.trace) <= monitor.max_iter:
-        following, value = step(state)
-        if nearer and not value >= monitor.trace[-1]:
-            state, plain = nearer.pop(), True
-            history.clear()
-            continue
-        if monitor.record(value, plain=plain):
-            return Iterated(state, Status.CONVERGED, tuple(monitor.trace))
-        if len(monitor.trace) > monitor.max_iter:
-            break  # keep the state whose value was recorded last
-        nearer = [following] if relax is None else [following, relax(state, following)]
-        history.append(state, nearer[-1])
-        jump = history.extrapolated() if _is_slow(monitor, how.slow) else None
-        placed = None if jump is None else coordinates.place(jump)
-        plain = placed is None
-        state = nearer.pop() if placed is None else placed
-    return Iterated(state, Status.MAX_ITER, tuple(monitor.trace))
 
-
-def _is_slow(monitor: Monitor, share: float) -> bool:
-    """Whether the gains shrink so slowly that extrapolation is worthwhile."""
-    if len(monitor.trace) < 3:
-        return False
-    earlier, middle, now = monitor.trace[-3:]
-    before, last = middle - earlier, now - middle
-    if monitor.plain_steps == 0:  # the last step was extrapolated: continue while gains are large enough
-        return bool(last > monitor.tol)
-    return bool(last > share * before and monitor.remaining() > monitor.tol)
-
-
-class _History:
-    """The last few points and the results of a plain step from them; each is flattened once, when first needed."""
-
-    def __init__(self, coordinates: StateCoordinates[Any], how: Acceleration) -> None:
-        self._flatten, self._n_noise, self._farthest = coordinates.flatten, coordinates.n_noise, how.farthest
-        self._fresh: list[tuple[Any, Any]] = []
+    def __init__(self, coordinates: StateCoordinates[S], how: Acceleration = Acceleration()) -> None:
+        """Set the conversion of states to vectors and the options."""
+        self.begun, self.expected = False, np.inf
+        self._coordinates, self._how = coordinates, how
+        self._fresh: list[tuple[S, S]] = []
         self._vectors: deque[tuple[Array, Array]] = deque(maxlen=how.memory + 1)
 
-    def append(self, point: Any, image: Any) -> None:
-        self._fresh = [*self._fresh[1 - self._vectors.maxlen :], (point, image)]  # type: ignore[operator]
+    def append(self, state: S, following: S) -> None:
+        """Take note of a state that was kept, and of the step from it."""
+        self._fresh = [*self._fresh[-self._how.memory :], (state, following)]
 
-    def clear(self) -> None:
+    def reject(self, state: S) -> S | None:
+        """Forget the steps so far, which misled."""
+        del state
         self._fresh = []
         self._vectors.clear()
+        return None
+
+    def propose(self, monitor: Monitor) -> S | None:
+        """Propose an extrapolated state; None while steps converge quickly, or if there is none that is valid."""
+        jump = self.extrapolated() if is_slow(monitor, self._how.slow) else None
+        proposed = None if jump is None else self._coordinates.place(jump)
+        self.begun = self.begun or proposed is not None
+        return proposed
 
     def extrapolated(self) -> Array | None:
         """Extrapolated next point; None if only one step is known."""
         if len(self._vectors) + len(self._fresh) < 2:
             return None
-        self._vectors.extend((self._flatten(point), self._flatten(image)) for point, image in self._fresh)
+        flatten = self._coordinates.flatten
+        self._vectors.extend((flatten(point), flatten(image)) for point, image in self._fresh)
         self._fresh = []
         points, images = np.array(self._vectors).swapaxes(0, 1)
         changes = images - points
@@ -316,8 +379,8 @@ class _History:
         jump = np.asarray(images[-1] - weights @ (images[1:] - images[:-1]))
         if not np.isfinite(jump).all():
             return None
-        change = (jump - images[-1])[-self._n_noise :]
-        return jump if (np.abs(change) < self._farthest).all() else None
+        change = (jump - images[-1])[-self._coordinates.n_noise :]
+        return jump if (np.abs(change) < self._how.farthest).all() else None
 
 
 def _least_squares(gram: Array, right: Array, rounding: float = 1e-10) -> Array:

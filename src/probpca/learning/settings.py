@@ -30,6 +30,9 @@ class SearchLimits:
     complete: int = 50  # largest number of components for complete rows
     missing: int = 20  # largest number of components if cells are missing, where each number needs a fit
     patience: int = 2  # the search ends after this many successive numbers that are worse than the best
+    # With missing cells, fits that are only compared end when their remaining gain is below this share of the penalty
+    # of a component.
+    tolerance: float = 0.02
 
 
 @final
@@ -44,7 +47,7 @@ class FoldSettings:
     # Smallest noise variance relative to the variance of the data: without it, a fit that explains all training
     # cells would give held-out cells a density of zero.
     least_noise: float = 1e-6
-    tolerance: float = 0.02  # remaining gain in log-likelihood at which a fit stops, in nats per row
+    tolerance: float = 0.005  # remaining gain in log-likelihood at which a fit stops, in nats per row
     negligible: float = 0.002  # scores that differ by less count as equal, in nats per row
 
 

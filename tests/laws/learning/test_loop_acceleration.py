@@ -12,7 +12,7 @@ from probpca.blocks import observe
 from probpca.inference import sample
 from probpca.learning import Status
 from probpca.learning.em.m_step import EM
-from probpca.learning.loop import Acceleration, Coordinates, Monitor, _History, iterate, iterate_accelerated
+from probpca.learning.loop import Anderson, Coordinates, Monitor, iterate, iterate_accelerated
 from probpca.models import LinearGaussian
 from probpca.sources import open_source
 
@@ -92,7 +92,7 @@ def test_a_step_too_far_is_taken_back_for_the_plain_one():
 
 def test_without_its_safeguard_the_same_walk_would_fall():
     coordinates = Coordinates.around(START, FLOOR)
-    history = _History(coordinates, Acceleration())
+    history = Anderson(coordinates)
     state, trace = START, []
     for _ in range(8):
         following, value = creep(state)
@@ -123,7 +123,7 @@ class Numbers:
 def test_steps_that_are_linear_are_summed_to_their_limit(rng):
     shrink = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     shrink = (shrink * [0.9, 0.5, -0.3]) @ shrink.T
-    limit, history, point = rng.standard_normal(3), _History(Numbers(), Acceleration()), np.zeros(3)
+    limit, history, point = rng.standard_normal(3), Anderson(Numbers()), np.zeros(3)
     for _ in range(4):  # as many differences as there are directions
         image = limit + shrink @ (point - limit)
         history.append(point, image)
@@ -132,18 +132,18 @@ def test_steps_that_are_linear_are_summed_to_their_limit(rng):
 
 
 def test_one_step_is_nothing_to_extrapolate_from(rng):
-    history = _History(Numbers(), Acceleration())
+    history = Anderson(Numbers())
     assert history.extrapolated() is None
     history.append(rng.random(3), rng.random(3))
     assert history.extrapolated() is None
     history.append(rng.random(3), rng.random(3))
     assert history.extrapolated().shape == (3,)
-    history.clear()
+    assert history.reject(rng.random(3)) is None
     assert history.extrapolated() is None
 
 
 def test_steps_that_stand_still_are_left_alone():
-    history = _History(Numbers(), Acceleration())
+    history = Anderson(Numbers())
     for _ in range(3):
         history.append(np.ones(4), np.ones(4))
     assert_allclose(history.extrapolated(), np.ones(4))

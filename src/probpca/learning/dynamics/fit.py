@@ -15,7 +15,7 @@ from probpca.learning.complete.spectrum import NOISE_FLOOR
 from probpca.learning.dynamics.em import SeriesEM
 from probpca.learning.dynamics.start import starts
 from probpca.learning.dynamics.structure import SeriesCoordinates, Structure
-from probpca.learning.loop import Monitor, accelerate, iterate
+from probpca.learning.loop import Anderson, Monitor, accelerate, iterate
 from probpca.learning.result import Status
 from probpca.models import Gaussian, LinearGaussian, StateSpace
 from probpca.sources.engines.local import one_blas_thread
@@ -183,7 +183,7 @@ class _Problem:
         if settings.solver == "em":
             return iterate(step, start, monitor)
         coordinates = SeriesCoordinates.around(start, em)
-        return accelerate(step, start, monitor, coordinates)
+        return accelerate(step, start, monitor, Anderson(coordinates))
 
     def em(self, start: StateSpace) -> SeriesEM:
         """EM with the limits of variances derived from a starting model."""

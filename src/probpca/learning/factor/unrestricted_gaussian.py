@@ -13,7 +13,7 @@ from probpca.errors import DataError
 from probpca.inference.likelihood import LOG_2PI
 from probpca.learning.describe import column_std, repeatable, require_variation, summarise
 from probpca.learning.factor.patterns import Patterns, expect_filled
-from probpca.learning.loop import Monitor, accelerate
+from probpca.learning.loop import Anderson, Monitor, accelerate
 from probpca.linalg.rotations import cholesky_or_none
 from probpca.result_tables import clip, default_names, several
 from probpca.sources import open_source
@@ -175,7 +175,8 @@ def _of_observed(source: Source, settings: UnrestrictedSettings, columns: Sequen
         raise DataError(msg)
     rows = source.keep(partial(Patterns.of, kept.features, kept.mean, kept.std))
     step, monitor = _Step(rows, settings.least_pivot), Monitor(settings.tol, settings.max_iter)
-    ended = accelerate(step, _State(np.zeros(k), np.eye(k)), monitor, _Coordinates(k, settings.least_pivot))
+    extrapolation = Anderson(_Coordinates(k, settings.least_pivot))
+    ended = accelerate(step, _State(np.zeros(k), np.eye(k)), monitor, extrapolation)
     n = step.weight  # rows with an observed cell of a feature that varies
     value = np.inf if step.is_singular else ended.trace[-1] - float(observed @ np.log(kept.std))
     notes = [kept.note, *_never_together(rows, kept.names)]

@@ -15,12 +15,13 @@ from probpca.learning.complete.spectrum import NOISE_FLOOR
 from probpca.learning.components import EXACT_RANK, Count, Rule
 from probpca.learning.describe import Description, Units, column_std, describe, warn_of_no_checkpoint
 from probpca.learning.em.e_step import expect
-from probpca.learning.em.gradient import ascend
+from probpca.learning.em.gradient import ascend, gradient_of
 from probpca.learning.em.incremental import Incremental
 from probpca.learning.em.m_step import EM, relaxed
+from probpca.learning.em.quasi_newton import QuasiNewton
 from probpca.learning.factor.complete import about_ledermann, most_factors, require_rows
 from probpca.learning.factor.pairwise import PairwiseFit
-from probpca.learning.loop import Iterated, Monitor, iterate, iterate_accelerated
+from probpca.learning.loop import Iterated, Monitor, accelerate, iterate
 from probpca.learning.missing.start import Fitted, first_model, search, tells_rank
 from probpca.learning.result import FitResult, Status, collapsed_status
 from probpca.learning.saddle_points import SaddleCheck
@@ -37,9 +38,10 @@ if TYPE_CHECKING:
 
     from probpca.blocks import Block, Observed
     from probpca.learning.components import Components
+    from probpca.learning.em.gradient import Gradient
     from probpca.learning.saddle_points import Step
     from probpca.learning.settings import FactorSettings
-    from probpca.statistics import ColumnSummary
+    from probpca.statistics import ColumnSummary, Regression
     from probpca.typing import Array, Index
 
 
@@ -79,7 +81,7 @@ def _fit(table: Description, wanted: Components, settings: Settings, rng: np.ran
         state = fitted.ended.state
         rotation = state.canonical_rotation
         model = state.rotate(rotation)
-        information = turn_bordered(problem.steps.gram_at(state), rotation)
+        information = turn_bordered(problem.steps.sums_at(state).gram, rotation)
     if checkpoint is not None:
         checkpoint.remove()
     collapsed, heywood = problem.is_collapsed(model), problem.heywood(model)
@@ -155,20 +157,24 @@ class Steps:
         """Set the method and the prepared rows."""
         self._em, self._rows = em, rows
         self._model: LinearGaussian | None = None
-        self._gram: Array | None = None
+        self._sums: Regression | None = None
 
     def __call__(self, model: LinearGaussian) -> tuple[LinearGaussian, float]:
         """Model after one iteration, and the log-likelihood of the given model."""
-        self._model = self._gram = None  # freed early: large if there are many features
-        sums = self._rows.fold(partial(expect, model))
-        self._model, self._gram = model, sums.gram
-        return self._em.advance(model, sums), sums.log_likelihood
+        self._model = self._sums = None  # freed early: large if there are many features
+        self._model, self._sums = model, self._rows.fold(partial(expect, model))
+        return self._em.advance(model, self._sums), self._sums.log_likelihood
 
-    def gram_at(self, model: LinearGaussian) -> Array:
-        """Sums of E[t t'] over the rows in which each feature was observed, packed: (., d)."""
-        if self._gram is None or self._model is not model:
+    def sums_at(self, model: LinearGaussian) -> Regression:
+        """Statistics of the E-step at a model."""
+        if self._sums is None or self._model is not model:
             self(model)
-        return self._gram  # type: ignore[return-value]
+        return self._sums  # type: ignore[return-value]
+
+    def gradient_at(self, model: LinearGaussian) -> tuple[Gradient, Array]:
+        """Gradient of the log-likelihood at a model, and the total weight of the observed cells of each feature."""
+        sums = self.sums_at(model)
+        return gradient_of(model, sums), np.broadcast_to(sums.gram[-1], model.mean.shape)
 
 
 @final
@@ -272,6 +278,10 @@ class Problem:
             best = max(best, other, key=lambda ended: ended.trace[-1])
         return best
 
+    def within(self, tol: float) -> Problem:
+        """Problem with the same rows, whose fits end when their remaining gain is below a larger ``tol``."""
+        return replace(self, settings=replace(self.settings, tol=max(tol, self.settings.tol), watch=None))
+
     def run(self, start: LinearGaussian, saver: Saver | None = None) -> Iterated[LinearGaussian]:
         """Run the solver named in the settings from ``start``, and again if it ends at a saddle point."""
         start = self.placed(start)
@@ -280,7 +290,7 @@ class Problem:
         slow = settings.solver in ("em", "gradient", "incremental") or self.floor.ndim > 0
         probe = self._probe(start.n_components) or step
         check = SaddleCheck(step, probe, self.floor, settings.tol, settings.saddle, slow)
-        ended = check.fit(partial(self._solve, saver), start, trace, settings.max_iter)
+        ended = check.fit(partial(self.solve, saver=saver), start, trace, settings.max_iter)
         return self._at_floor(step, ended) if self.floor.ndim else ended
 
     def _at_floor(self, step: Step, ended: Iterated[LinearGaussian]) -> Iterated[LinearGaussian]:
@@ -297,8 +307,14 @@ class Problem:
             return ended
         return ended._replace(state=placed, trace=(*ended.trace, reached))
 
-    def _solve(self, saver: Saver | None, start: LinearGaussian, trace: tuple[float, ...]) -> Iterated[LinearGaussian]:
-        """Run the solver named in the settings until its gains are small; ``trace`` holds earlier log-likelihoods."""
+    def solve(
+        self, start: LinearGaussian, trace: tuple[float, ...] = (), saver: Saver | None = None
+    ) -> Iterated[LinearGaussian]:
+        """Run the solver named in the settings until its gains are small, at a maximum or a saddle point.
+
+        ``trace`` holds earlier log-likelihoods.
+        """
+        start = self.placed(start)
         settings = self.settings
         monitor = Monitor(
             settings.tol, settings.max_iter, settings.watch, steady=settings.solver != "gradient", trace=trace
@@ -317,7 +333,8 @@ class Problem:
             case _:
                 share = self.summary.observed / self.summary.total_weight
                 relax = partial(relaxed, share, self.floor) if self.floor.ndim else None
-                return iterate_accelerated(steps, start, monitor, self.floor, relax)
+                extrapolation = QuasiNewton(self.steps.gradient_at, start, self.floor)
+                return accelerate(steps, start, monitor, extrapolation, relax)
 
     def _probe(self, q: int) -> Step | None:
         """EM step on a sample of the rows; None if a sample would hardly be smaller."""

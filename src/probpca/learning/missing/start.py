@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
@@ -16,15 +17,27 @@ from probpca.models import LinearGaussian
 from probpca.statistics import Sum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from probpca.blocks import Observed
     from probpca.learning.components import Components
+    from probpca.learning.factor.pairwise import PairwiseFit
     from probpca.learning.loop import Iterated
     from probpca.learning.missing.fit import Problem
     from probpca.sources import Source
     from probpca.statistics import ColumnSummary
     from probpca.typing import Array, Floats
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StartSettings:
+    """Options of the eigenpairs that a fit starts from."""
+
+    exact: int = 256  # up to this many features, all eigenpairs are computed, whatever their number
+    oversampling: int = 4  # vectors of an iteration beyond the wanted ones
+    max_products: int = 6  # passes over the rows
+
+
+START = StartSettings()
 
 
 class Start(NamedTuple):
@@ -52,29 +65,35 @@ class Start(NamedTuple):
         loadings = self.axes[:, :q] * size * np.where(known, 1 / np.sqrt(np.maximum(self.share, 1e-300)), 0.0)[:, None]
         return LinearGaussian(self.summary.mean, loadings, np.asarray(noise))
 
-    def grown(self, model: LinearGaussian) -> LinearGaussian:
-        """Add a component to a fitted model: the next axis, made orthogonal to the loadings of the model."""
-        fresh = self.model(model.n_components + 1).loadings[:, -1]
-        basis = np.linalg.qr(model.loadings)[0]
-        fresh = fresh - basis @ (basis.T @ fresh)
+    def grown(self, model: LinearGaussian, least: float = 0.1) -> LinearGaussian:
+        r"""Add a component to a fitted model: the direction in which the rows vary most beyond the model.
+
+        It is the leading eigenvector of :math:`\Psi^{-1/2} (S - W W^\top) \Psi^{-1/2}`, with S the covariance
+        estimated by these axes. Its variance is at least ``least`` in units of the noise.
+        """
+        share, q = self.share, model.n_components
+        unit = np.sqrt(np.broadcast_to(model.noise_variance, share.shape) * np.maximum(share.mean(), 1e-300))
+        parts = np.column_stack(
+            [self.axes * np.sqrt(np.maximum(self.values, 0.0)), model.loadings * np.sqrt(share)[:, None]]
+        )
+        signs = np.repeat([1.0, -1.0], [parts.shape[1] - q, q])
+        basis, triangle = np.linalg.qr(parts / unit[:, None])
+        values, vectors = np.linalg.eigh((triangle * signs) @ triangle.T)
+        fresh = basis @ vectors[:, -1] * np.sqrt(max(values[-1] - 1, least)) * unit
+        fresh = np.divide(fresh, np.sqrt(share), out=np.zeros_like(fresh), where=share > 0)
         return LinearGaussian(model.mean, np.column_stack([model.loadings, fresh]), model.noise_variance)
 
 
-def spectral_start(
-    rows: Source,
-    summary: ColumnSummary,
-    k: int,
-    rng: np.random.Generator,
-    *,
-    max_products: int = 6,
-    oversampling: int = 4,
-) -> Start:
+def spectral_start(rows: Source, summary: ColumnSummary, k: int, rng: np.random.Generator) -> Start:
     r"""Leading eigenpairs of the covariance estimated from the observed cells, by products with blocks of vectors.
 
     With :math:`\rho_j` the share of rows in which feature j was observed and :math:`S_0` the covariance of
     zero-filled rows, :math:`[S_0]_{jk}` is about :math:`\rho_j \rho_k C_{jk}` off the diagonal and
     :math:`\rho_j C_{jj}` on it. Scaled by :math:`(\rho_j \rho_k)^{-1/2}` and with a corrected diagonal, it estimates
     a matrix with the same leading subspace as C in which rarely observed features have little weight.
+
+    Up to a few hundred features, all eigenpairs of the matrix are computed, and the start does not depend on
+    chance.
     """
     d = rows.n_features
     share = summary.observed / summary.total_weight
@@ -87,13 +106,13 @@ def spectral_start(
         image = rows.fold(partial(_zero_filled_product, scaled)).value.T / summary.total_weight
         return scale[:, None] * image - excess[:, None] * vectors
 
-    if k + oversampling >= d:  # a product with the identity gives the matrix itself
+    if d <= max(START.exact, k + START.oversampling):  # a product with the identity gives the matrix itself
         values, vectors = np.linalg.eigh(apply(np.eye(d)))
         return Start(summary, vectors[:, ::-1], values[::-1], share)
-    start = rng.standard_normal((d, k + oversampling))
+    start = rng.standard_normal((d, k + START.oversampling))
     total = float(summary.variance.sum())
     # Eigenvalues may be negative here, which the Krylov method allows.
-    found = block_krylov(apply, start, k, _is_fair, scale=total, max_products=max_products)
+    found = block_krylov(apply, start, k, _is_fair, scale=total, max_products=START.max_products)
     return Start(summary, found.vectors.astype(np.float64), found.values, share)
 
 
@@ -141,27 +160,45 @@ def first_model(problem: Problem, q: int) -> LinearGaussian:
 def by_criterion(problem: Problem, most: int, rule: Rule) -> Fitted:
     """Fit increasing numbers of components, each started from the last, until BIC or AIC has fallen a few times.
 
-    A fit of PPCA without remaining noise gives the rank of the table, if it has clearly fewer parameters than cells.
+    The fits that are compared end when their remaining gain is small compared with the penalty of a component. Where
+    the criterion falls, the fit might have ended at a saddle point, and is checked. Fits that could still be the best
+    are then continued to the end. A fit of PPCA without remaining noise gives the rank of the table, if it has clearly
+    fewer parameters than cells.
     """
-    d = problem.rows.n_features
+    limits, d = problem.settings.search, problem.rows.n_features
     # A row with half of its cells observed counts as half a row.
-    penalty = 1.0 if rule.name == "aic" else 0.5 * np.log(max(problem.summary.observed.sum() / d, 2.0))
+    each = 1.0 if rule.name == "aic" else 0.5 * np.log(max(problem.summary.observed.sum() / d, 2.0))
     n_noise = d if problem.floor.ndim else 1
-    best: Iterated[LinearGaussian] | None = None
+    rough = problem.within(limits.tolerance * each * d)
+    path = Path.of(problem, most)
+    fits: list[Iterated[LinearGaussian]] = []
     scores: list[float] = []
-    for ended in _path(problem, most):
-        q = ended.state.n_components
+
+    def score(ended: Iterated[LinearGaussian]) -> float:
+        return ended.trace[-1] - each * n_free_parameters(d, ended.state.n_components, n_noise)
+
+    for q in range(1, most + 1):
+        ended = rough.solve(path.start(fits[-1].state if fits else None))
+        if scores and score(ended) < max(scores):
+            ended = rough.run(ended.state)
         collapsed = problem.is_collapsed(ended.state)
         if collapsed and n_noise == 1 and tells_rank(problem, q):
-            return Fitted(ended, EXACT_RANK, curve=_numbered(scores))
-        if collapsed and best is not None:
+            return Fitted(problem.best(ended.state), EXACT_RANK, curve=_numbered(scores))
+        if collapsed and fits:
             break
-        scores.append(ended.trace[-1] - penalty * n_free_parameters(d, q, n_noise))
-        if best is None or scores[-1] > max(scores[:-1]):
-            best = ended
-        if collapsed or q - best.state.n_components == problem.settings.search.patience:
+        fits.append(ended)
+        scores.append(score(ended))
+        if collapsed or q - 1 - int(np.argmax(scores)) == limits.patience:
             break
-    return Fitted(best, rule.words, curve=_numbered(scores))  # type: ignore[arg-type]
+    finished: dict[int, Iterated[LinearGaussian]] = {}
+    while True:
+        possible = [value + (0.0 if k in finished else rough.settings.tol) for k, value in enumerate(scores)]
+        # Models of so many parameters that they describe any covariance have equal scores: take the smallest.
+        best = int(np.flatnonzero(np.array(possible) >= max(possible) - problem.settings.tol)[0])
+        if best in finished:
+            return Fitted(finished[best], rule.words, curve=_numbered(scores))
+        finished[best] = problem.best(fits[best].state)
+        scores[best] = score(finished[best])
 
 
 def _numbered(scores: list[float]) -> Curve:
@@ -182,21 +219,37 @@ def tells_rank(problem: Problem, q: int, least_free: float = 0.1) -> bool:
 
 def _by_share(problem: Problem, wanted: Share, most: int) -> Fitted:
     """Fit increasing numbers of components until they explain the requested share of the variance."""
-    for ended in _path(problem, most):
-        held = float(explained_variance_ratio(ended.state).sum())
+    path, state = Path.of(problem, most), None
+    for _ in range(most):
+        ended = problem.best(path.start(state))
+        state = ended.state
+        held = float(explained_variance_ratio(state).sum())
         if held >= wanted.share:
             break
     return Fitted(ended, wanted.rule(held, f"these rows allow at most {most} components"))
 
 
-def _path(problem: Problem, most: int) -> Iterator[Iterated[LinearGaussian]]:
-    """Yield fits with 1, 2, ... components."""
-    pairwise = problem.pairwise_fit()
-    start = spectral_start(problem.rows, problem.summary, min(most, problem.settings.search.missing), problem.rng)
-    ended = problem.best(problem.likelier(start.model(1), pairwise))
-    yield ended
-    for q in range(2, most + 1):
-        if q > start.values.size:
-            start = spectral_start(problem.rows, problem.summary, min(2 * q, most), problem.rng)
-        ended = problem.best(problem.likelier(start.grown(ended.state), pairwise))
-        yield ended
+@final
+@dataclass(slots=True)
+class Path:
+    """Starting models of fits with 1, 2, ... components, each from the fit before."""
+
+    problem: Problem
+    most: int  # largest number of components
+    spectral: Start
+    pairwise: PairwiseFit | None
+
+    @classmethod
+    def of(cls, problem: Problem, most: int) -> Path:
+        """Compute the axes that further components start from."""
+        k = min(most, problem.settings.search.missing)
+        spectral = spectral_start(problem.rows, problem.summary, k, problem.rng)
+        return cls(problem, most, spectral, problem.pairwise_fit())
+
+    def start(self, before: LinearGaussian | None) -> LinearGaussian:
+        """Starting model with one component more than the fit before, or with one if that is None."""
+        q, problem = 1 if before is None else before.n_components + 1, self.problem
+        if q > self.spectral.values.size:
+            self.spectral = spectral_start(problem.rows, problem.summary, min(2 * q, self.most), problem.rng)
+        model = self.spectral.model(1) if before is None else self.spectral.grown(before)
+        return problem.likelier(model, self.pairwise)

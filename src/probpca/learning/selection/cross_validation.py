@@ -144,7 +144,7 @@ class Fold:
     def grown(self, before: LinearGaussian | None) -> LinearGaussian:
         """Fit a model with one component more than ``before``, or with one component if it is None."""
         first = self.start.model(1) if before is None else self.start.grown(before)
-        return self.problem.best(first).state
+        return self.problem.solve(first).state
 
     def score(self, model: LinearGaussian) -> Array:
         r"""Log density of the held-out cells given the training cells of their row, summed for each row: (n,).
