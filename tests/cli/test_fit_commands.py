@@ -230,6 +230,15 @@ def test_the_command_that_select_suggests_reads_the_same_columns(run, x):
 
 
 @pytest.mark.usefixtures("folder")
+def test_the_command_that_select_suggests_fits_the_model_of_the_criteria(run):
+    done = run("select", "table.csv", "--criteria", "fa_bic", "fa_aic", "--standardize")
+    assert "  probpca fit table.csv --model fa --components 2\n" in done.out
+    assert run(*done.out.split("\n  probpca ")[1].split()).code == 0
+    done = run("select", "table.csv", "--criteria", "fa_bic", "parallel", "--standardize")
+    assert "  probpca fit table.csv --components 1 --standardize\n" in done.out
+
+
+@pytest.mark.usefixtures("folder")
 def test_times_in_the_model_are_mentioned_unless_they_were_chosen(run, x):
     frame = pd.DataFrame(x, columns=list(FEATURES))
     frame.assign(year=np.arange(60) % 3 + 2007, Month=np.arange(60) % 12 + 1).to_csv("y.csv", index=False)

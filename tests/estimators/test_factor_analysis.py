@@ -309,6 +309,25 @@ def test_rules_find_the_number_of_factors(rule):
     assert complete.rule_.split()[0].lower() in {"parallel", "bic", "aic"}
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("rule", ["bic", "aic"])
+def test_rules_find_the_factors_of_repeated_columns_and_of_tables_without_noise(rule):
+    rng, x = np.random.default_rng(11), simulated(9, n=1000, d=12, q=3)
+    repeated = punched(rng, np.column_stack([x, 2 * x[:, 0]]), 0.1)  # a factor that is the repeated column, and noise
+    assert FactorAnalysis(rule, random_state=0).fit(repeated).n_components_ == 4
+    exact = punched(rng, rng.standard_normal((200, 3)) @ rng.standard_normal((3, 20)), 0.1)
+    assert FactorAnalysis(rule, random_state=0).fit(exact).n_components_ == 3
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_constant_and_empty_columns_do_not_change_the_number_of_factors():
+    """Each would make a further factor dearer by log n / 2, if its loadings counted as parameters."""
+    x = punched(np.random.default_rng(13), simulated(1, n=80, d=10, q=3), 0.1)
+    wide = np.column_stack([x, np.full((80, 12), 3.0), np.full((80, 3), np.nan)])
+    factors = FactorAnalysis("bic", random_state=0)
+    assert factors.fit(x).n_components_ == factors.fit(wide).n_components_ == 3
+
+
 def test_the_summary_names_factors_loadings_and_correlations():
     wine = load_wine(as_frame=True).data
     text = FactorAnalysis(3, rotation="oblimin").fit(wine).summary()

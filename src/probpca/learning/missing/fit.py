@@ -21,7 +21,7 @@ from probpca.learning.em.m_step import EM, relaxed
 from probpca.learning.factor.complete import about_ledermann, most_factors, require_rows
 from probpca.learning.factor.pairwise import PairwiseFit
 from probpca.learning.loop import Iterated, Monitor, iterate, iterate_accelerated
-from probpca.learning.missing.start import Fitted, first_model, search, tells_rank
+from probpca.learning.missing.start import Fitted, by_criteria, first_model, search, tells_rank
 from probpca.learning.result import FitResult, Status, collapsed_status
 from probpca.learning.saddle_points import SaddleCheck
 from probpca.learning.selection.correlations import choose_by_correlations
@@ -32,12 +32,13 @@ from probpca.sources import Source
 from probpca.sources.engines.local import one_blas_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from probpca.blocks import Block, Observed
     from probpca.learning.components import Components
     from probpca.learning.saddle_points import Step
+    from probpca.learning.selection.criteria import Curve
     from probpca.learning.settings import FactorSettings
     from probpca.statistics import ColumnSummary
     from probpca.typing import Array, Index
@@ -55,6 +56,22 @@ def fit_missing(table: Description, wanted: Components, settings: Settings, rng:
     require_rows(table.summarise().count, wanted)
     scaled, units = _standardised(table)  # the likelihood does not depend on the units, but the start does
     return _fit(scaled, wanted, settings, rng).in_units(units)._replace(scale=None)
+
+
+def criteria_of_missing(
+    table: Description, names: Sequence[str], settings: Settings, rng: np.random.Generator
+) -> list[Curve]:
+    """Values of "bic" or "aic" of factor analysis for increasing numbers of factors, as ``fit_missing`` compares them.
+
+    The rows are in memory.
+    """
+    require_rows(table.summarise().count, Rule(names[0]))
+    scaled, units = _standardised(table)
+    with one_blas_thread():
+        problem = Problem.of(scaled, settings, rng)
+        most = min(problem.most_components, settings.search.missing)
+        found = by_criteria(problem, most, *map(Rule, names))
+    return [fitted.curve._replace(score=fitted.curve.score - units.log_volume) for fitted in found]
 
 
 def _standardised(table: Description) -> tuple[Description, Units]:

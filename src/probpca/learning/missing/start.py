@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import tee
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from probpca.models import LinearGaussian
 from probpca.statistics import Sum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from probpca.blocks import Observed
     from probpca.learning.components import Components
@@ -129,7 +130,7 @@ def search(problem: Problem, wanted: Components) -> Fitted:
         case Share():
             return _by_share(problem, wanted, most)
     criterion = wanted if isinstance(wanted, Rule) else Rule("bic")
-    return by_criterion(problem, min(most, limits.missing), criterion)
+    return by_criteria(problem, min(most, limits.missing), criterion)[0]
 
 
 def first_model(problem: Problem, q: int) -> LinearGaussian:
@@ -138,21 +139,31 @@ def first_model(problem: Problem, q: int) -> LinearGaussian:
     return problem.likelier(start, problem.pairwise_fit())
 
 
-def by_criterion(problem: Problem, most: int, rule: Rule) -> Fitted:
-    """Fit increasing numbers of components, each started from the last, until BIC or AIC has fallen a few times.
+def by_criteria(problem: Problem, most: int, *rules: Rule) -> list[Fitted]:
+    """Choose the number of components by BIC, by AIC, or by each of them from the same fits."""
+    paths = tee(_path(problem, most), len(rules))
+    return [_by_criterion(problem, rule, path) for rule, path in zip(rules, paths, strict=True)]
+
+
+def _by_criterion(problem: Problem, rule: Rule, path: Iterable[Iterated[LinearGaussian]]) -> Fitted:
+    """Choose among fits of increasing numbers of components, as soon as BIC or AIC has fallen a few times.
 
     A fit of PPCA without remaining noise gives the rank of the table, if it has clearly fewer parameters than cells.
+    In factor analysis, a floor of each noise variance bounds the likelihood, and constant columns have no parameters.
     """
-    d = problem.rows.n_features
+    observed, own_noise = problem.summary.observed, problem.floor.ndim > 0
+    if own_noise:
+        observed = observed[column_std(problem.summary) > 0]
+    d = observed.size
     # A row with half of its cells observed counts as half a row.
-    penalty = 1.0 if rule.name == "aic" else 0.5 * np.log(max(problem.summary.observed.sum() / d, 2.0))
-    n_noise = d if problem.floor.ndim else 1
+    penalty = 1.0 if rule.name == "aic" else 0.5 * np.log(max(observed.sum() / d, 2.0))
+    n_noise = d if own_noise else 1
     best: Iterated[LinearGaussian] | None = None
     scores: list[float] = []
-    for ended in _path(problem, most):
+    for ended in path:
         q = ended.state.n_components
-        collapsed = problem.is_collapsed(ended.state)
-        if collapsed and n_noise == 1 and tells_rank(problem, q):
+        collapsed = not own_noise and problem.is_collapsed(ended.state)
+        if collapsed and tells_rank(problem, q):
             return Fitted(ended, EXACT_RANK, curve=_numbered(scores))
         if collapsed and best is not None:
             break
@@ -190,7 +201,7 @@ def _by_share(problem: Problem, wanted: Share, most: int) -> Fitted:
 
 
 def _path(problem: Problem, most: int) -> Iterator[Iterated[LinearGaussian]]:
-    """Yield fits with 1, 2, ... components."""
+    """Yield fits with 1, 2, ... components, each started from the last."""
     pairwise = problem.pairwise_fit()
     start = spectral_start(problem.rows, problem.summary, min(most, problem.settings.search.missing), problem.rng)
     ended = problem.best(problem.likelier(start.model(1), pairwise))
