@@ -78,18 +78,18 @@ def table_of(selection: Selection) -> ResultTable:
     )
     notes = (f"{c.name}: {c.note}" for c in selection.criteria if c.note and c.choice is not None)
     first = Section(f"Number of components: {rows}", choices, (*notes, selection.agreement))
-    return ResultTable((first, *_curves(selection, factors=False), *_curves(selection, factors=True)))
+    return ResultTable((first, *_curves(selection, "components"), *_curves(selection, "factors")))
 
 
-def _curves(selection: Selection, *, factors: bool) -> Iterator[Section]:
-    """Curves of the criteria of factor analysis, or of the other ones; nothing if there are none."""
-    asked = [c for c in selection.criteria if (c.name in OF_FACTORS) == factors]
+def _curves(selection: Selection, counted: str) -> Iterator[Section]:
+    """Curves of the criteria that count components, or factors; nothing if there are none."""
+    asked = [c for c in selection.criteria if c.counts == counted]
     drawn = [c for c in asked if c.score.size]
     if not drawn:
         return
     lines = _lines(asked)
-    counts = Column("factors" if factors else "components", [f"{q}" if q else "..." for q in lines])
-    of = " of FactorAnalysis" if factors else ""
+    counts = Column(counted, [f"{q}" if q else "..." for q in lines])
+    of = " of FactorAnalysis" if counted == "factors" else ""
     yield Section(f"Scores{of}: higher is better, * marks the choice", (counts, *(_column(c, lines) for c in drawn)))
 
 
@@ -180,6 +180,11 @@ class Criterion:
     def purpose(self) -> str:
         """Purpose of the criterion."""
         return PURPOSES[self.name]
+
+    @property
+    def counts(self) -> str:
+        """What the criterion counts: "factors" of factor analysis, or "components"."""
+        return "factors" if self.name in OF_FACTORS else "components"
 
     @property
     def unit(self) -> str:
