@@ -235,6 +235,16 @@ def test_a_heywood_case_is_flagged_with_missing_cells_too(seed):
 
 
 @pytest.mark.filterwarnings("ignore:the noise variance:UserWarning")
+def test_a_repeated_column_is_flagged_with_missing_cells_too():
+    x = simulated(q=3, d=9)
+    rows = punched(np.random.default_rng(14), np.column_stack([x, 5 * x[:, 4]]), 0.1)
+    with pytest.warns(ConvergenceWarning, match="Drop the columns that repeat others"):
+        factors = fitted(rows, n_components=3, tol=1e-3)  # two columns without noise, and room for three
+    assert_array_equal(factors.heywood_features_, [4, 9])
+    assert fitted(rows[:, :9], n_components=3, tol=1e-3).converged_
+
+
+@pytest.mark.filterwarnings("ignore:the noise variance:UserWarning")
 @pytest.mark.parametrize("seed", [1, 4, 51, 81, 101, 110, 148])
 def test_heywood_cases_do_not_depend_on_the_tolerance(seed):
     rng = np.random.default_rng(seed)

@@ -231,12 +231,18 @@ class Problem:
     def is_collapsed(self, model: LinearGaussian) -> bool:
         """Whether no noise is left, so that the likelihood has no maximum.
 
-        If each feature has its own noise variance, as many as there are components may be at the smallest one, and
-        any number if that is large enough for the likelihood to have a maximum.
+        If each feature has its own noise variance, features may be at the smallest one as long as no combination of
+        them is constant, so that there are at most as many as components. Any features may be there if the smallest
+        noise variance is large enough for the likelihood to have a maximum.
         """
-        if self.floor.ndim:
-            return not self.settings.factor.floor_cells and self.heywood(model).size > model.n_components
-        return bool(model.noise_variance <= 2 * self.floor)
+        if not self.floor.ndim:
+            return bool(model.noise_variance <= 2 * self.floor)
+        low = self.heywood(model)
+        if self.settings.factor.floor_cells or low.size < 2:
+            return False
+        white = model.loadings[low] / np.sqrt(model.noise_variance[low])[:, None]
+        # A combination of the features varies less than their noise.
+        return bool(low.size > model.n_components or np.linalg.svd(white, compute_uv=False)[-1] < 1)
 
     def heywood(self, model: LinearGaussian) -> Index:
         """Positions of features that vary and have the smallest noise variance, if each feature has its own."""
