@@ -172,6 +172,25 @@ def test_online_em_comes_near_the_fit_to_all_rows():
 
 
 @pytest.mark.filterwarnings("ignore:the noise variance:UserWarning")
+@pytest.mark.parametrize("floor", [1e-6, 0.01])
+def test_a_stream_with_missing_cells_has_the_attributes_of_a_fit(floor):
+    rng = np.random.default_rng(15)
+    x = np.column_stack([load_iris().data[rng.integers(0, 150, 2000)], np.full(2000, 7.0)])
+    x = punched(rng, x, 0.1)  # one factor explains the length of petals
+    whole, streamed = FactorAnalysis(1, floor=floor).fit(x), FactorAnalysis(1, floor=floor)
+    for batch in np.array_split(x, 10):
+        streamed.partial_fit(batch)
+    assert_array_equal(streamed.heywood_features_, [2])
+    assert_array_equal(whole.heywood_features_, [2])
+    assert_allclose(streamed.uniquenesses_, whole.uniquenesses_, rtol=0.2)
+    assert streamed.uniquenesses_[2] > floor / 2
+    assert "Heywood cases, which the factors explain completely: x2." in streamed.summary()
+    plain = FactorAnalysis(2).partial_fit(punched(rng, simulated(n=1000), 0.1))
+    assert plain.heywood_features_.size == 0
+    assert "Heywood" not in plain.summary()
+
+
+@pytest.mark.filterwarnings("ignore:the noise variance:UserWarning")
 def test_weights_of_rows_are_frequencies(x):
     times = np.random.default_rng(4).integers(0, 4, N)
     weighted = FactorAnalysis(Q, tol=1e-8, random_state=0).fit(x, sample_weight=times)
