@@ -411,6 +411,22 @@ def test_fit_indices_come_from_any_kind_of_rows_and_name_columns(tmp_path):
     assert "left out: flat." in fitted(complete).fit_indices().note
 
 
+def test_the_summary_says_what_is_doubtful_about_fit_indices():
+    wine = load_wine().data
+    with pytest.warns(UserWarning, match="Heywood"):
+        few, many = FactorAnalysis(4).fit(wine), FactorAnalysis(9).fit(wine)  # nine leave nothing to test
+    doubt = "chi-square are not to be trusted"
+    assert doubt in few.summary()
+    assert doubt not in many.summary()
+    for share, missing in ((0.02, False), (0.1, True)):
+        x = punched(np.random.default_rng(16), wine, share)
+        factors = FactorAnalysis(2).fit(x)
+        assert "of the cells are missing" not in factors.summary()
+        note = factors.fit_indices(x).note
+        assert ("of the cells are missing" in factors.summary()) == missing
+        assert not missing or f"note              {note}" in factors.summary()
+
+
 def test_the_summary_says_if_nothing_is_tested_or_the_rotation_has_not_converged():
     with pytest.warns(ConvergenceWarning, match="rotation 'geomin' did not converge"):
         factors = fitted(simulated(d=4), rotation="geomin", rotation_options={"max_iter": 1})
