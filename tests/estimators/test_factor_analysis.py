@@ -227,6 +227,16 @@ def test_a_file_holds_all_of_the_fit(x, tmp_path, rotation):
     assert again.summary() == factors.summary()
 
 
+def test_numbers_and_texts_of_numpy_are_parameters_that_a_file_holds(tmp_path):
+    options = {"gamma": np.float32(-0.5), "n_init": np.int64(2), "kaiser": np.bool_(True)}
+    factors = fitted(simulated(), rotation=np.str_("oblimin"), rotation_options=options)
+    factors.to_file(tmp_path / "factors.npz")
+    again = FactorAnalysis.from_file(tmp_path / "factors.npz")
+    assert again.get_params() == factors.get_params()
+    assert_array_equal(again.loadings_, factors.loadings_)
+    assert_array_equal(again.uncertainty().loadings.standard_error, factors.uncertainty().loadings.standard_error)
+
+
 def test_a_heywood_case_is_flagged_by_name():
     x = simulated()
     x[:, 1] = x[:, 0] * 2 + 1e-6 * x[:, 3]
