@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris, load_wine
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from oracles import dense_observed_log_likelihood, dense_observed_posterior, largest_fall, punched
 from probpca import PPCA, DataError, FactorAnalysis, ShapeError, SourceError
@@ -377,6 +377,14 @@ def test_the_summary_names_factors_loadings_and_correlations():
     ):
         assert words in text
     assert max(map(len, text.splitlines()[:8])) <= 88
+
+
+@pytest.mark.parametrize("ask", ["summary", "fit_indices", "uncertainty", "sample", "get_covariance"])
+def test_before_a_fit_there_is_nothing_to_tell(ask):
+    with pytest.raises(NotFittedError):
+        getattr(FactorAnalysis(), ask)()
+    with pytest.raises(NotFittedError):
+        FactorAnalysis().rotate("varimax")
 
 
 def test_fit_indices_follow_from_the_moments_or_the_rows(x, tmp_path):

@@ -49,8 +49,8 @@ def factor_summary(estimator: Any, feature_names: Any = None, width: int = WIDTH
 
     Lines of the table of factors have at most ``width`` letters; sentences are not broken.
     """
-    names = _names(estimator, feature_names)
     rows = f"{estimator.n_samples_:,.12g} rows x {estimator.n_features_in_:,} features"
+    names = _names(estimator, feature_names)
     method = estimator.rotation_.method
     rotation = "" if method == "none" else f", rotation {method}"
     lines = [
