@@ -230,6 +230,13 @@ def test_the_command_that_select_suggests_reads_the_same_columns(run, x):
 
 
 @pytest.mark.usefixtures("folder")
+def test_units_are_mentioned_only_to_criteria_that_depend_on_them(run, x):
+    pd.DataFrame(x * np.geomspace(1, 1e4, 5), columns=list("abcde")).to_csv("units.csv", index=False)
+    assert "--standardize gives all columns the same weight" in run("select", "units.csv", "--criteria", "bic").err
+    assert "--standardize" not in run("select", "units.csv", "--criteria", "parallel", "fa_bic", "fa_aic").err
+
+
+@pytest.mark.usefixtures("folder")
 def test_the_command_that_select_suggests_fits_the_model_of_the_criteria(run):
     done = run("select", "table.csv", "--criteria", "fa_bic", "fa_aic", "--standardize")
     assert "  probpca fit table.csv --model fa --components 2\n" in done.out

@@ -157,6 +157,14 @@ CONFLICTS = {
         "--components must be a number of components, a share of variance between 0 and 1, or one of parallel, bic, "
         "evidence, cv, ard, gavish_donoho; got aic. --model fa takes it."
     ),
+    "--components fa_bic": (
+        "--components must be a number of components, a share of variance between 0 and 1, or one of parallel, bic, "
+        "evidence, cv, ard, gavish_donoho; got fa_bic. Use --model fa --components bic."
+    ),
+    "--model fa --components fa_aic": (
+        "with --model fa, --components must be a number of factors, or one of parallel, bic, aic; got fa_aic. "
+        "Use --model fa --components aic."
+    ),
     "--rotation varimax": ("--rotation needs --model fa; got --model ppca. Add --model fa, or leave --rotation out."),
     "--bayesian --rotation none": (
         "--rotation needs --model fa; got --model bayesian. Add --model fa, or leave --rotation out."

@@ -295,7 +295,8 @@ def _select(args: Any) -> None:
     limit = [name for name, choice in selection.choices.items() if choice == args.max_components]
     if limit:
         note(f"{', '.join(limit)} chose the largest number considered; try a larger --max-components.")
-    std = None if args.standardize else np.sqrt(rows.fold(ColumnSummary.of).variance)
+    of_correlations = {c.name for c in selection.criteria} <= {"parallel", *OF_FACTORS}  # which have no units
+    std = None if args.standardize or of_correlations else np.sqrt(rows.fold(ColumnSummary.of).variance)
     for text in [*_remarks(table, found), *about_units(std, table.numbers, "--standardize")]:
         note(text)
     if args.json:

@@ -597,6 +597,8 @@ def _as_components(text: str, family: str) -> int | float | str:
     given = "" if family == "ppca" else f"with --model {family}, "
     others = [name for name, other in FAMILIES.items() if text in other.rules or (share and other.takes_share)]
     meant = f" --model {others[0]} takes it." if others else did_you_mean(text, rules)
+    if text in SELECTION_RULES[len(PPCA_RULES) :]:  # as select calls it
+        meant = f" Use --model fa --components {text.removeprefix('fa_')}."
     msg = f"{given}--components must be {needed}; got {text}.{meant}"
     raise argparse.ArgumentTypeError(msg)
 
