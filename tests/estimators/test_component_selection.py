@@ -391,6 +391,11 @@ def test_factors_are_counted_in_any_rows(rng, kind):
     assert select_n_components(rows.get(kind, x), "fa_bic", random_state=0).choices == {"fa_bic": Q}
 
 
+def test_the_bound_of_ledermann_is_mentioned(rng):
+    found = select_n_components(spiked_rows(rng, 200, 6, 3, noise=0.01, largest=2.0), "fa_bic")["fa_bic"]
+    assert (found.choice, found.note) == (3, "the largest number that the Ledermann bound allows")
+
+
 def test_two_columns_do_not_determine_factors(rng):
     found = select_n_components(rng.standard_normal((40, 2)), "fa_bic")["fa_bic"]
     assert found.choice == 1

@@ -16,7 +16,7 @@ from probpca.learning.bayesian.fit import fit_variational
 from probpca.learning.complete.leading_spectrum import leading_spectrum, most_pairs
 from probpca.learning.components import EXACT_RANK, SELECTION_RULES, Count, Rule, check_count
 from probpca.learning.describe import column_std, describe, in_unit_precision, standardised
-from probpca.learning.factor.complete import about_ledermann
+from probpca.learning.factor.complete import about_ledermann, ledermann_bound
 from probpca.learning.factor.fit import factor_criteria
 from probpca.learning.missing.fit import Problem
 from probpca.learning.missing.start import by_criteria
@@ -150,8 +150,12 @@ def _by_relevance(table: Table) -> Criterion:
 def _by_factors(name: str, table: Table) -> Criterion:
     curve = table.factor_curves[name]
     varying = int((column_std(table.described.sums) > 0).sum())
-    end = ("the largest number tried",) if curve.best == curve.n_components[-1] else ()
-    return Criterion(name, curve.best, *curve, note=" ".join((*end, *about_ledermann(curve.best, varying))))
+    notes = about_ledermann(curve.best, varying)
+    if curve.best == ledermann_bound(varying):
+        notes = ("the largest number that the Ledermann bound allows",)
+    elif curve.best == curve.n_components[-1]:
+        notes = ("the largest number tried", *notes)
+    return Criterion(name, curve.best, *curve, note=" ".join(notes))
 
 
 JUDGES: dict[str, Callable[[Table], Criterion]] = {
