@@ -230,6 +230,22 @@ def test_the_command_that_select_suggests_reads_the_same_columns(run, x):
 
 
 @pytest.mark.usefixtures("folder")
+def test_units_are_mentioned_only_to_criteria_that_depend_on_them(run, x):
+    pd.DataFrame(x * np.geomspace(1, 1e4, 5), columns=list("abcde")).to_csv("units.csv", index=False)
+    assert "--standardize gives all columns the same weight" in run("select", "units.csv", "--criteria", "bic").err
+    assert "--standardize" not in run("select", "units.csv", "--criteria", "parallel", "fa_bic", "fa_aic").err
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_command_that_select_suggests_fits_the_model_of_the_criteria(run):
+    done = run("select", "table.csv", "--criteria", "fa_bic", "fa_aic", "--standardize")
+    assert "  probpca fit table.csv --model fa --components 2\n" in done.out
+    assert run(*done.out.split("\n  probpca ")[1].split()).code == 0
+    done = run("select", "table.csv", "--criteria", "fa_bic", "parallel", "--standardize")
+    assert "  probpca fit table.csv --components 1 --standardize\n" in done.out
+
+
+@pytest.mark.usefixtures("folder")
 def test_times_in_the_model_are_mentioned_unless_they_were_chosen(run, x):
     frame = pd.DataFrame(x, columns=list(FEATURES))
     frame.assign(year=np.arange(60) % 3 + 2007, Month=np.arange(60) % 12 + 1).to_csv("y.csv", index=False)

@@ -8,8 +8,9 @@ import sys
 import pytest
 
 from probpca import __version__
-from probpca.cli.parser import EXAMPLES, FAMILIES, OPTIONS, ROTATIONS, SELECTION_RULES, parse
-from probpca.learning.components import FACTOR_RULES, RULES
+from probpca.cli import parser
+from probpca.cli.parser import EXAMPLES, FAMILIES, OPTIONS, ROTATIONS, parse
+from probpca.learning.components import FACTOR_RULES, RULES, SELECTION_RULES
 from probpca.models.rotation import METHODS
 
 HEAVY = "[m for m in ('numpy', 'scipy', 'sklearn', 'pyarrow', 'matplotlib', 'tqdm') if m in sys.modules]"
@@ -133,7 +134,8 @@ def test_a_word_like_no_other_gets_no_suggestion(run, given, said):
 
 
 def test_words_of_the_command_line_are_those_of_the_library():
-    assert FAMILIES["ppca"].rules == SELECTION_RULES == tuple(RULES)
+    assert FAMILIES["ppca"].rules == tuple(RULES)
+    assert tuple(SELECTION_RULES) == parser.SELECTION_RULES
     assert FAMILIES["fa"].rules == tuple(FACTOR_RULES)
     assert sorted(ROTATIONS) == sorted(METHODS)
 
@@ -154,6 +156,14 @@ CONFLICTS = {
     "--components aic": (
         "--components must be a number of components, a share of variance between 0 and 1, or one of parallel, bic, "
         "evidence, cv, ard, gavish_donoho; got aic. --model fa takes it."
+    ),
+    "--components fa_bic": (
+        "--components must be a number of components, a share of variance between 0 and 1, or one of parallel, bic, "
+        "evidence, cv, ard, gavish_donoho; got fa_bic. Use --model fa --components bic."
+    ),
+    "--model fa --components fa_aic": (
+        "with --model fa, --components must be a number of factors, or one of parallel, bic, aic; got fa_aic. "
+        "Use --model fa --components aic."
     ),
     "--rotation varimax": ("--rotation needs --model fa; got --model ppca. Add --model fa, or leave --rotation out."),
     "--bayesian --rotation none": (

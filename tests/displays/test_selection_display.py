@@ -37,6 +37,12 @@ def test_every_curve_is_drawn_with_its_choice(found):
         assert ring.get_ydata()[0] == wanted[found.choices[name] - 1]
 
 
+def test_axes_say_what_is_counted(x):
+    display = SelectionDisplay.from_data(x, ["bic", "fa_bic", "fa_aic"], random_state=0)
+    counted = ["components", "factors", "factors", "components"]
+    assert [ax.get_xlabel() for ax in display.axes_] == [f"number of {what}" for what in counted]
+
+
 def test_the_last_panel_has_all_choices_and_the_title_the_sentence(found):
     display = SelectionDisplay.from_selection(found)
     rings = display.axes_[-1].lines[0]

@@ -1,16 +1,17 @@
 """select_n_components and PPCA(n_components=<criterion>): the same answers, told to people."""
 
 from functools import partial
+from importlib import import_module
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from oracles import closed_form_oracle, spiked_rows
-from probpca import PPCA, DataError, PPCAImputer, ShapeError, select_n_components
+from oracles import closed_form_oracle, punched, spiked_rows
+from probpca import PPCA, DataError, FactorAnalysis, PPCAImputer, ShapeError, select_n_components
 from probpca.learning import Selection
-from probpca.learning.components import RULES
+from probpca.learning.components import RULES, SELECTION_RULES
 from probpca.learning.selection.result import agreement_of
 from probpca.learning.selection.tables import at_hand
 from probpca.learning.settings import SampleSize, Settings
@@ -20,6 +21,8 @@ Q = 3
 INTERPRET, PREDICT = "To interpret components, use", "To predict or impute cells, use"
 BETWEEN = "The criteria choose between"
 NOISE = "noise that differs between columns as components."
+OWN = "With a noise variance for each column,"
+FACTORS = ["fa_bic", "fa_aic"]
 
 
 @pytest.fixture
@@ -98,8 +101,8 @@ def test_long_curves_are_printed_around_the_choices(rng):
 
 def test_all_criteria_that_apply_are_asked(holed):
     found = select_n_components(holed, random_state=0)
-    assert [c.name for c in found.criteria] == list(RULES)
-    assert {"parallel", "bic", "cv"} <= set(found.choices) <= {"parallel", "bic", "cv", "ard"}
+    assert [c.name for c in found.criteria] == list(SELECTION_RULES)
+    assert set(found.choices) - {"ard"} == {"parallel", "bic", "cv", "fa_bic", "fa_aic"}
     assert found["evidence"].choice is None
     assert found["evidence"].note == "Minka's evidence needs complete rows; cells are missing here."
     line = next(line for line in str(found).splitlines() if line.startswith("evidence"))
@@ -207,7 +210,7 @@ def test_progress_can_be_watched(x, capsys):
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"criteria": "aic"}, DataError, "'parallel', 'bic', 'evidence', 'cv', 'ard', 'gavish_donoho'; got 'aic'"),
+        ({"criteria": "aic"}, DataError, "'ard', 'gavish_donoho', 'fa_bic', 'fa_aic'; got 'aic'"),
         ({"criteria": ["bic", "aic"]}, DataError, "got 'aic'"),
         ({"criteria": []}, DataError, "got an empty list"),
         ({"max_components": 0}, ShapeError, "int of at least 1, or None; got 0"),
@@ -281,6 +284,15 @@ def test_an_unknown_criterion_is_refused_by_the_estimator(x):
             f"{BETWEEN} 2 and 7. {INTERPRET} 2 (parallel). {PREDICT} 5 (cv). bic and evidence also count {NOISE}",
         ),
         ({"bic": 3, "evidence": 5}, f"{BETWEEN} 3 and 5."),
+        (
+            {"parallel": 3, "cv": 7, "fa_bic": 4, "fa_aic": 6},
+            f"{BETWEEN} 3 and 7. {INTERPRET} 3 (parallel). {PREDICT} 7 (cv). {OWN} 4 factors fit best (fa_bic).",
+        ),
+        ({"bic": 7, "fa_bic": 1}, f"{BETWEEN} 1 and 7. bic also counts {NOISE} {OWN} 1 factor fits best (fa_bic)."),
+        (
+            {"parallel": 2, "fa_aic": 3},
+            f"{BETWEEN} 2 and 3. {INTERPRET} 2 (parallel). {OWN} 3 factors fit best (fa_aic).",
+        ),
     ],
 )
 def test_choices_are_put_into_a_sentence(choices, said):
@@ -305,9 +317,109 @@ def test_it_is_said_when_all_components_stay_alive(x):
     assert select_n_components(x, "ard", max_components=2)["ard"].note == "all 2 initial components kept"
 
 
-def test_all_six_criteria_agree_on_strong_components(x):
+def test_all_criteria_agree_on_strong_components(x):
     found = select_n_components(x, random_state=0)
-    assert found.agreement == "All six criteria choose 3."
+    assert found.agreement == "All eight criteria choose 3."
+
+
+def unequal(rng, n=150, d=10):
+    """Three factors, and noise that differs between columns."""
+    return spiked_rows(rng, n, d, Q, noise=0.0, largest=2.0) + rng.standard_normal((n, d)) * np.geomspace(0.1, 1, d)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("share", [0.0, 0.15], ids=["complete", "missing"])
+def test_curves_of_factors_are_those_of_fits(rng, share):
+    x = punched(rng, unequal(rng), share)
+    found = select_n_components(x, FACTORS, random_state=0)
+    assert found.choices == {f"fa_{rule}": FactorAnalysis(rule).fit(x).n_components_ for rule in ("bic", "aic")}
+    for name, penalty in (("fa_bic", 0.5 * np.log((~np.isnan(x)).sum() / 10)), ("fa_aic", 1.0)):
+        curve = found[name]
+        assert curve.choice == curve.n_components[curve.score.argmax()]
+        for q, score in zip(range(1, Q + 1), curve.score, strict=False):  # with more there are several maxima
+            fit = FactorAnalysis(q, n_init=3, random_state=0).fit(x)
+            free = 10 * q - q * (q - 1) / 2 + 2 * 10
+            assert_allclose(score, fit.log_likelihood_ - penalty * free, atol=0.05)
+            if not share:
+                indices = fit.fit_indices()
+                assert_allclose(score, -0.5 * {"fa_bic": indices.bic, "fa_aic": indices.aic}[name], atol=0.05)
+
+
+def test_factors_are_counted_where_components_are_not(rng):
+    """Noise that differs between columns is no factor, with any units."""
+    x = unequal(rng, n=1000, d=20)
+    found = select_n_components(x, ["bic", "fa_bic"])
+    assert found.choices["bic"] > 10
+    assert found.choices["fa_bic"] == Q
+    for table in (x * np.geomspace(1e-3, 1e3, 20), x / x.std(axis=0)):
+        scaled = select_n_components(table, "fa_bic", standardize=True)["fa_bic"]
+        assert_allclose(scaled.shown, found["fa_bic"].shown, atol=1e-2)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1], ids=["complete", "missing"])
+def test_both_criteria_of_factors_need_one_search(rng, share, monkeypatch):
+    x = punched(rng, unequal(rng), share)
+    module = "factor.complete" if share == 0 else "missing.start"
+    path, begun = import_module(f"probpca.learning.{module}")._path, []
+    monkeypatch.setattr(f"probpca.learning.{module}._path", lambda *args: [begun.append(args), path(*args)][1])
+    select_n_components(x, FACTORS, random_state=0)
+    assert len(begun) == 1
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1], ids=["complete", "missing"])
+def test_a_limit_of_factors_is_kept_and_mentioned(rng, share):
+    x = punched(rng, unequal(rng), share)
+    found = select_n_components(x, FACTORS, max_components=2, random_state=0)
+    assert found.choices == {"fa_bic": 2, "fa_aic": 2}
+    assert {c.n_components.size for c in found.criteria} == {2}
+    assert {c.note for c in found.criteria} == {"the largest number tried"}
+    assert not select_n_components(x, "fa_bic", random_state=0)["fa_bic"].note
+
+
+def test_weights_count_rows_of_factors(rng):
+    x, weight = unequal(rng), np.tile([2.0, 0.0, 1.0], 50)
+    weighted = select_n_components(x, FACTORS, sample_weight=weight)
+    repeated = select_n_components(np.repeat(x, weight.astype(int), axis=0), FACTORS)
+    for name in FACTORS:
+        assert_allclose(weighted[name].score, repeated[name].score, atol=1e-2)
+
+
+@pytest.mark.parametrize("kind", ["wide", "batches", "float32", "sparse"])
+def test_factors_are_counted_in_any_rows(rng, kind):
+    x = unequal(rng, n=60, d=150) if kind == "wide" else unequal(rng, n=600)
+    rows = {"batches": np.array_split(x, 7), "float32": x.astype(np.float32), "sparse": sparse.csr_array(x)}
+    assert select_n_components(rows.get(kind, x), "fa_bic", random_state=0).choices == {"fa_bic": Q}
+
+
+def test_the_bound_of_ledermann_is_mentioned(rng):
+    found = select_n_components(spiked_rows(rng, 200, 6, 3, noise=0.01, largest=2.0), "fa_bic")["fa_bic"]
+    assert (found.choice, found.note) == (3, "the largest number that the Ledermann bound allows")
+
+
+def test_two_columns_do_not_determine_factors(rng):
+    found = select_n_components(rng.standard_normal((40, 2)), "fa_bic")["fa_bic"]
+    assert found.choice == 1
+    assert "The Ledermann bound allows 0 factors for 2 varying columns" in found.note
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3], ids=["complete", "missing"])
+def test_too_few_rows_for_factors_get_a_note(share):
+    x = np.random.default_rng(1).standard_normal((2, 4))
+    x[0, 0] = np.nan if share else x[0, 0]
+    found = select_n_components(x, random_state=0)
+    assert found["fa_bic"].note == "at least 3 rows are needed for factor analysis; got n_samples=2."
+    with pytest.raises(ShapeError, match="at least 3 rows"):
+        select_n_components(x, "fa_aic", random_state=0)
+
+
+def test_curves_of_factors_have_a_table_of_their_own(rng):
+    found = select_n_components(unequal(rng), ["parallel", *FACTORS], random_state=0)
+    _, components, factors = str(found).split("\n\n")
+    assert components.splitlines()[1].split() == ["components", "parallel"]
+    assert factors.splitlines()[0] == "Scores of FactorAnalysis: higher is better, * marks the choice"
+    assert factors.splitlines()[1].split() == ["factors", *FACTORS]
+    assert factors.count("*") == 1 + len(FACTORS)
+    assert list(found.to_dict()) == ["n_components", "parallel", *FACTORS]
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse"])

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris, load_wine
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from oracles import dense_observed_log_likelihood, dense_observed_posterior, largest_fall, punched
 from probpca import PPCA, DataError, FactorAnalysis, ShapeError, SourceError
@@ -172,6 +172,25 @@ def test_online_em_comes_near_the_fit_to_all_rows():
 
 
 @pytest.mark.filterwarnings("ignore:the noise variance:UserWarning")
+@pytest.mark.parametrize("floor", [1e-6, 0.01])
+def test_a_stream_with_missing_cells_has_the_attributes_of_a_fit(floor):
+    rng = np.random.default_rng(15)
+    x = np.column_stack([load_iris().data[rng.integers(0, 150, 2000)], np.full(2000, 7.0)])
+    x = punched(rng, x, 0.1)  # one factor explains the length of petals
+    whole, streamed = FactorAnalysis(1, floor=floor).fit(x), FactorAnalysis(1, floor=floor)
+    for batch in np.array_split(x, 10):
+        streamed.partial_fit(batch)
+    assert_array_equal(streamed.heywood_features_, [2])
+    assert_array_equal(whole.heywood_features_, [2])
+    assert_allclose(streamed.uniquenesses_, whole.uniquenesses_, rtol=0.2)
+    assert streamed.uniquenesses_[2] > floor / 2
+    assert "Heywood cases, which the factors explain completely: x2." in streamed.summary()
+    plain = FactorAnalysis(2).partial_fit(punched(rng, simulated(n=1000), 0.1))
+    assert plain.heywood_features_.size == 0
+    assert "Heywood" not in plain.summary()
+
+
+@pytest.mark.filterwarnings("ignore:the noise variance:UserWarning")
 def test_weights_of_rows_are_frequencies(x):
     times = np.random.default_rng(4).integers(0, 4, N)
     weighted = FactorAnalysis(Q, tol=1e-8, random_state=0).fit(x, sample_weight=times)
@@ -208,6 +227,16 @@ def test_a_file_holds_all_of_the_fit(x, tmp_path, rotation):
     assert again.summary() == factors.summary()
 
 
+def test_numbers_and_texts_of_numpy_are_parameters_that_a_file_holds(tmp_path):
+    options = {"gamma": np.float32(-0.5), "n_init": np.int64(2), "kaiser": np.bool_(True)}
+    factors = fitted(simulated(), rotation=np.str_("oblimin"), rotation_options=options)
+    factors.to_file(tmp_path / "factors.npz")
+    again = FactorAnalysis.from_file(tmp_path / "factors.npz")
+    assert again.get_params() == factors.get_params()
+    assert_array_equal(again.loadings_, factors.loadings_)
+    assert_array_equal(again.uncertainty().loadings.standard_error, factors.uncertainty().loadings.standard_error)
+
+
 def test_a_heywood_case_is_flagged_by_name():
     x = simulated()
     x[:, 1] = x[:, 0] * 2 + 1e-6 * x[:, 3]
@@ -232,6 +261,16 @@ def test_a_heywood_case_is_flagged_with_missing_cells_too(seed):
     assert_array_equal(complete.heywood_features_, [2])
     assert_array_equal(holey.heywood_features_, [2])
     assert largest_fall(holey.trace_) < 1e-10
+
+
+@pytest.mark.filterwarnings("ignore:the noise variance:UserWarning")
+def test_a_repeated_column_is_flagged_with_missing_cells_too():
+    x = simulated(q=3, d=9)
+    rows = punched(np.random.default_rng(14), np.column_stack([x, 5 * x[:, 4]]), 0.1)
+    with pytest.warns(ConvergenceWarning, match="Drop the columns that repeat others"):
+        factors = fitted(rows, n_components=3, tol=1e-3)  # two columns without noise, and room for three
+    assert_array_equal(factors.heywood_features_, [4, 9])
+    assert fitted(rows[:, :9], n_components=3, tol=1e-3).converged_
 
 
 @pytest.mark.filterwarnings("ignore:the noise variance:UserWarning")
@@ -309,6 +348,25 @@ def test_rules_find_the_number_of_factors(rule):
     assert complete.rule_.split()[0].lower() in {"parallel", "bic", "aic"}
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("rule", ["bic", "aic"])
+def test_rules_find_the_factors_of_repeated_columns_and_of_tables_without_noise(rule):
+    rng, x = np.random.default_rng(11), simulated(9, n=1000, d=12, q=3)
+    repeated = punched(rng, np.column_stack([x, 2 * x[:, 0]]), 0.1)  # a factor that is the repeated column, and noise
+    assert FactorAnalysis(rule, random_state=0).fit(repeated).n_components_ == 4
+    exact = punched(rng, rng.standard_normal((200, 3)) @ rng.standard_normal((3, 20)), 0.1)
+    assert FactorAnalysis(rule, random_state=0).fit(exact).n_components_ == 3
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_constant_and_empty_columns_do_not_change_the_number_of_factors():
+    """Each would make a further factor dearer by log n / 2, if its loadings counted as parameters."""
+    x = punched(np.random.default_rng(13), simulated(1, n=80, d=10, q=3), 0.1)
+    wide = np.column_stack([x, np.full((80, 12), 3.0), np.full((80, 3), np.nan)])
+    factors = FactorAnalysis("bic", random_state=0)
+    assert factors.fit(x).n_components_ == factors.fit(wide).n_components_ == 3
+
+
 def test_the_summary_names_factors_loadings_and_correlations():
     wine = load_wine(as_frame=True).data
     text = FactorAnalysis(3, rotation="oblimin").fit(wine).summary()
@@ -319,6 +377,14 @@ def test_the_summary_names_factors_loadings_and_correlations():
     ):
         assert words in text
     assert max(map(len, text.splitlines()[:8])) <= 88
+
+
+@pytest.mark.parametrize("ask", ["summary", "fit_indices", "uncertainty", "sample", "get_covariance"])
+def test_before_a_fit_there_is_nothing_to_tell(ask):
+    with pytest.raises(NotFittedError):
+        getattr(FactorAnalysis(), ask)()
+    with pytest.raises(NotFittedError):
+        FactorAnalysis().rotate("varimax")
 
 
 def test_fit_indices_follow_from_the_moments_or_the_rows(x, tmp_path):
@@ -361,6 +427,22 @@ def test_fit_indices_come_from_any_kind_of_rows_and_name_columns(tmp_path):
         fitted(frame).fit_indices([frame], sample_weight=np.ones(N))
     complete = pd.DataFrame(np.column_stack([simulated(), np.ones(N)]), columns=[*NAMES, "flat"])
     assert "left out: flat." in fitted(complete).fit_indices().note
+
+
+def test_the_summary_says_what_is_doubtful_about_fit_indices():
+    wine = load_wine().data
+    with pytest.warns(UserWarning, match="Heywood"):
+        few, many = FactorAnalysis(4).fit(wine), FactorAnalysis(9).fit(wine)  # nine leave nothing to test
+    doubt = "chi-square are not to be trusted"
+    assert doubt in few.summary()
+    assert doubt not in many.summary()
+    for share, missing in ((0.02, False), (0.1, True)):
+        x = punched(np.random.default_rng(16), wine, share)
+        factors = FactorAnalysis(2).fit(x)
+        assert "of the cells are missing" not in factors.summary()
+        note = factors.fit_indices(x).note
+        assert ("of the cells are missing" in factors.summary()) == missing
+        assert not missing or f"note              {note}" in factors.summary()
 
 
 def test_the_summary_says_if_nothing_is_tested_or_the_rotation_has_not_converged():

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from oracles import closed_form_oracle, dense_covariance, dense_log_likelihood, spiked_rows, spiked_rows_with_holes
-from probpca import PPCA, DataError
+from probpca import PPCA, DataError, FactorAnalysis
 from probpca.learning import Settings, Status
 from probpca.learning.settings import StreamLimits
 from probpca.learning.streaming.exact import Sketched, Summed
@@ -277,6 +277,8 @@ def test_many_are_merged_in_any_order(x, rng):
 def test_what_cannot_be_merged_is_refused_with_the_reason(x, rng):
     stream = PPCA(Q).partial_fit(x)
     refused = [
+        (FactorAnalysis(Q).partial_fit(x), "needs another PPCA; got FactorAnalysis"),
+        (None, "needs another PPCA; got NoneType"),
         (PPCA(Q), "trained with partial_fit"),
         (PPCA(Q).fit(x), "does not keep the sums(?s:.*)Hint"),
         (PPCA(Q).partial_fit(x[:, :5]), "same columns; got 8 and 5"),

@@ -42,6 +42,7 @@ def path(tmp_path):
         {"n_components": 0.8, "random_state": 3},
         {"n_components": "evidence", "standardize": True},
         {"n_components": 2, "solver": "px_em", "random_state": np.int64(1)},
+        {"n_components": np.str_("bic"), "solver": np.str_("em")},
     ],
     ids=str,
 )

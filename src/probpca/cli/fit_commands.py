@@ -30,6 +30,7 @@ from probpca.estimators import PPCA, BayesianPCA, FactorAnalysis, select_n_compo
 from probpca.estimators.summary import about_factors
 from probpca.learning import Status
 from probpca.learning.describe import about_units
+from probpca.learning.selection.result import OF_FACTORS
 from probpca.printable_text import printable_line
 from probpca.result_tables import clip, several
 from probpca.sources.files import Stamp
@@ -294,7 +295,8 @@ def _select(args: Any) -> None:
     limit = [name for name, choice in selection.choices.items() if choice == args.max_components]
     if limit:
         note(f"{', '.join(limit)} chose the largest number considered; try a larger --max-components.")
-    std = None if args.standardize else np.sqrt(rows.fold(ColumnSummary.of).variance)
+    of_correlations = {c.name for c in selection.criteria} <= {"parallel", *OF_FACTORS}  # which have no units
+    std = None if args.standardize or of_correlations else np.sqrt(rows.fold(ColumnSummary.of).variance)
     for text in [*_remarks(table, found), *about_units(std, table.numbers, "--standardize")]:
         note(text)
     if args.json:
@@ -303,7 +305,10 @@ def _select(args: Any) -> None:
     print_answer("\n".join(map(_wrapped_choice, selection.table().text(screen_width()).splitlines())))
     best = _best(selection.choices)
     if best is not None:
-        print_answer(f"\nNext step:\n  probpca fit {shell_word(args.table)} --components {best}{_same_options(args)}")
+        of_factors = selection.choices.keys() <= set(OF_FACTORS)
+        options = f"{' --model fa' if of_factors else ''} --components {best}"
+        options += _same_options(args, standardize=args.standardize and not of_factors)
+        print_answer(f"\nNext step:\n  probpca fit {shell_word(args.table)}{options}")
     if plot is not None:
         print_answer(f"\nThe plot was saved to {printable_line(str(plot))}.")
 
@@ -321,9 +326,9 @@ def _best(choices: dict[str, int]) -> int | None:
     return Counter(choices.values()).most_common(1)[0][0] if choices else None
 
 
-def _same_options(args: Any) -> str:
+def _same_options(args: Any, *, standardize: bool) -> str:
     """Options that choose and scale columns, for the next command."""
-    parts = ["--standardize"] if args.standardize else []
+    parts = ["--standardize"] if standardize else []
     parts += ["--id", args.id] if args.id else []
     parts += ["--exclude", *args.exclude] if args.exclude else []
     parts += ["--numbers", *args.numbers] if args.numbers else []

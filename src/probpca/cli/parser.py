@@ -16,7 +16,8 @@ from probpca.printable_text import printable_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-SELECTION_RULES = ("parallel", "bic", "evidence", "cv", "ard", "gavish_donoho")
+PPCA_RULES = ("parallel", "bic", "evidence", "cv", "ard", "gavish_donoho")
+SELECTION_RULES = (*PPCA_RULES, "fa_bic", "fa_aic")
 ROTATIONS = ("varimax", "quartimax", "equamax", "promax", "oblimin", "geomin", "geomin_orthogonal", "none")
 
 
@@ -29,7 +30,7 @@ class Family(NamedTuple):
 
 
 FAMILIES = {
-    "ppca": Family("a number of components, a share of variance between 0 and 1", SELECTION_RULES, takes_share=True),
+    "ppca": Family("a number of components, a share of variance between 0 and 1", PPCA_RULES, takes_share=True),
     "fa": Family("a number of factors", ("parallel", "bic", "aic")),
     "bayesian": Family("a whole number, the largest number of components"),
 }
@@ -115,6 +116,8 @@ evidence       marginal likelihood of the model
 cv             cross-validation: prediction of held-out cells
 ard            components that Bayesian PCA keeps
 gavish_donoho  optimal threshold for singular values
+fa_bic         BIC of factor analysis, with a noise variance for each column
+fa_aic         AIC of factor analysis
 
 """
     + _examples(
@@ -321,7 +324,7 @@ def _fit(command: Program) -> None:
     about = "ppca (default), fa (factor analysis), or bayesian (Bayesian PCA, for few rows or many missing cells)"
     model.add_argument("--model", dest="family", type=_as_family, metavar="NAME", help=about)
     model.add_argument("--bayesian", action="store_true", help=argparse.SUPPRESS)
-    first, *others = SELECTION_RULES
+    first, *others = PPCA_RULES
     rules = f"{first} (default), {', '.join(others)}; for fa a number, {', '.join(FAMILIES['fa'].rules)}"
     about = f"number, share of variance such as 0.95, or a rule: {rules}"
     model.add_argument("--components", metavar="N|RULE", help=about)
@@ -343,7 +346,7 @@ def _select(command: Program) -> None:
         nargs="+",
         type=_as_rule,
         metavar="RULE",
-        help=f"rules to compare: {', '.join(SELECTION_RULES)} (default: all)",
+        help="rules to compare, of those listed below (default: all)",
     )
     model.add_argument("--max-components", type=_as_count, metavar="N", help="maximum number of components to consider")
     _standardize(command)
@@ -594,6 +597,8 @@ def _as_components(text: str, family: str) -> int | float | str:
     given = "" if family == "ppca" else f"with --model {family}, "
     others = [name for name, other in FAMILIES.items() if text in other.rules or (share and other.takes_share)]
     meant = f" --model {others[0]} takes it." if others else did_you_mean(text, rules)
+    if text in SELECTION_RULES[len(PPCA_RULES) :]:  # as select calls it
+        meant = f" Use --model fa --components {text.removeprefix('fa_')}."
     msg = f"{given}--components must be {needed}; got {text}.{meant}"
     raise argparse.ArgumentTypeError(msg)
 

@@ -638,7 +638,7 @@ def draw_curve(ax: Any, criterion: Criterion, *, beyond: int = 6) -> None:
     here = counts == choice
     draw_rings(ax, counts[here], values[here])
     unit = f"{criterion.unit} below the best" if criterion.in_nats else RATIOS[criterion.name]
-    frame(ax, f"{criterion.name}: {choice}", x="number of components", y=unit)
+    frame(ax, f"{criterion.name}: {choice}", x=f"number of {criterion.counts}", y=unit)
     whole_numbers(ax.xaxis, 7)
     if not criterion.in_nats:
         ax.axhline(1.0, color=THEME.faint, linewidth=1, linestyle="--")

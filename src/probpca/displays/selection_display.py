@@ -69,7 +69,8 @@ class SelectionDisplay:
         X : array, sparse matrix, dataframe, file name, or rows read in batches
             The rows; NaN marks a missing cell.
         criteria : str, list of str or None, default=None
-            Any of "parallel", "bic", "evidence", "cv", "ard" and "gavish_donoho". None: all that apply.
+            Any of "parallel", "bic", "evidence", "cv", "ard", "gavish_donoho", "fa_bic" and "fa_aic". None: all that
+            apply.
         ax : matplotlib Axes, several Axes or None, default=None
             Where to draw, one Axes for each panel, or one that is replaced by several. None: in a new figure.
         **options

@@ -23,7 +23,7 @@ def select_n_components(
     verbose: bool = False,
     random_state: Any = None,
 ) -> Selection:
-    r"""Compare several criteria for the number of components of a table.
+    r"""Compare several criteria for the number of components or factors of a table.
 
     Parameters
     ----------
@@ -41,14 +41,18 @@ def select_n_components(
           components within one standard error of the best. At least ten numbers are tried, then more until five in a
           row are no better;
         - "ard": automatic relevance determination, the components that remain in a Bayesian fit that starts with many;
-        - "gavish_donoho": singular values above the optimal hard threshold of Gavish and Donoho.
+        - "gavish_donoho": singular values above the optimal hard threshold of Gavish and Donoho;
+        - "fa_bic" and "fa_aic": :math:`\mathcal L - \tfrac12 p \log n` and Akaike's :math:`\mathcal L - p` of factor
+          analysis, which has a noise variance for each column: the numbers of factors that ``FactorAnalysis("bic")``
+          and ``FactorAnalysis("aic")`` choose. At most as many factors are tried as the Ledermann bound allows.
 
-        "parallel" finds components to interpret; "cv" and "ard" are for prediction and imputation; "bic", "evidence"
-        and "gavish_donoho" suit tables whose columns have the same noise variance. "evidence" and "gavish_donoho" need
-        complete rows. For a complete table without noise every criterion chooses the rank, if that is low.
-        None: all criteria; for those that do not apply the result gives the reason.
+        "parallel" finds components or factors to interpret; "cv" and "ard" are for prediction and imputation by PPCA;
+        "bic", "evidence" and "gavish_donoho" suit tables whose columns have the same noise variance. "evidence" and
+        "gavish_donoho" need complete rows. For a complete table without noise every criterion chooses the rank, if
+        that is low. None: all criteria; for those that do not apply the result gives the reason.
     max_components : int or None, default=None
-        Largest number of components to try. None: 50 for "bic" and "parallel", 20 for criteria that need fits.
+        Largest number of components or factors to try. None: 50 for "parallel", and for "bic", "fa_bic" and "fa_aic"
+        of complete rows; 20 for criteria of missing cells and others that need slow fits.
     sample_weight : array-like or None, default=None
         Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all. Weights must sum to
         at least 2.

@@ -77,7 +77,9 @@ class FactorFit(LikelihoodFit):
 
     def rotated(self, method: str | None, options: Mapping[str, Any] | None) -> Self:
         """Copy with rotated factors."""
-        given = dict(options or {})
+        given = {
+            name: value.item() if isinstance(value, np.generic) else value for name, value in (options or {}).items()
+        }
         found = rotate(self.standardised, method or "none", **given)
         return replace(self, rotation=found, options=given, axes=LatentAxes(found.matrix))
 

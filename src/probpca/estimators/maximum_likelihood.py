@@ -308,7 +308,10 @@ def with_batch(estimator: Any, X: Any, sample_weight: Any) -> Stream | None:
 
 def merged_streams(estimator: Any, other: Any) -> Stream:
     """Sums over the rows that two estimators have read by ``partial_fit``."""
-    mine, theirs = (stream_of(one) if isinstance(one, type(estimator)) else None for one in (estimator, other))
+    if not isinstance(other, type(estimator)):
+        msg = f"merge() needs another {type(estimator).__name__}; got {type(other).__name__}."
+        raise DataError(msg)
+    mine, theirs = stream_of(estimator), stream_of(other)
     if mine is None or theirs is None:
         msg = (
             "merge() needs estimators trained with partial_fit(): fit() does not keep the sums that merging "

@@ -69,8 +69,9 @@ def _plain(value: Any) -> Any:
     """Return a parameter as JSON or npz can hold it: paths as text, numbers as Python's, other sequences as arrays."""
     if type(value).__name__ == "NAType":  # of pandas: a parameter for which None means the same
         return None
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, bool):
+        return value
     if isinstance(value, Real):
         return int(value) if isinstance(value, Integral) else float(value)
     if isinstance(value, list | tuple | SupportsArray):

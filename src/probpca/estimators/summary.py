@@ -9,12 +9,14 @@ import numpy as np
 from probpca.errors import ShapeError
 from probpca.inference.calibration import log10_chi2_tail, probability
 from probpca.learning.describe import about_units
+from probpca.learning.factor.fit_indices import MANY_MISSING, about_missing
 from probpca.printable_text import printable, printable_line
 from probpca.result_tables import WIDTH, default_names, number_format, several
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from probpca.learning.factor.fit_indices import FitIndices
     from probpca.typing import Array
 
 MOST_LINES = 8
@@ -47,8 +49,8 @@ def factor_summary(estimator: Any, feature_names: Any = None, width: int = WIDTH
 
     Lines of the table of factors have at most ``width`` letters; sentences are not broken.
     """
-    names = _names(estimator, feature_names)
     rows = f"{estimator.n_samples_:,.12g} rows x {estimator.n_features_in_:,} features"
+    names = _names(estimator, feature_names)
     method = estimator.rotation_.method
     rotation = "" if method == "none" else f", rotation {method}"
     lines = [
@@ -78,8 +80,8 @@ def _factor_correlations(estimator: Any) -> list[str]:
 
 def _indices(estimator: Any) -> list[str]:
     """Chi-square, the usual fit indices and criteria, each in a line; nothing if they are not known."""
-    found = estimator._state.indices  # noqa: SLF001
-    if found is None or not np.isfinite(found.chi_square):
+    found = _known_indices(estimator)
+    if found is None:
         return []
     freedom = several(found.df, "degree")
     p = probability(float(log10_chi2_tail(np.array(found.chi_square), found.df))) if found.df > 0 else ""
@@ -93,6 +95,12 @@ def _indices(estimator: Any) -> list[str]:
     ]
 
 
+def _known_indices(estimator: Any) -> FitIndices | None:
+    """Fit indices of the rows of the fit; None if they are not known, or do not exist."""
+    found: FitIndices | None = estimator._state.indices  # noqa: SLF001
+    return None if found is None or not np.isfinite(found.chi_square) else found
+
+
 def _range_of(values: Array, names: list[str]) -> str:
     """Smallest and largest value with the names of their features."""
     low, high = int(np.argmin(values)), int(np.argmax(values))
@@ -100,8 +108,14 @@ def _range_of(values: Array, names: list[str]) -> str:
 
 
 def about_factors(estimator: Any, names: Sequence[str]) -> list[str]:
-    """Notes that name the features without noise, and a rotation that did not converge."""
-    return [*_about_heywood_cases(estimator, names), *_about_rotation(estimator)]
+    """Notes that name the features without noise, say what fit indices mean, and that a rotation did not converge."""
+    return [*_about_heywood_cases(estimator, names), *_about_indices(estimator), *_about_rotation(estimator)]
+
+
+def _about_indices(estimator: Any) -> list[str]:
+    """Note on fit indices if many cells are missing."""
+    found = _known_indices(estimator)
+    return [] if found is None or found.df <= 0 or found.missing <= MANY_MISSING else [about_missing(found.missing)]
 
 
 def _about_rotation(estimator: Any) -> list[str]:
@@ -118,7 +132,10 @@ def _about_heywood_cases(estimator: Any, names: Sequence[str]) -> list[str]:
     if not heywood.size:
         return []
     which = whole_items([names[j] for j in heywood], 60)
-    return [f"Heywood cases, which the factors explain completely: {which}. Use fewer factors or more rows."]
+    said = f"Heywood cases, which the factors explain completely: {which}. Use fewer factors or more rows."
+    found = _known_indices(estimator)
+    doubt = " The p-value and the indices that use chi-square are not to be trusted."
+    return [said if found is None or found.df <= 0 else said + doubt]
 
 
 def dynamics_summary(

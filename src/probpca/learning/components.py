@@ -26,6 +26,8 @@ RULES = {
 """Rules that choose the number of components, with their names in words."""
 FACTOR_RULES = {"parallel": "parallel analysis", "bic": "BIC", "aic": "AIC"}
 """Rules that choose the number of factors of factor analysis, with their names in words."""
+SELECTION_RULES = RULES | {"fa_bic": "BIC of factor analysis", "fa_aic": "AIC of factor analysis"}
+"""Rules that ``select_n_components`` compares, with their names in words: those of PPCA, and of factor analysis."""
 EXACT_RANK = "exact rank of the table"
 """Name of the rule for a table without noise, for which every criterion chooses its rank."""
 
@@ -125,7 +127,7 @@ class Rule(Components):
     @property
     def words(self) -> str:
         """Name of the criterion in words."""
-        return (RULES | FACTOR_RULES)[self.name]
+        return (SELECTION_RULES | FACTOR_RULES)[self.name]
 
     @property
     def by_rows(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import islice, tee
 from math import isqrt
 from typing import TYPE_CHECKING, Literal, NamedTuple, final
 
@@ -31,7 +31,8 @@ from probpca.sources.engines.local import one_blas_thread
 from probpca.statistics import ColumnSummary, Moments, Root, Stack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from probpca.learning.components import Components
     from probpca.learning.describe import Description
@@ -183,12 +184,9 @@ class _Chosen(NamedTuple):
 
 
 def _fit(columns: _Columns, wanted: Components, settings: Settings, rng: np.random.Generator) -> FitResult:
-    settings = replace(settings, factor=settings.factor.for_rows(columns.weight))
-    problem = _Problem(columns, settings, rng)
-    form = columns.correlations
-    large = isinstance(form, CorrelationMatrix) and form.n_features >= settings.dense.small
-    # Only a large matrix is worth the threads of BLAS; beside passes over rows they would take cores from these.
-    with nullcontext() if large else one_blas_thread():
+    problem = _Problem.of(columns, settings, rng)
+    settings = problem.settings
+    with problem.threads():
         chosen = _choose(problem, wanted)
         ended = problem.placed_at_floor(problem.profile(chosen.q), problem.best(chosen.q, chosen.near))
         heywood, status = _at_floor(problem, ended)
@@ -200,6 +198,17 @@ def _fit(columns: _Columns, wanted: Components, settings: Settings, rng: np.rand
     return result._replace(column_std=columns.std, heywood=heywood, moments=columns.moments)
 
 
+def criteria_of_complete(
+    table: Description, names: Sequence[str], settings: Settings, rng: np.random.Generator
+) -> list[Curve]:
+    """Values of "bic" or "aic" for increasing numbers of factors, as the rules of that name compute them."""
+    columns = _Columns.of_table(table, settings)
+    require_rows(columns.count, Rule(names[0]))
+    problem = _Problem.of(columns, settings, rng)
+    with problem.threads():
+        return [found.curve for found in _searches(problem, *names)]
+
+
 def _choose(problem: _Problem, wanted: Components) -> _Chosen:
     """Number of factors as given, by parallel analysis, or by a criterion of the likelihood."""
     require_rows(problem.columns.count, wanted)
@@ -209,7 +218,7 @@ def _choose(problem: _Problem, wanted: Components) -> _Chosen:
         case Rule("parallel"):
             return _by_parallel(problem, wanted)
         case Rule("bic" | "aic"):
-            found = _search(problem, wanted.name)
+            (found,) = _searches(problem, wanted.name)
             return _Chosen(found.curve.best, wanted.words, near=found.points[found.curve.best])
         case Share(share):
             raise not_of_factors(share)
@@ -242,7 +251,7 @@ def _by_parallel(problem: _Problem, wanted: Rule) -> _Chosen:
     found = count_by_parallel(correlations, problem.most, settings.parallel)
     if problem.d > settings.factor.compared_features or not isinstance(columns.correlations, CorrelationMatrix):
         return _Chosen(found.n_components, wanted.words, found.notes)
-    q, other = found.n_components, _search(problem, "bic")
+    q, (other,) = found.n_components, _searches(problem, "bic")
     best, notes = other.curve.best, found.notes
     why = "counts minor factors, and those that a dominant one hides" if best > q else "leaves out weak factors"
     notes = notes if best == q else (f"BIC would choose {best}: it {why}.", *notes)
@@ -289,6 +298,20 @@ class _Problem:
     columns: _Columns
     settings: Settings
     rng: np.random.Generator
+
+    @classmethod
+    def of(cls, columns: _Columns, settings: Settings, rng: np.random.Generator) -> _Problem:
+        """Columns, with the floor of their noise variances."""
+        return cls(columns, replace(settings, factor=settings.factor.for_rows(columns.weight)), rng)
+
+    def threads(self) -> AbstractContextManager[None]:
+        """Context that limits the threads of BLAS to those that are worth it.
+
+        Only a large matrix is; beside passes over rows they would take cores from these.
+        """
+        form = self.columns.correlations
+        large = isinstance(form, CorrelationMatrix) and form.n_features >= self.settings.dense.small
+        return nullcontext() if large else one_blas_thread()
 
     @property
     def d(self) -> int:
@@ -398,25 +421,39 @@ class _Search(NamedTuple):
     points: dict[int, Point]
 
 
-def _search(problem: _Problem, name: str) -> _Search:
-    r"""Compute BIC or AIC of the likelihood for 1, 2, ... factors, each fit starting from the previous one.
+def _searches(problem: _Problem, *names: str) -> list[_Search]:
+    """Search with BIC, with AIC, or with each of them among the same fits."""
+    problem = replace(problem, settings=replace(problem.settings, watch=None))
+    paths = tee(_path(problem), len(names))
+    return [_search(problem, name, path) for name, path in zip(names, paths, strict=True)]
+
+
+def _path(problem: _Problem) -> Iterator[Iterated[Point]]:
+    """Yield fits with 1, 2, ... factors, each started from the previous one, up to the Ledermann bound."""
+    noise: Array | None = None
+    for q in range(1, problem.most + 1):
+        profile = problem.profile(q)
+        start = problem.first_start(profile) if noise is None else noise
+        ended = problem.climb(profile, np.maximum(start, problem.settings.factor.least_start))
+        noise = np.exp(ended.state.log_noise)
+        yield ended
+
+
+def _search(problem: _Problem, name: str, path: Iterable[Iterated[Point]]) -> _Search:
+    r"""Compute BIC or AIC of the likelihood for 1, 2, ... factors.
 
     .. math:: \mathcal L - \tfrac12 p \log n \quad \text{or} \quad \mathcal L - p, \qquad p = dq - q(q-1)/2 + 2d
 
-    The search ends after some successive numbers that are worse than the best, and at the Ledermann bound.
+    The search ends after some successive numbers that are worse than the best.
     """
-    limits, d = problem.settings.search, problem.d
-    problem = replace(problem, settings=replace(problem.settings, watch=None))
+    d = problem.d
     penalty = 1.0 if name == "aic" else 0.5 * np.log(problem.columns.weight)
     scores: list[float] = []
     points: dict[int, Point] = {}
-    for q in range(1, problem.most + 1):
-        profile = problem.profile(q)
-        start = np.exp(points[q - 1].log_noise) if q > 1 else problem.first_start(profile)
-        ended = problem.climb(profile, np.maximum(start, problem.settings.factor.least_start))
+    for q, ended in enumerate(path, 1):
         points[q] = ended.state
         scores.append(ended.trace[-1] - penalty * n_free_parameters(d, q, d))
-        if len(scores) - 1 - int(np.argmax(scores)) >= limits.patience:
+        if q - 1 - int(np.argmax(scores)) >= problem.settings.search.patience:
             break
     return _Search(Curve(np.arange(1, len(scores) + 1), np.array(scores)), points)
 

@@ -10,14 +10,18 @@ import numpy as np
 
 from probpca.learning.components import Components
 from probpca.learning.describe import column_std, describe, in_unit_precision, rows_in_memory
-from probpca.learning.factor.complete import first_pass, fit_complete
-from probpca.learning.missing.fit import fit_missing
+from probpca.learning.factor.complete import criteria_of_complete, first_pass, fit_complete
+from probpca.learning.missing.fit import criteria_of_missing, fit_missing
 from probpca.learning.settings import Settings
 from probpca.sources import open_source
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from probpca.learning.components import NFactors
+    from probpca.learning.describe import Description
     from probpca.learning.result import FitResult
+    from probpca.learning.selection.criteria import Curve
 
 
 def fit_factor_analysis(
@@ -65,3 +69,14 @@ def fit_factor_analysis(
     solve = fit_complete if table.complete else fit_missing
     result = solve(table, wanted, settings, rng).in_precision_unit(unit)
     return result._replace(column_std=column_std(table.sums), sample=rows_in_memory(opened, table))
+
+
+def factor_criteria(
+    table: Description, names: Sequence[str], settings: Settings, rng: np.random.Generator
+) -> list[Curve]:
+    """Values of "bic" or "aic" for increasing numbers of factors, all from the same fits to rows in memory.
+
+    Each curve ends where the rule of that name ends its search.
+    """
+    values = criteria_of_complete if table.complete else criteria_of_missing
+    return values(table, names, replace(settings, noise="per_feature"), rng)

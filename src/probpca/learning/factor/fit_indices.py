@@ -419,12 +419,17 @@ def _notes(of_model: _Misfit, baseline: _Misfit, heywood: Index, free: Unrestric
             "indices that use chi-square are not to be trusted. Use fewer factors, or more rows."
         )
     if free.missing > MANY_MISSING:
-        yield (
-            f"{100 * free.missing:.2g}% of the cells are missing: chi-square, its p-value, AIC and BIC remain valid, "
-            "but RMSEA, CFI and TLI estimate something else than with complete rows, and SRMR only describes."
-        )
+        yield about_missing(free.missing)
     if of_model.is_testable and baseline.p_value > 0.05:
         yield "The features are hardly correlated, so that CFI and TLI mean little."
+
+
+def about_missing(share: float) -> str:
+    """Sentence on what the indices mean if this share of the cells is missing."""
+    return (
+        f"{100 * share:.2g}% of the cells are missing: chi-square, its p-value, AIC and BIC remain valid, but RMSEA, "
+        "CFI and TLI estimate something else than with complete rows, and SRMR only describes."
+    )
 
 
 def _table_of(found: FitIndices) -> ResultTable:

@@ -12,6 +12,7 @@ from scipy.linalg import solve_triangular
 from probpca.errors import DataError
 from probpca.linalg.rotations import cholesky_or_none
 from probpca.models import LinearGaussian
+from probpca.result_tables import several
 from probpca.statistics.moments import TINY
 
 if TYPE_CHECKING:
@@ -92,6 +93,15 @@ def covariance_root(information: Array, loadings: Array, fixed: Index, least_piv
     unit = 1 / np.sqrt(np.maximum(np.abs(np.diag(information)[free]), TINY))  # the matrix is scaled to a unit diagonal
     null = np.zeros((q * (q - 1) // 2, p + d))
     null[:, :p] = rotations_of(loadings).reshape(-1, p)
+    # Rounding could hide this in information from differences.
+    count, m = free.size - len(null), int(linked.sum())
+    if count > m * (m + 1) // 2:
+        msg = (
+            f"the information about the parameters is singular: {count} parameters of {several(q, 'factor')} are more "
+            f"than the {m * (m + 1) // 2} variances and covariances of {several(m, 'feature')}.\n"
+            "Hint: use fewer factors."
+        )
+        raise DataError(msg)
     basis = np.linalg.qr((null[:, free] / unit).T)[0]
     L = cholesky_or_none(information[np.ix_(free, free)] * np.outer(unit, unit) + basis @ basis.T)
     if L is None or np.diag(L).min() ** 2 < least_pivot:

@@ -22,7 +22,7 @@ from probpca.learning.em.quasi_newton import QuasiNewton
 from probpca.learning.factor.complete import about_ledermann, most_factors, require_rows
 from probpca.learning.factor.pairwise import PairwiseFit
 from probpca.learning.loop import Iterated, Monitor, accelerate, iterate
-from probpca.learning.missing.start import Fitted, first_model, search, tells_rank
+from probpca.learning.missing.start import Fitted, by_criteria, first_model, search, tells_rank
 from probpca.learning.result import FitResult, Status, collapsed_status
 from probpca.learning.saddle_points import SaddleCheck
 from probpca.learning.selection.correlations import choose_by_correlations
@@ -33,13 +33,14 @@ from probpca.sources import Source
 from probpca.sources.engines.local import one_blas_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from probpca.blocks import Block, Observed
     from probpca.learning.components import Components
     from probpca.learning.em.gradient import Gradient
     from probpca.learning.saddle_points import Step
+    from probpca.learning.selection.criteria import Curve
     from probpca.learning.settings import FactorSettings
     from probpca.statistics import ColumnSummary, Regression
     from probpca.typing import Array, Index
@@ -57,6 +58,22 @@ def fit_missing(table: Description, wanted: Components, settings: Settings, rng:
     require_rows(table.summarise().count, wanted)
     scaled, units = _standardised(table)  # the likelihood does not depend on the units, but the start does
     return _fit(scaled, wanted, settings, rng).in_units(units)._replace(scale=None)
+
+
+def criteria_of_missing(
+    table: Description, names: Sequence[str], settings: Settings, rng: np.random.Generator
+) -> list[Curve]:
+    """Values of "bic" or "aic" of factor analysis for increasing numbers of factors, as ``fit_missing`` compares them.
+
+    The rows are in memory.
+    """
+    require_rows(table.summarise().count, Rule(names[0]))
+    scaled, units = _standardised(table)
+    with one_blas_thread():
+        problem = Problem.of(scaled, settings, rng)
+        most = min(problem.most_components, settings.search.missing)
+        found = by_criteria(problem, most, *map(Rule, names))
+    return [fitted.curve._replace(score=fitted.curve.score - units.log_volume) for fitted in found]
 
 
 def _standardised(table: Description) -> tuple[Description, Units]:
@@ -220,12 +237,18 @@ class Problem:
     def is_collapsed(self, model: LinearGaussian) -> bool:
         """Whether no noise is left, so that the likelihood has no maximum.
 
-        If each feature has its own noise variance, as many as there are components may be at the smallest one, and
-        any number if that is large enough for the likelihood to have a maximum.
+        If each feature has its own noise variance, features may be at the smallest one as long as no combination of
+        them is constant, so that there are at most as many as components. Any features may be there if the smallest
+        noise variance is large enough for the likelihood to have a maximum.
         """
-        if self.floor.ndim:
-            return not self.settings.factor.floor_cells and self.heywood(model).size > model.n_components
-        return bool(model.noise_variance <= 2 * self.floor)
+        if not self.floor.ndim:
+            return bool(model.noise_variance <= 2 * self.floor)
+        low = self.heywood(model)
+        if self.settings.factor.floor_cells or low.size < 2:
+            return False
+        white = model.loadings[low] / np.sqrt(model.noise_variance[low])[:, None]
+        # A combination of the features varies less than their noise.
+        return bool(low.size > model.n_components or np.linalg.svd(white, compute_uv=False)[-1] < 1)
 
     def heywood(self, model: LinearGaussian) -> Index:
         """Positions of features that vary and have the smallest noise variance, if each feature has its own."""

@@ -148,7 +148,7 @@ def search(problem: Problem, wanted: Components) -> Fitted:
         case Share():
             return _by_share(problem, wanted, most)
     criterion = wanted if isinstance(wanted, Rule) else Rule("bic")
-    return by_criterion(problem, min(most, limits.missing), criterion)
+    return by_criteria(problem, min(most, limits.missing), criterion)[0]
 
 
 def first_model(problem: Problem, q: int) -> LinearGaussian:
@@ -157,48 +157,60 @@ def first_model(problem: Problem, q: int) -> LinearGaussian:
     return problem.likelier(start, problem.pairwise_fit())
 
 
-def by_criterion(problem: Problem, most: int, rule: Rule) -> Fitted:
-    """Fit increasing numbers of components, each started from the last, until BIC or AIC has fallen a few times.
+def by_criteria(problem: Problem, most: int, *rules: Rule) -> list[Fitted]:
+    """Choose the number of components by BIC, by AIC, or by each of them from the same fits."""
+    path = Path.of(problem, most, min(map(partial(_penalty, problem), rules)))
+    return [_by_criterion(path, rule) for rule in rules]
 
-    The fits that are compared end when their remaining gain is small compared with the penalty of a component. Where
-    the criterion falls, the fit might have ended at a saddle point, and is checked. Fits that could still be the best
-    are then continued to the end. A fit of PPCA without remaining noise gives the rank of the table, if it has clearly
-    fewer parameters than cells.
+
+def _by_criterion(path: Path, rule: Rule) -> Fitted:
+    """Choose among fits of increasing numbers of components, as soon as BIC or AIC has fallen a few times.
+
+    Where the criterion falls, the fit might have ended at a saddle point, and is checked. Fits that could still be the
+    best are finished. A fit of PPCA without remaining noise gives the rank of the table, if it has clearly fewer
+    parameters than cells. In factor analysis, a floor of each noise variance bounds the likelihood, and constant
+    columns have no parameters.
     """
-    limits, d = problem.settings.search, problem.rows.n_features
-    # A row with half of its cells observed counts as half a row.
-    each = 1.0 if rule.name == "aic" else 0.5 * np.log(max(problem.summary.observed.sum() / d, 2.0))
-    n_noise = d if problem.floor.ndim else 1
-    rough = problem.within(limits.tolerance * each * d)
-    path = Path.of(problem, most)
-    fits: list[Iterated[LinearGaussian]] = []
+    problem, penalty = path.problem, _penalty(path.problem, rule)
+    d, own_noise = _varying(problem).size, problem.floor.ndim > 0
     scores: list[float] = []
 
     def score(ended: Iterated[LinearGaussian]) -> float:
-        return ended.trace[-1] - each * n_free_parameters(d, ended.state.n_components, n_noise)
+        parameters = n_free_parameters(d, ended.state.n_components, d if own_noise else 1)
+        return ended.trace[-1] - penalty * parameters
 
-    for q in range(1, most + 1):
-        ended = rough.solve(path.start(fits[-1].state if fits else None))
+    for q in range(1, path.most + 1):
+        ended = path.fit(q)
         if scores and score(ended) < max(scores):
-            ended = rough.run(ended.state)
-        collapsed = problem.is_collapsed(ended.state)
-        if collapsed and n_noise == 1 and tells_rank(problem, q):
-            return Fitted(problem.best(ended.state), EXACT_RANK, curve=_numbered(scores))
-        if collapsed and fits:
+            ended = path.checked(q)
+        collapsed = not own_noise and problem.is_collapsed(ended.state)
+        if collapsed and tells_rank(problem, q):
+            return Fitted(path.finished(q), EXACT_RANK, curve=_numbered(scores))
+        if collapsed and scores:
             break
-        fits.append(ended)
         scores.append(score(ended))
-        if collapsed or q - 1 - int(np.argmax(scores)) == limits.patience:
+        if collapsed or q - 1 - int(np.argmax(scores)) == problem.settings.search.patience:
             break
-    finished: dict[int, Iterated[LinearGaussian]] = {}
+    done: set[int] = set()
     while True:
-        possible = [value + (0.0 if k in finished else rough.settings.tol) for k, value in enumerate(scores)]
+        possible = [value + (0.0 if k in done else path.tol) for k, value in enumerate(scores)]
         # Models of so many parameters that they describe any covariance have equal scores: take the smallest.
         best = int(np.flatnonzero(np.array(possible) >= max(possible) - problem.settings.tol)[0])
-        if best in finished:
-            return Fitted(finished[best], rule.words, curve=_numbered(scores))
-        finished[best] = problem.best(fits[best].state)
-        scores[best] = score(finished[best])
+        if best in done:
+            return Fitted(path.finished(best + 1), rule.words, curve=_numbered(scores))
+        scores[best] = score(path.finished(best + 1))
+        done.add(best)
+
+
+def _varying(problem: Problem) -> Array:
+    """Weights of the observed cells of the features that have parameters: (d,)."""
+    observed = problem.summary.observed
+    return observed[column_std(problem.summary) > 0] if problem.floor.ndim else observed
+
+
+def _penalty(problem: Problem, rule: Rule) -> float:
+    """Penalty of BIC or AIC for each parameter, in nats. A row with half of its cells observed counts as half a row."""
+    return 1.0 if rule.name == "aic" else 0.5 * float(np.log(max(_varying(problem).mean(), 2.0)))
 
 
 def _numbered(scores: list[float]) -> Curve:
@@ -219,37 +231,61 @@ def tells_rank(problem: Problem, q: int, least_free: float = 0.1) -> bool:
 
 def _by_share(problem: Problem, wanted: Share, most: int) -> Fitted:
     """Fit increasing numbers of components until they explain the requested share of the variance."""
-    path, state = Path.of(problem, most), None
-    for _ in range(most):
-        ended = problem.best(path.start(state))
-        state = ended.state
-        held = float(explained_variance_ratio(state).sum())
-        if held >= wanted.share:
-            break
-    return Fitted(ended, wanted.rule(held, f"these rows allow at most {most} components"))
+    path, q = Path.of(problem, most), 1
+    while True:
+        ended = path.finished(q)
+        held = float(explained_variance_ratio(ended.state).sum())
+        if held >= wanted.share or q == most:
+            return Fitted(ended, wanted.rule(held, f"these rows allow at most {most} components"))
+        q += 1
 
 
 @final
-@dataclass(slots=True)
 class Path:
-    """Starting models of fits with 1, 2, ... components, each from the fit before."""
+    """Fits with 1, 2, ... components, each started from the one before.
 
-    problem: Problem
-    most: int  # largest number of components
-    spectral: Start
-    pairwise: PairwiseFit | None
+    While they are compared, fits end when their remaining gain is small compared with the penalty of a component.
+    """
+
+    def __init__(self, problem: Problem, most: int, tol: float, spectral: Start, pairwise: PairwiseFit | None) -> None:
+        """Set the axes and the fits to pairwise correlations that further components start from."""
+        self.problem, self.most, self.tol = problem, most, max(tol, problem.settings.tol)
+        self._rough = problem.within(self.tol)
+        self._spectral, self._pairwise = spectral, pairwise
+        self._fits: list[Iterated[LinearGaussian]] = []
+        self._checked: set[int] = set()
+        self._finished: dict[int, Iterated[LinearGaussian]] = {}
 
     @classmethod
-    def of(cls, problem: Problem, most: int) -> Path:
-        """Compute the axes that further components start from."""
-        k = min(most, problem.settings.search.missing)
-        spectral = spectral_start(problem.rows, problem.summary, k, problem.rng)
-        return cls(problem, most, spectral, problem.pairwise_fit())
+    def of(cls, problem: Problem, most: int, penalty: float = 0.0) -> Path:
+        """Fits of up to ``most`` components, to be compared by a criterion with a penalty for each parameter."""
+        limits, d = problem.settings.search, problem.rows.n_features
+        spectral = spectral_start(problem.rows, problem.summary, min(most, limits.missing), problem.rng)
+        return cls(problem, most, limits.tolerance * penalty * d, spectral, problem.pairwise_fit())
 
-    def start(self, before: LinearGaussian | None) -> LinearGaussian:
-        """Starting model with one component more than the fit before, or with one if that is None."""
-        q, problem = 1 if before is None else before.n_components + 1, self.problem
-        if q > self.spectral.values.size:
-            self.spectral = spectral_start(problem.rows, problem.summary, min(2 * q, self.most), problem.rng)
-        model = self.spectral.model(1) if before is None else self.spectral.grown(before)
-        return problem.likelier(model, self.pairwise)
+    def fit(self, q: int) -> Iterated[LinearGaussian]:
+        """Rough fit of q components, at most one more than before."""
+        if q > len(self._fits):
+            self._fits.append(self._rough.solve(self._start(q)))
+        return self._fits[q - 1]
+
+    def checked(self, q: int) -> Iterated[LinearGaussian]:
+        """Rough fit of q components that is not at a saddle point."""
+        if q not in self._checked:
+            self._checked.add(q)
+            self._fits[q - 1] = self._rough.run(self.fit(q).state)
+        return self._fits[q - 1]
+
+    def finished(self, q: int) -> Iterated[LinearGaussian]:
+        """Fit of q components to the end."""
+        if q not in self._finished:
+            self._finished[q] = self.problem.best(self.fit(q).state)
+        return self._finished[q]
+
+    def _start(self, q: int) -> LinearGaussian:
+        """Starting model with one component more than the last fit."""
+        problem = self.problem
+        if q > self._spectral.values.size:
+            self._spectral = spectral_start(problem.rows, problem.summary, min(2 * q, self.most), problem.rng)
+        model = self._spectral.grown(self._fits[-1].state) if self._fits else self._spectral.model(1)
+        return problem.likelier(model, self._pairwise)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, final
 
@@ -13,10 +14,12 @@ from probpca.cached_property import cached_property
 from probpca.errors import DataError, ShapeError
 from probpca.learning.bayesian.fit import fit_variational
 from probpca.learning.complete.leading_spectrum import leading_spectrum, most_pairs
-from probpca.learning.components import EXACT_RANK, RULES, Count, Rule, check_count
-from probpca.learning.describe import describe, in_unit_precision, standardised
+from probpca.learning.components import EXACT_RANK, SELECTION_RULES, Count, Rule, check_count
+from probpca.learning.describe import column_std, describe, in_unit_precision, standardised
+from probpca.learning.factor.complete import about_ledermann, ledermann_bound
+from probpca.learning.factor.fit import factor_criteria
 from probpca.learning.missing.fit import Problem
-from probpca.learning.missing.start import by_criterion
+from probpca.learning.missing.start import by_criteria
 from probpca.learning.progress import ProgressBar, StageBar
 from probpca.learning.selection.correlations import choose_by_correlations
 from probpca.learning.selection.criteria import Curve, bic, evidence, exact_rank, gavish_donoho, n_above
@@ -53,7 +56,8 @@ class Table:
         """Describe the rows of a source, and make a random number generator for each criterion."""
         source, _ = in_unit_precision(source)
         described = describe(source, rng)
-        return cls(source, described, dict(zip(RULES, rng.spawn(len(RULES)), strict=True)), **options)
+        each = dict(zip(SELECTION_RULES, rng.spawn(len(SELECTION_RULES)), strict=True))
+        return cls(source, described, each, **options)
 
     @cached_property
     def block(self) -> Block:
@@ -75,6 +79,15 @@ class Table:
         limit = self.settings.search.complete if self.largest is None else self.largest
         return rank if rank is not None and rank <= limit else None
 
+    @cached_property
+    def factor_curves(self) -> dict[str, Curve]:
+        """BIC and AIC of factor analysis for 1, 2, ... factors, by name; both from the same fits."""
+        search, names = self.settings.search, ("bic", "aic")
+        if self.largest is not None:
+            search = replace(search, complete=self.largest, missing=self.largest)
+        curves = factor_criteria(self.described, names, replace(self.settings, search=search), self.rng["fa_bic"])
+        return {f"fa_{name}": curve for name, curve in zip(names, curves, strict=True)}
+
     def most(self, limit: int) -> int:
         """Largest number of components to try, at least one."""
         d, rows = self.source.n_features, self.block.total_weight
@@ -85,7 +98,7 @@ def judge(table: Table, name: str) -> Criterion:
     """Apply one criterion to a table; raises ``DataError`` if it is not applicable."""
     Rule(name).require_complete(table.described.obstacle)
     if table.tell is not None:
-        table.tell(RULES[name])
+        table.tell(SELECTION_RULES[name])
     if table.rank is not None:
         return Criterion(name, table.rank, note=EXACT_RANK)
     return JUDGES[name](table)
@@ -96,7 +109,7 @@ def _by_bic(table: Table) -> Criterion:
         curve = bic(table.spectrum, min(table.most(table.settings.search.complete), table.spectrum.values.size))
         return Criterion("bic", curve.best, *curve)
     problem = Problem.of(table.described, table.settings, table.rng["bic"])
-    found = by_criterion(problem, table.most(table.settings.search.missing), Rule("bic"))
+    (found,) = by_criteria(problem, table.most(table.settings.search.missing), Rule("bic"))
     note = EXACT_RANK if found.rule == EXACT_RANK else ""
     return Criterion("bic", found.ended.state.n_components, *found.curve, note=note)
 
@@ -134,6 +147,17 @@ def _by_relevance(table: Table) -> Criterion:
     return Criterion("ard", result.model.n_components, note=result.rule)
 
 
+def _by_factors(name: str, table: Table) -> Criterion:
+    curve = table.factor_curves[name]
+    varying = int((column_std(table.described.sums) > 0).sum())
+    notes = about_ledermann(curve.best, varying)
+    if curve.best == ledermann_bound(varying):
+        notes = ("the largest number that the Ledermann bound allows",)
+    elif curve.best == curve.n_components[-1]:
+        notes = ("the largest number tried", *notes)
+    return Criterion(name, curve.best, *curve, note=" ".join(notes))
+
+
 JUDGES: dict[str, Callable[[Table], Criterion]] = {
     "bic": _by_bic,
     "evidence": _by_evidence,
@@ -141,6 +165,8 @@ JUDGES: dict[str, Callable[[Table], Criterion]] = {
     "ard": _by_relevance,
     "parallel": _by_parallel,
     "gavish_donoho": _by_threshold,
+    "fa_bic": partial(_by_factors, "fa_bic"),
+    "fa_aic": partial(_by_factors, "fa_aic"),
 }
 
 
@@ -162,7 +188,7 @@ def select(
     """
     check_count(1, source.n_features)
     rows = at_hand(source, rng)
-    asked = list(RULES) if names is None else list(dict.fromkeys(names))
+    asked = list(SELECTION_RULES) if names is None else list(dict.fromkeys(names))
     spectral = any(name in ("evidence", "gavish_donoho") for name in asked)
     table = Table.of(rows.source, rng, largest=largest, all_values=spectral, tell=tell)
     criteria = []
@@ -215,10 +241,10 @@ def _names(criteria: Any) -> list[str] | None:
     if criteria is None:
         return None
     names = [criteria] if isinstance(criteria, str) else list(criteria)
-    unknown = [name for name in names if name not in RULES]
+    unknown = [name for name in names if name not in SELECTION_RULES]
     if unknown or not names:
         what = repr(unknown[0]) if unknown else "an empty list"
-        msg = f"criteria must be one or more of {', '.join(map(repr, RULES))}; got {what}."
+        msg = f"criteria must be one or more of {', '.join(map(repr, SELECTION_RULES))}; got {what}."
         raise DataError(msg)
     return names
 

@@ -43,7 +43,7 @@ def count_by_parallel(
         curve, values = parallel_analysis(correlations, int(max(min(limit, d - 1, n - 2), 1)), settings)
         first = float(values[0])
     if curve.score[0] <= 1:
-        notes = ("The correlations do not exceed chance; one component, the minimum, is fitted.", *notes)
+        notes = ("The correlations do not exceed chance; the minimum of one is fitted.", *notes)
     elif d > 2 and first > settings.general_factor * d:
         dominant = (
             "The first component is so large that parallel analysis may miss weaker ones: compare other criteria."

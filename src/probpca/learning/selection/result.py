@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from probpca.learning.components import RULES
+from probpca.learning.components import SELECTION_RULES
 from probpca.result_tables import Column, ResultTable, Section, frame_of, several, shown_as_table, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from probpca.typing import Array, Index
 
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
 SHOWN = 8
 """Numbers of components that are shown: those that criteria choose, their neighbours, and the first ones."""
 PURPOSES = {
@@ -25,12 +25,16 @@ PURPOSES = {
     "cv": "prediction and imputation, judged by held-out cells",
     "ard": "prediction: components that a Bayesian fit keeps",
     "gavish_donoho": "denoising, if all columns have the same noise",
+    "fa_bic": "FactorAnalysis: the best fit, with a noise variance for each column",
+    "fa_aic": "FactorAnalysis: predicting new rows, with weaker factors too",
 }
 """Purpose of each criterion."""
 LONGEST_REMARK = 200
 """Letters of a remark on a criterion."""
 EQUAL_NOISE = ("bic", "evidence", "gavish_donoho")
 """Criteria that count noise that differs between columns as components."""
+OF_FACTORS = ("fa_bic", "fa_aic")
+"""Criteria of factor analysis; the other ones are of PPCA, or of both."""
 
 
 def agreement_of(choices: dict[str, int]) -> str:
@@ -53,12 +57,15 @@ def _advice(choices: dict[str, int]) -> Iterator[str]:
         yield f"To interpret components, use {choices['parallel']} (parallel)."
     if "cv" in choices:
         yield f"To predict or impute cells, use {choices['cv']} (cv)."
-    careful = max((choices[name] for name in ("parallel", "cv") if name in choices), default=None)
+    careful = max((choices[name] for name in ("parallel", "cv", "fa_bic") if name in choices), default=None)
     more = [name for name in EQUAL_NOISE if careful is not None and choices.get(name, 0) > careful]
     if more:
         names = " and ".join(filter(None, (", ".join(more[:-1]), more[-1])))
         counts = "counts" if len(more) == 1 else "count"
         yield f"{names} also {counts} noise that differs between columns as components."
+    for name in [name for name in OF_FACTORS if name in choices][:1]:
+        fit = "fits" if choices[name] == 1 else "fit"
+        yield f"With a noise variance for each column, {several(choices[name], 'factor')} {fit} best ({name})."
 
 
 def table_of(selection: Selection) -> ResultTable:
@@ -69,18 +76,27 @@ def table_of(selection: Selection) -> ResultTable:
         Column("choice", ["-" if c.choice is None else f"{c.choice}" for c in selection.criteria]),
         words("best for", map(_remark, selection.criteria), longest=LONGEST_REMARK),
     )
-    drawn, lines = [c for c in selection.criteria if c.score.size], _lines(selection)
-    counts = Column("components", [f"{q}" if q else "..." for q in lines])
-    curves = Section("Scores: higher is better, * marks the choice", (counts, *(_column(c, lines) for c in drawn)))
     notes = (f"{c.name}: {c.note}" for c in selection.criteria if c.note and c.choice is not None)
     first = Section(f"Number of components: {rows}", choices, (*notes, selection.agreement))
-    return ResultTable((first, curves) if drawn else (first,))
+    return ResultTable((first, *_curves(selection, "components"), *_curves(selection, "factors")))
 
 
-def _lines(selection: Selection) -> list[int]:
+def _curves(selection: Selection, counted: str) -> Iterator[Section]:
+    """Curves of the criteria that count components, or factors; nothing if there are none."""
+    asked = [c for c in selection.criteria if c.counts == counted]
+    drawn = [c for c in asked if c.score.size]
+    if not drawn:
+        return
+    lines = _lines(asked)
+    counts = Column(counted, [f"{q}" if q else "..." for q in lines])
+    of = " of FactorAnalysis" if counted == "factors" else ""
+    yield Section(f"Scores{of}: higher is better, * marks the choice", (counts, *(_column(c, lines) for c in drawn)))
+
+
+def _lines(criteria: Sequence[Criterion]) -> list[int]:
     """Numbers of components to show; 0 is a gap."""
-    longest = max((c.n_components.size for c in selection.criteria), default=0)
-    chosen = sorted(set(selection.choices.values()))
+    longest = max(c.n_components.size for c in criteria)
+    chosen = sorted({c.choice for c in criteria if c.choice is not None})
     around = [q + step for step in (1, -1) for q in chosen]
     wanted = dict.fromkeys(q for q in [*chosen, 1, *around, *range(2, longest)] if 1 <= q <= longest)
     out: list[int] = []
@@ -118,6 +134,8 @@ UNITS = {
     "cv": "nats per cell",
     "ard": "",
     "gavish_donoho": "x threshold",
+    "fa_bic": "nats",
+    "fa_aic": "nats",
 }
 
 
@@ -126,9 +144,9 @@ UNITS = {
 class Criterion:
     """One criterion for the number of components: its scores and its choice.
 
-    Larger scores are better. They are in nats for "bic" and "evidence", and in nats per cell for "cv"; for "parallel"
-    and "gavish_donoho" they are ratios of an eigenvalue or singular value to its largest value by noise alone, and
-    components with ratios above 1 are kept. "ard" has no scores.
+    Larger scores are better. They are in nats for "bic", "evidence", "fa_bic" and "fa_aic", and in nats per cell for
+    "cv"; for "parallel" and "gavish_donoho" they are ratios of an eigenvalue or singular value to its largest value by
+    noise alone, and components with ratios above 1 are kept. "ard" has no scores.
 
     Attributes
     ----------
@@ -156,12 +174,17 @@ class Criterion:
     @property
     def rule(self) -> str:
         """Name of the criterion in words."""
-        return RULES[self.name]
+        return SELECTION_RULES[self.name]
 
     @property
     def purpose(self) -> str:
         """Purpose of the criterion."""
         return PURPOSES[self.name]
+
+    @property
+    def counts(self) -> str:
+        """What the criterion counts: "factors" of factor analysis, or "components"."""
+        return "factors" if self.name in OF_FACTORS else "components"
 
     @property
     def unit(self) -> str:

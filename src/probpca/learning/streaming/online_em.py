@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from probpca.learning.components import NComponents
     from probpca.learning.settings import OnlineSettings, Settings
     from probpca.statistics import Regression
-    from probpca.typing import Array
+    from probpca.typing import Array, Index
 
 TINY = 1e-300
 
@@ -87,7 +87,7 @@ class Gathered:
         if not can_learn(gathered.table().fold(ColumnSummary.of)):  # not enough variation yet
             return gathered
         result = gathered.fit(self.n_components, self.settings, np.random.default_rng(self.seed))
-        state = Online.after(result, blocks, self.settings.online)
+        state = Online.after(result, blocks, self.settings.online, self.settings.factor)
         return replace(state, half_life=half_life, count=gathered.count)
 
     def merge(self, other: Gathered) -> Gathered:
@@ -129,20 +129,26 @@ class Online:
     seen: Array  # total weight of the observed cells of each feature: (d,)
     count: int  # number of rows so far
     settings: OnlineSettings
+    factor: FactorSettings
 
     @classmethod
-    def after(cls, result: FitResult, blocks: tuple[Block, ...], settings: OnlineSettings) -> Online:
+    def after(
+        cls,
+        result: FitResult,
+        blocks: tuple[Block, ...],
+        settings: OnlineSettings,
+        factor: FactorSettings = FactorSettings(),
+    ) -> Online:
         """State that continues the fit to the first rows."""
         model = result.model
         total = Source.of_blocks(blocks, model.n_features).fold(lambda block: expect(model, observe(block, model.mean)))
         shared = model.noise_variance.ndim == 0
-        mean_variance = model.covariance.trace() / model.n_features
-        floor = np.asarray(NOISE_FLOOR * mean_variance if shared else FactorSettings().floor * model.covariance.diag())
-        rows, seen = total.weight, total.gram[-1]
+        rows, seen, variance = total.weight, total.gram[-1], model.covariance.diag()
+        floor = np.asarray(NOISE_FLOOR * variance.mean()) if shared else factor.floors(seen) * variance
         average = _Average(edge=rows).add(rows, _since_seen(seen, model), _packed(model))
         count = sum(block.count for block in blocks)
         sums, rule, notes = total.scaled(1 / rows), result.rule, result.notes
-        return cls(model, sums, rows, floor, average, rule, notes, None, seen, count, settings)
+        return cls(model, sums, rows, floor, average, rule, notes, None, seen, count, settings, factor)
 
     @property
     def weight(self) -> float:
@@ -208,7 +214,14 @@ class Online:
         value, empty = self.sums.log_likelihood * self.rows, np.flatnonzero(seen == 0)
         cells = float(seen.sum())
         story = (Status.ONLINE, value, (value,), 1, self.rows, self.rule, cells, information, empty, self.notes)
-        return FitResult(model.canonical(), *story)
+        return FitResult(model.canonical(), *story)._replace(heywood=self._heywood(model))
+
+    def _heywood(self, model: LinearGaussian) -> Index | None:
+        """Positions of features without noise of their own; None if all features share the noise variance."""
+        if not model.noise_variance.ndim:
+            return None
+        low = model.noise_variance <= self.factor.at_floor * self.floor
+        return np.flatnonzero(low & (np.square(model.loadings).sum(axis=1) > model.noise_variance))  # it varies
 
 
 def _since_seen(seen: Array, model: LinearGaussian) -> Array:

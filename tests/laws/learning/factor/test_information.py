@@ -124,6 +124,11 @@ def test_what_rows_do_not_determine_is_refused(rng):
     model = random_model(rng, 4, 2, noise="diagonal")  # more parameters than covariances
     with pytest.raises(DataError, match="is singular"):
         covariance_root(expected_information(model, 100), model.loadings, np.array([], dtype=int))
+    # Information from differences is not exactly singular.
+    nearly = expected_information(model, 100) + 1e-6 * np.eye(12)
+    with pytest.raises(DataError, match="11 parameters of 2 factors are more than the 10 variances and covariances"):
+        covariance_root(nearly, model.loadings, np.array([], dtype=int))
+    covariance_root(nearly, model.loadings, np.array([0]))  # a noise variance less
     model = random_model(rng, 6, 2, noise="diagonal")
     with pytest.raises(DataError, match="not at a maximum"):
         covariance_root(-expected_information(model, 100), model.loadings, np.array([], dtype=int))

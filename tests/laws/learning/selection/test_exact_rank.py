@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from probpca import PPCA, PPCAImputer, select_n_components
 from probpca.learning import Status
-from probpca.learning.components import EXACT_RANK, RULES
+from probpca.learning.components import EXACT_RANK, RULES, SELECTION_RULES
 
 
 def low_rank(seed, n, d, rank):
@@ -113,9 +113,9 @@ def test_a_little_noise_is_noise(rng):
 
 def test_the_comparison_of_criteria_says_so():
     found = select_n_components(low_rank(0, 200, 20, 3), random_state=0)
-    assert found.choices == dict.fromkeys(RULES, 3)
-    assert str(found).count(EXACT_RANK) == len(RULES)
-    assert found.agreement == "All six criteria choose 3."
+    assert found.choices == dict.fromkeys(SELECTION_RULES, 3)
+    assert str(found).count(EXACT_RANK) == len(SELECTION_RULES)
+    assert found.agreement == "All eight criteria choose 3."
 
 
 @pytest.mark.parametrize("rank", [1, 3, 5])

@@ -237,7 +237,7 @@ def test_noise_alone_raises_a_false_alarm_in_one_table_of_twenty():
 def test_noise_alone_has_one_component_and_says_so():
     found = counted(np.random.default_rng(0).standard_normal((150, 20)))
     assert found.n_components == 1
-    assert found.notes == ("The correlations do not exceed chance; one component, the minimum, is fitted.",)
+    assert found.notes == ("The correlations do not exceed chance; the minimum of one is fitted.",)
 
 
 @pytest.mark.parametrize(("load", "count"), [(load_iris, 1), (load_wine, 3), (load_breast_cancer, 5)])
