@@ -61,7 +61,7 @@ class ParallelSettings:
     quantile: float = 0.95  # quantile of the simulated eigenvalues that those of the table must exceed
     seed: int = 0  # seed of the simulation, fixed so that results depend on the size of the table alone
     first: int = 8  # eigenvalues compared at first; their number doubles while all of them exceed the quantile
-    exact: int = 200  # up to this many columns, correlation matrices are simulated; beyond, white Wishart matrices
+    exact: int = 80  # up to this many columns, correlation matrices are simulated; beyond, white Wishart matrices
     corner: float = 8.0  # relative size of the corner of a tridiagonal matrix that has its leading eigenvalues
     rounding: float = 1e-9  # relative excess that counts as rounding error
     most_pairs: int = 2000  # up to this many columns, missing cells are taken into account pair by pair

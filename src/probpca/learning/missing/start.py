@@ -19,7 +19,6 @@ from probpca.statistics import Sum
 if TYPE_CHECKING:
     from probpca.blocks import Observed
     from probpca.learning.components import Components
-    from probpca.learning.factor.pairwise import PairwiseFit
     from probpca.learning.loop import Iterated
     from probpca.learning.missing.fit import Problem
     from probpca.sources import Source
@@ -247,11 +246,11 @@ class Path:
     While they are compared, fits end when their remaining gain is small compared with the penalty of a component.
     """
 
-    def __init__(self, problem: Problem, most: int, tol: float, spectral: Start, pairwise: PairwiseFit | None) -> None:
-        """Set the axes and the fits to pairwise correlations that further components start from."""
+    def __init__(self, problem: Problem, most: int, tol: float, spectral: Start) -> None:
+        """Set the axes that further components start from."""
         self.problem, self.most, self.tol = problem, most, max(tol, problem.settings.tol)
         self._rough = problem.within(self.tol)
-        self._spectral, self._pairwise = spectral, pairwise
+        self._spectral = spectral
         self._fits: list[Iterated[LinearGaussian]] = []
         self._checked: set[int] = set()
         self._finished: dict[int, Iterated[LinearGaussian]] = {}
@@ -261,7 +260,7 @@ class Path:
         """Fits of up to ``most`` components, to be compared by a criterion with a penalty for each parameter."""
         limits, d = problem.settings.search, problem.rows.n_features
         spectral = spectral_start(problem.rows, problem.summary, min(most, limits.missing), problem.rng)
-        return cls(problem, most, limits.tolerance * penalty * d, spectral, problem.pairwise_fit())
+        return cls(problem, most, limits.tolerance * penalty * d, spectral)
 
     def fit(self, q: int) -> Iterated[LinearGaussian]:
         """Rough fit of q components, at most one more than before."""
@@ -287,5 +286,4 @@ class Path:
         problem = self.problem
         if q > self._spectral.values.size:
             self._spectral = spectral_start(problem.rows, problem.summary, min(2 * q, self.most), problem.rng)
-        model = self._spectral.grown(self._fits[-1].state) if self._fits else self._spectral.model(1)
-        return problem.likelier(model, self._pairwise)
+        return self._spectral.grown(self._fits[-1].state) if self._fits else self._spectral.model(1)

@@ -96,8 +96,8 @@ def _wishart_eigenvalues(n: float, d: int, k: int, settings: ParallelSettings, r
 
     A Wishart matrix has the eigenvalues of a tridiagonal matrix of chi variates (Dumitriu & Edelman 2002), and its
     leading eigenvalues are those of a leading corner of about :math:`m^{1/3} k^{2/3}` rows, to nine digits. They are
-    slightly larger than those of correlations: by 0.3 to 1.5% for 200 columns and more rows, by a few per cent for
-    few rows.
+    slightly larger than those of correlations: by up to 1% for 100 to 200 columns and more rows, by up to 3% for
+    fewer rows.
     """
     m, most = min(n - 1, d), max(n - 1, d)
     m = max(int(m), 1)
