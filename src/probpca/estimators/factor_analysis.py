@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from probpca.typing import Array, Index
 
 
+@cache
 def _none() -> Rotation:
     """The rotation of one factor, until the factors of a fit are rotated."""
     return rotate(np.ones((1, 1)), "none")
@@ -91,8 +92,8 @@ class FactorFit(LikelihoodFit):
     @cached_property
     def cell_model(self) -> LinearGaussian:
         """The model of cells of average precision, which does not depend on the unit of weights of cells."""
-        model = self.result.model
-        return replace(model, noise_variance=model.noise_variance / self.result.precision_unit)
+        model, unit = self.result.model, self.result.precision_unit
+        return model if unit == 1 else replace(model, noise_variance=model.noise_variance / unit)
 
     @property
     def standardised(self) -> Array:
@@ -378,7 +379,7 @@ class FactorAnalysis(TableEstimator):
         """
         self._check_rotation()
         fit: Any = fit_rows(self, fit_factor_analysis, X, sample_weight, cell_weight)
-        self._finish(replace(fit, weighted=cell_weight is not None))
+        self._finish(fit if cell_weight is None else replace(fit, weighted=True))
         self._warn_about_heywood_cases()
         self._warn_about_rotation()
         return self

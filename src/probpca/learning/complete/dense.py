@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, final
 
 import numpy as np
-from scipy.linalg import eigh, svd
+from scipy.linalg import svd
 
 from probpca.blocks import as_block
 from probpca.errors import ShapeError, require_finite
@@ -21,6 +21,7 @@ from probpca.learning.complete.spectrum import (
 )
 from probpca.learning.describe import require_variation
 from probpca.linalg.block_krylov import block_krylov
+from probpca.linalg.eigenpairs import largest_eigenpairs
 from probpca.linalg.rotations import fix_signs, orthonormal
 from probpca.scratch import workspace
 from probpca.sources.engines.local import map_blocks, one_blas_thread
@@ -133,22 +134,25 @@ def top_of_factor(factor: Array) -> tuple[Array, Array]:
 
 
 def top_of_matrix(
-    matrix: Array, goal: Certificate, rng: np.random.Generator, settings: DenseSettings, near: Array | None = None
+    matrix: Array,
+    goal: Certificate,
+    rng: np.random.Generator,
+    settings: DenseSettings,
+    near: Array | None = None,
+    *,
+    more: int = 0,
 ) -> tuple[Array, Array, bool]:
     """Largest eigenpairs of a symmetric matrix, largest first, and whether they are as accurate as ``goal``.
 
     An iteration starts from the vectors ``near`` the wanted ones, if there are any, and random ones: (m, at most k).
+    There are ``more`` pairs than ``goal`` asks for, as far as the matrix has them; these may be less accurate.
     """
-    m, k = matrix.shape[0], goal.k
+    m, k = matrix.shape[0], min(goal.k + more, matrix.shape[0])
     if m < settings.small or k > m / 8:
         # Waking BLAS threads costs more than it gains, and then they spin; tiny matrices do not wake them.
         with one_blas_thread() if 16 < m < settings.small else nullcontext():
-            if m <= settings.tiny:  # numpy has less overhead than scipy
-                values, vectors = np.linalg.eigh(matrix)
-                values, vectors = values[-k:], vectors[:, -k:]
-            else:
-                values, vectors = eigh(matrix, subset_by_index=[m - k, m - 1], check_finite=False)
-        return np.maximum(values[::-1], 0.0), vectors[:, ::-1], True
+            values, vectors = largest_eigenpairs(matrix, k, settings.tiny)
+        return np.maximum(values, 0.0), vectors, True
     start = starting_block(m, min(k + 4, settings.block), rng, near)
     pairs = block_krylov(matrix.__matmul__, start, k, goal, scale=goal.total)
     return pairs.values, pairs.vectors.astype(np.float64, copy=False), pairs.finished

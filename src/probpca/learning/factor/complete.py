@@ -302,7 +302,9 @@ class _Problem:
     @classmethod
     def of(cls, columns: _Columns, settings: Settings, rng: np.random.Generator) -> _Problem:
         """Columns, with the floor of their noise variances."""
-        return cls(columns, replace(settings, factor=settings.factor.for_rows(columns.weight)), rng)
+        if settings.factor.floor_cells:
+            settings = replace(settings, factor=settings.factor.for_rows(columns.weight))
+        return cls(columns, settings, rng)
 
     def threads(self) -> AbstractContextManager[None]:
         """Context that limits the threads of BLAS to those that are worth it.
@@ -339,13 +341,13 @@ class _Problem:
         profile, n_starts = self.profile(q), self.settings.n_init
         starts = self._starts(profile)
         best = self.climb(profile, next(starts))
-        if self.by_newton and profile.left_out(best.state) > self.settings.factor.left_out:
+        if self.by_newton and best.state.next_value > self.settings.factor.left_out:
             n_starts = max(n_starts, 2)
-        others = (self.climb(profile, start) for start in islice(starts, n_starts - 1))
-        best = max((best, *others), key=_height)
+        for start in islice(starts, n_starts - 1):
+            best = max(best, self.climb(profile, start, best.state), key=_height)
         if near is None:
             return best
-        other = self.climb(profile, np.exp(near.log_noise))
+        other = self.climb(profile, np.exp(near.log_noise), best.state)
         return other if _height(other) > _height(best) + self.settings.tol else best
 
     def placed_at_floor(self, profile: Profile, ended: Iterated[Point]) -> Iterated[Point]:
@@ -367,12 +369,12 @@ class _Problem:
         form = self.columns.correlations
         return isinstance(form, CorrelationMatrix) and form.n_features <= self.settings.factor.newton_features
 
-    def climb(self, profile: Profile, start: Array) -> Iterated[Point]:
-        """Maximise the likelihood from some noise variances."""
+    def climb(self, profile: Profile, start: Array, best: Point | None = None) -> Iterated[Point]:
+        """Maximise the likelihood from some noise variances; in vain, perhaps, if ``best`` is known to be higher."""
         settings, form = self.settings, self.columns.correlations
         start = np.log(np.clip(start, settings.factor.floor, 1.0))
         if self.by_newton and isinstance(form, CorrelationMatrix):
-            return newton(profile, form.matrix, start, settings)
+            return newton(profile, form.matrix, start, settings, best)
         return fixed_point(profile, start, settings)
 
     def _starts(self, profile: Profile) -> Iterator[Array]:

@@ -33,7 +33,8 @@ class CorrelationOperator(Protocol):
     def leading(self, scale: Array, goal: Certificate, near: Array | None = None) -> tuple[Array, Array]:
         """Largest eigenpairs of D R D with D = diag(``scale``), largest first, as accurate as ``goal`` asks.
 
-        An iteration starts from the vectors ``near``. Returns values (k,) and vectors (d, k).
+        An iteration starts from the vectors ``near``. Returns values (k,) and vectors (d, k), or one pair more, which
+        may be less accurate.
         """
         ...
 
@@ -57,10 +58,10 @@ class CorrelationMatrix:
         return len(self.matrix)
 
     def leading(self, scale: Array, goal: Certificate, near: Array | None = None) -> tuple[Array, Array]:
-        """Largest eigenpairs of D R D, directly or by iteration."""
+        """Largest eigenpairs of D R D and the next one, directly or by iteration."""
         scaled = self.matrix * scale
         scaled *= scale[:, None]
-        values, axes, _ = top_of_matrix(scaled, goal, self.rng, self.dense, near)
+        values, axes, _ = top_of_matrix(scaled, goal, self.rng, self.dense, near, more=1)
         return values, axes
 
     def among(self, features: Index) -> Array:
@@ -167,6 +168,8 @@ class Point(NamedTuple):
     uncovered: Array  # diagonal of B: (d,)
     values: Array  # eigenvalues t_k > 1, at most q: (m,)
     axes: Array  # their eigenvectors U: (d, m)
+    next_value: float  # the eigenvalue that follows these; 0 if it is not known
+    next_axis: Array  # its eigenvector: (d,)
 
     @property
     def gradient(self) -> Array:
@@ -212,20 +215,18 @@ class Profile:
         x, precision = log_noise, np.exp(-log_noise)
         start = near.axes if near is not None and near.axes.shape[1] else None
         values, axes = self._pairs(precision, self.q, self.accuracy, start)
-        m = int((values > 1).sum())
+        m = int((values[: self.q] > 1).sum())
+        known = m < values.size
+        following = float(values[m]) if known else 0.0, axes[:, m] if known else np.zeros(x.size)
         values, axes = values[:m], axes[:, :m]
         squares = axes * axes
         value = float(x.sum() + (np.log(values) - values + 1).sum() + precision.sum())
-        return Point(x, value, precision - squares @ values, 1 - squares.sum(axis=1), values, axes)
-
-    def left_out(self, point: Point) -> float:
-        """Largest eigenvalue of S* beyond those of the q factors; a further factor would explain what exceeds 1."""
-        k = min(self.q + 1, self.correlations.n_features)
-        return float(self._pairs(np.exp(-point.log_noise), k, self.accuracy)[0][self.q :].sum())
+        return Point(x, value, precision - squares @ values, 1 - squares.sum(axis=1), values, axes, *following)
 
     def leading(self, k: int, accuracy: float) -> tuple[Array, Array]:
         """Largest k eigenpairs of the correlation matrix itself, with a loss of at most ``accuracy`` nats."""
-        return self._pairs(np.ones(self.correlations.n_features), k, accuracy)
+        values, axes = self._pairs(np.ones(self.correlations.n_features), k, accuracy)
+        return values[:k], axes[:, :k]
 
     def _pairs(self, precision: Array, k: int, accuracy: float, start: Array | None = None) -> tuple[Array, Array]:
         goal = Certificate(self.weight, precision.size, k, float(precision.sum()), accuracy)

@@ -85,7 +85,7 @@ def test_it_is_zero_along_the_rotations_alone(model):
     assert values[count] > 1e-7 * values[-1]
     moves = np.zeros((count, d * q + d))
     moves[:, : d * q] = rotations_of(model.loadings).reshape(count, d * q)
-    assert np.linalg.matrix_rank(moves) == count
+    assert count == 0 or np.linalg.matrix_rank(moves) == count  # numpy 2.0 knows no rank of nothing
     assert_allclose(moves @ information, 0, atol=1e-11 * values[-1])
 
 

@@ -128,8 +128,74 @@ def test_the_model_of_the_curvature_is_near_the_hessian(rng):
     first = QuadraticModel.at(point, R, FactorSettings(second_order=0))
     second = QuadraticModel.at(point, R, FactorSettings())
     scale = np.abs(exact).max()
-    assert_allclose(second.hessian, exact, atol=0.01 * scale)
-    assert np.abs(second.hessian - exact).max() < 0.3 * np.abs(first.hessian - exact).max()
+    for model in (second.expansion, second.hessian):
+        assert_allclose(model, exact, atol=0.01 * scale)
+        assert np.abs(model - exact).max() < 0.3 * np.abs(first.expansion - exact).max()
+
+
+@pytest.mark.parametrize("second_order", [0, 200])
+def test_the_curvature_is_exact_if_a_single_eigenpair_is_left_out(rng, second_order):
+    R = correlations(rng, n=40, d=3)
+    x = np.log(rng.uniform(0.3, 0.5, 3))
+    profile = profile_of(R, 2)
+    point = profile.at(x)
+    assert point.values.size == 2
+    assert point.next_value > 0.2 * point.values[-1]  # the expansion alone is not exact
+    exact = np.array(
+        [(profile.at(x + step).gradient - profile.at(x - step).gradient) / 2e-5 for step in 1e-5 * np.eye(3)]
+    )
+    model = QuadraticModel.at(point, R, FactorSettings(second_order=second_order))
+    assert_allclose(model.hessian, exact, atol=1e-7 * np.abs(exact).max())
+    assert np.abs(model.expansion - exact).max() > 0.01 * np.abs(exact).max()
+
+
+def test_the_point_between_two_maxima_is_left_by_a_step_that_swaps_factors():
+    same, contrast = np.full(10, 0.7), 0.59 * np.resize([1.0, -1.0], 10)  # factors of all columns, one of them kept
+    R = np.outer(same, same) + np.outer(contrast, contrast)
+    np.fill_diagonal(R, 1.0)
+    ended = {}
+    for swap in (0.0, 0.5):
+        settings = replace(TIGHT, factor=FactorSettings(swap=swap))
+        _, ended[swap] = run("newton", R, 1, settings)  # the start favours neither half of the columns
+        assert ended[swap].status is Status.CONVERGED
+        assert_never_falls(ended[swap].trace)
+    curvature = {
+        swap: np.linalg.eigvalsh(QuadraticModel.at(one.state, R, FactorSettings()).hessian)[0]
+        for swap, one in ended.items()
+    }
+    assert curvature[0.0] < -0.1  # stationary, but not a maximum
+    assert curvature[0.5] > 0.1
+    assert ended[0.5].trace[-1] > ended[0.0].trace[-1] + 100
+
+
+def two_groups(first, second, d=5):
+    """Correlations of two independent groups of columns, with one factor each."""
+    R = np.zeros((2 * d, 2 * d))
+    R[:d, :d], R[d:, d:] = first**2, second**2
+    np.fill_diagonal(R, 1.0)
+    return R
+
+
+def test_a_climb_is_given_up_where_it_leads_back_to_a_known_maximum(rng):
+    R, start = correlations(rng), np.full(9, np.log(0.5))
+    profile, full = run("newton", R, 2)
+    again = newton(profile, R, start, TIGHT, full.state)
+    assert again.status is Status.MAX_ITER
+    assert again.trace == full.trace[: len(again.trace)]
+    assert 1 <= len(again.trace) < len(full.trace)
+    assert again.trace[-1] < full.trace[-1]
+
+
+def test_a_climb_is_given_up_where_it_ends_far_below_a_known_maximum():
+    R = two_groups(0.9, 0.7)
+    strong, weak = (np.log(np.repeat(noise, 5)) for noise in ([0.3, 1.0], [1.0, 0.6]))  # one of the factors is kept
+    (profile, high), (_, low) = (run("newton", R, 1, start=start) for start in (strong, weak))
+    assert low.trace[-1] < high.trace[-1] - 100
+    hopeless = newton(profile, R, weak, TIGHT, high.state)
+    assert hopeless.status is Status.MAX_ITER
+    assert len(hopeless.trace) < len(low.trace)
+    better = newton(profile, R, strong, TIGHT, low.state)
+    assert better.trace == high.trace
 
 
 def test_the_convex_part_of_the_curvature_is_never_negative(rng):

@@ -66,15 +66,19 @@ def test_the_gradient_is_that_of_finite_differences(rng, z, low):
     assert_allclose(gradient, np.mean(numeric, axis=0), rtol=1e-4, atol=1e-6 * np.exp(-x).max() ** 0.5)
 
 
-def test_what_is_left_out_is_the_next_eigenvalue(rng, z):
+def test_a_point_knows_the_eigenpair_that_follows_those_of_the_factors(rng, z):
     x = np.log(rng.uniform(0.1, 0.9, 8))
     scale = np.exp(-x / 2)
-    values = np.linalg.eigvalsh(z.T @ z / len(z) * np.outer(scale, scale))
+    values, vectors = np.linalg.eigh(z.T @ z / len(z) * np.outer(scale, scale))
     for q in range(1, 8):
-        profile = profile_of(z, q)
-        assert_allclose(profile.left_out(profile.at(x)), values[-q - 1], rtol=1e-10)
-    profile = profile_of(z, 8)
-    assert profile.left_out(profile.at(x)) == 0
+        point = profile_of(z, q).at(x)
+        m = point.values.size
+        assert m == min(q, (values > 1).sum())
+        assert_allclose(point.next_value, values[-m - 1], rtol=1e-10)
+        assert_allclose(abs(point.next_axis @ vectors[:, -m - 1]), 1.0, rtol=1e-10)
+    point = profile_of(z, 8).at(x - 9.0)
+    assert point.values.size == 8
+    assert point.next_value == 0
 
 
 @pytest.mark.parametrize("q", [1, 3, 6])
@@ -124,6 +128,8 @@ def test_every_form_has_the_eigenpairs_of_the_scaled_matrix(rng, name, kind):
     values, vectors = np.linalg.eigh(S)
     for near in (None, vectors[:, -2:] + 1e-3):
         told, axes = form.leading(scale, goal, near)
+        assert told.size in (Q, Q + 1)
+        told, axes = told[:Q], axes[:, :Q]
         assert_allclose(told, values[: -Q - 1 : -1], rtol=1e-9)
         assert_allclose(axes @ axes.T, vectors[:, -Q:] @ vectors[:, -Q:].T, atol=1e-5)
     chosen = np.array([58, 0, 30])
