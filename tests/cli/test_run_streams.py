@@ -66,7 +66,7 @@ def pieces(monkeypatch):
     monkeypatch.setattr("probpca.sources.readers.csv.CSV_BYTES", 2**14)
     monkeypatch.setattr("probpca.sources.readers.arrow.BLOCK_ROWS", (250, 250))
     monkeypatch.setattr(Layout, "block", block)
-    monkeypatch.setattr(tables, "HELD_BYTES", 0)
+    monkeypatch.setattr("probpca.sources.source.HELD_BYTES", 0)
     monkeypatch.setattr(LocalEngine, "map", refuse)
     return sizes
 
@@ -114,7 +114,7 @@ def test_small_tables_are_held_in_memory(run, monkeypatch):
     monkeypatch.setattr(PPCA, "fit", lambda self, rows: seen.append(rows) or fit(self, rows))
     assert run("fit", "table.csv", "--components", 2).code == 0
     assert seen[0].in_memory
-    monkeypatch.setattr(tables, "HELD_BYTES", 0)
+    monkeypatch.setattr("probpca.sources.source.HELD_BYTES", 0)
     assert run("fit", "table.csv", "--components", 2, "--force").code == 0
     assert not seen[1].in_memory
 
