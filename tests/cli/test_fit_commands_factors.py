@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 
 from cli.conftest import FEATURES
 from probpca import PPCA, BayesianPCA, FactorAnalysis
-from probpca.cli import fit_commands, table as tables
+from probpca.cli import fit_commands
 from probpca.learning.factor.fit_indices import fit_indices
 
 pytestmark = pytest.mark.filterwarnings("ignore:the noise variance of:UserWarning")  # of the fits by hand

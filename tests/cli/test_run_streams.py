@@ -15,10 +15,10 @@ from pyarrow import parquet
 
 from cli.conftest import FEATURES
 from probpca import PPCA
-from probpca.cli import table as tables
 from probpca.learning.progress import ProgressBar
 from probpca.sources.engines.local import LocalEngine
 from probpca.sources.readers.arrow import Layout
+from probpca.sources.source import HELD_BYTES
 
 N = 3000
 
@@ -134,13 +134,13 @@ def test_fitting_a_file_takes_little_more_memory_than_in_the_library(run):
     options = ("--components", 2, "--max-iter", 2, "--jobs", 1, "--force")
     run("fit", "table.csv", *options)  # imports what the others need
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((100_000, 48))
+    x = rng.standard_normal((200_000, 48))
     x[rng.random(x.shape) < 0.05] = np.nan
     np.save("large.npy", x)
-    np.save("small.npy", x[:80_000])
-    large, small = x.nbytes, x[:80_000].nbytes
+    np.save("small.npy", x[:160_000])
+    large, small = x.nbytes, x[:160_000].nbytes
     del x
-    assert small < tables.HELD_BYTES < large
+    assert small < HELD_BYTES < large
     assert peak_bytes(lambda: run("fit", "small.npy", *options)) < 2.5 * small
     library = peak_bytes(lambda: PPCA(2, max_iter=2, tol=1e9, n_jobs=1, random_state=0).fit("large.npy"))
     assert peak_bytes(lambda: run("fit", "large.npy", *options)) < 1.2 * library
