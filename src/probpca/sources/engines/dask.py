@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
+from itertools import accumulate
 from operator import attrgetter, itemgetter
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -36,12 +37,13 @@ class DaskEngine:
     lengths: tuple[float, ...]  # number of rows of each part; NaN if Dask does not know it
     example: Any  # two rows, to find the shape and type of the result of a function
     read: Callable[[Any], Any]  # makes a block of a part
+    starts: tuple[int, ...] = ()  # position of the first row of each part; empty if blocks need not know it
 
     def keep(self, prepare: Callable[[Any], Any]) -> DaskEngine:
         """Prepare the blocks on the workers and keep them there; Dask recomputes those of a lost worker."""
         with losses_named(partial(_loss, self.parts)):
             prepared = import_module("dask").persist(*self._each(prepare))
-        return replace(self, parts=prepared, example=prepare(self.example), read=itself)
+        return replace(self, parts=prepared, example=prepare(self.example), read=itself, starts=())
 
     def fold(self, summarise: Callable[[Any], M]) -> M:
         """Summarise each part on its worker and merge the summaries in order, as a tree.
@@ -73,7 +75,9 @@ class DaskEngine:
 
     def _each(self, function: Callable[[Any], Any]) -> list[Any]:
         shared = _later(function)  # one node of the graph, shared by all tasks: sent once, not once per task
-        return [_later(_work)(shared, self.read, number, part) for number, part in enumerate(self.parts)]
+        starts = self.starts or (None,) * len(self.parts)
+        numbered = enumerate(zip(self.parts, starts, strict=True))
+        return [_later(_work)(shared, self.read, number, part, start) for number, (part, start) in numbered]
 
     def _joined(self, answers: list[Any], like: Any) -> Any:
         """Results of all parts as one Dask array, with a row per row unless the example shows otherwise."""
@@ -104,11 +108,13 @@ def open_dask(rows: Any, n_jobs: int | None = None) -> Source:
     d, known = found.example.n_features, not np.isnan(found.lengths).any()
     n = int(sum(found.lengths)) if known else None
     read = partial(_block, BatchReader(found.names, False, d), found.announced)
-    engine = DaskEngine(found.parts, found.lengths, found.example, read)
+    starts = tuple(int(start) for start in accumulate(found.lengths[:-1], initial=0)) if known else ()
+    engine = DaskEngine(found.parts, found.lengths, found.example, read, starts)
     info = Info(
         n_features=d,
         n_rows=n,
         n_stored=None if n is None else n * d,
+        numbered=known,
         columns=found.columns,
         single_precision=bool(found.example.values.dtype == np.float32),
         n_jobs=_worker_threads() if n_jobs is None else resolve_jobs(n_jobs),
@@ -232,9 +238,11 @@ def _are_lost(parts: Sequence[Any]) -> bool:
     return client is not None and any(future.cancelled() for future in client.futures_of(list(parts)))
 
 
-def _work(function: Callable[[Any], Any], read: Callable[[Any], Any], number: int, part: Any) -> Any:
+def _work(
+    function: Callable[[Any], Any], read: Callable[[Any], Any], number: int, part: Any, start: int | None = None
+) -> Any:
     with partition_named(number):
-        block = read(part)
+        block = read(part) if start is None else replace(read(part), start=start)
     with one_blas_thread():  # workers run in parallel already
         return quietly(function, block)
 
