@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,6 +39,7 @@ class DaskEngine:
     example: Any  # two rows, to find the shape and type of the result of a function
     read: Callable[[Any], Any]  # makes a block of a part
     starts: tuple[int, ...] = ()  # position of the first row of each part; empty if blocks need not know it
+    merged_at_once: int = 8  # number of summaries that one task merges
 
     def keep(self, prepare: Callable[[Any], Any]) -> DaskEngine:
         """Prepare the blocks on the workers and keep them there; Dask recomputes those of a lost worker."""
@@ -48,11 +50,12 @@ class DaskEngine:
     def fold(self, summarise: Callable[[Any], M]) -> M:
         """Summarise each part on its worker and merge the summaries in order, as a tree.
 
-        Each task merges eight summaries, because the scheduler spends about a millisecond per task.
+        A level of the tree takes the scheduler and the workers several milliseconds, so that each task merges many
+        summaries, unless these may be large.
         """
-        level = self._each(summarise)
+        level, k = self._each(summarise), self.merged_at_once
         while len(level) > 1:
-            level = [_later(merged)(level[i : i + 8]) for i in range(0, len(level), 8)]
+            level = [_later(merged)(level[i : i + k]) for i in range(0, len(level), k)]
         return _computed(level[0], self.parts)
 
     def map(self, function: Callable[[Any], Any]) -> Any:
@@ -74,7 +77,8 @@ class DaskEngine:
         return not _computed(first, self.parts)
 
     def _each(self, function: Callable[[Any], Any]) -> list[Any]:
-        shared = _later(function)  # one node of the graph, shared by all tasks: sent once, not once per task
+        # A large function is one node of the graph: sent once, not once per task, but later than the tasks themselves.
+        shared = function if _size(function) * len(self.parts) <= COPIED_BYTES else _later(function)
         starts = self.starts or (None,) * len(self.parts)
         numbered = enumerate(zip(self.parts, starts, strict=True))
         return [_later(_work)(shared, self.read, number, part, start) for number, (part, start) in numbered]
@@ -88,6 +92,12 @@ class DaskEngine:
             return like
         lengths = self.lengths if len(like) == self.example.n_rows else (np.nan,) * len(answers)
         return _stacked(answers, lengths, like)
+
+
+COPIED_BYTES = 2**20
+"""Total size up to which every task gets a copy of a pickled function."""
+MERGED_BYTES = 2**26
+"""Total size up to which one task merges more than a few matrices of a number for each pair of columns."""
 
 
 def open_dask(rows: Any, n_jobs: int | None = None) -> Source:
@@ -109,7 +119,8 @@ def open_dask(rows: Any, n_jobs: int | None = None) -> Source:
     n = int(sum(found.lengths)) if known else None
     read = partial(_block, BatchReader(found.names, False, d), found.announced)
     starts = tuple(int(start) for start in accumulate(found.lengths[:-1], initial=0)) if known else ()
-    engine = DaskEngine(found.parts, found.lengths, found.example, read, starts)
+    many = int(np.clip(MERGED_BYTES // (8 * max(d, 1) ** 2), 8, 32))
+    engine = DaskEngine(found.parts, found.lengths, found.example, read, starts, many)
     info = Info(
         n_features=d,
         n_rows=n,
@@ -188,6 +199,14 @@ def _worker_threads() -> int:
         return resolve_jobs(None)
     with losses_named(partial(_loss, ())):
         return max(sum(client.nthreads().values()), 1)
+
+
+def _size(function: Any) -> float:
+    """Size of a pickled function in bytes; infinite if only Dask can pickle it."""
+    try:
+        return len(pickle.dumps(function))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return float("inf")
 
 
 def _later(function: Any) -> Any:
