@@ -2,9 +2,9 @@
 
 import os
 import signal
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
