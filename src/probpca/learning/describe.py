@@ -133,6 +133,8 @@ def describe(
             return Description(source, sums, complete=True, sample=sample)
         if not source.repeatable:
             raise _not_finite_once()
+        if source.in_memory and not source.single_precision and isinstance(sums, ColumnSummary):
+            return Description(source, _usable(sums, source), complete=False)
     if source.in_memory:
         summary = summarise(source)
         return Description(source, summary, summary.complete)
