@@ -13,13 +13,14 @@ from scipy import sparse
 from oracles import dense_log_likelihood, dense_posterior, random_model
 from probpca import PPCA
 from probpca.blocks import Block
-from probpca.blocks.block import dense_values
+from probpca.blocks.block import dense_values, joined
 from probpca.inference import outliers
 from probpca.inference.likelihood import log_likelihood
 from probpca.inference.posteriors import posterior_mean
 from probpca.learning.em.e_step import expect
 from probpca.sources import open_source
-from probpca.statistics import ColumnSummary, Moments, Root, Stack
+from probpca.statistics import ColumnSummary, Moments, Root, Spread, Stack
+from probpca.statistics.sample import spread_places
 
 N, D, Q = 20_000, 6, 2  # several blocks a source
 RNG = np.random.default_rng(3)
@@ -142,6 +143,20 @@ def test_a_fold_equals_the_summary_of_one_block(fresh):
     assert_allclose(fresh().fold(ColumnSummary.of).squares, np.diag(scatter), rtol=tol)
     factor = fresh().fold(Root.of).factor
     assert_allclose(factor.T @ factor, scatter, atol=1e-9 * scatter.max())
+
+
+def test_blocks_know_which_rows_they_have_if_the_source_says_so(fresh):
+    source = fresh()
+    starts = [block.start for block in source.hold()]
+    if not source.info.numbered:
+        assert set(starts) == {None}
+        return
+    assert source.n_rows == N
+    for block in source.hold():
+        assert_array_equal(block.values, ROWS[block.start : block.start + block.n_rows])
+    for count in (1, 77, N):
+        places = spread_places(count, N)
+        assert_array_equal(joined(list(source.fold(partial(Spread.of, count, N)).parts)).values, ROWS[places])
 
 
 def test_a_fold_keeps_the_order_of_the_rows(fresh):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from functools import partial
@@ -122,6 +123,17 @@ def test_a_fold_equals_the_summary_of_one_block(source):
     assert_allclose(factor.T @ factor, whole.scatter, atol=1e-9 * whole.scatter.max())
 
 
+def moments_with(centre, block):
+    return Moments.of(replace(block, values=block.values - centre[: block.n_features]))
+
+
+@pytest.mark.parametrize("size", [D, 2**18])
+def test_a_function_may_be_large(source, size):
+    """Small functions go with every task, large ones once."""
+    moments = source.fold(partial(moments_with, np.ones(size)))
+    assert_allclose(moments.mean, ROWS.mean(axis=0) - 1, rtol=1e-6)
+
+
 def test_a_fold_keeps_the_order_of_the_rows(source):
     stack = source.fold(Stack.of)
     assert_array_equal(np.hstack([stack.panel(columns, np.float64).copy() for columns in stack.panels()]), ROWS)
@@ -184,6 +196,12 @@ def test_p_values_are_calibrated_by_a_sample_whatever_the_chunks():
     found, wanted = fits[0].outliers(da.from_array(x), training=True), fits[0].outliers(x, training=True)
     assert found.note == wanted.note
     assert_allclose(found.p_value.compute(), wanted.p_value, rtol=1e-9)
+
+
+def test_p_values_are_calibrated_with_the_rows_that_a_table_in_memory_would_use():
+    x = np.random.default_rng(0).standard_t(6, (6000, 1)) * np.random.default_rng(1).standard_normal((6000, D))
+    mine, local = (PPCA(Q).fit(rows).calibration_ for rows in (da.from_array(x, chunks=(1700, D)), x))
+    assert_allclose([mine.scale, mine.degrees], [local.scale, local.degrees], rtol=1e-9)
 
 
 def test_lengths_are_known_where_dask_knows_them(source):

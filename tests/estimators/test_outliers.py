@@ -149,6 +149,13 @@ def test_the_sample_does_not_depend_on_how_rows_are_cut(rng):
     assert_allclose(*(c.exceeded([0.5, 0.05], D) for c in (found[0], everything)), rtol=0.1)
 
 
+def test_of_many_rows_of_a_file_the_same_are_used_as_in_memory(rng, tmp_path):
+    x = heavy(rng, 300_000)  # several parts
+    np.save(tmp_path / "x.npy", x)
+    wanted = PPCA(2).fit(x).calibration_
+    assert_same(PPCA(2).fit(tmp_path / "x.npy").calibration_, wanted, rtol=1e-9)
+
+
 def test_bayesian_fits_to_files_are_calibrated(x, tmp_path):
     np.save(tmp_path / "x.npy", x)
     found = BayesianPCA(2, random_state=0).fit(tmp_path / "x.npy").calibration_

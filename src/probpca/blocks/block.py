@@ -39,6 +39,7 @@ class Block:
     precision: Any = None  # relative precision of each cell, 0 if missing: (b, d), or like CSR data; None if all are 1
     unstored_missing: bool = False  # whether cells that a CSR matrix does not store are missing; otherwise zeros
     others: Any = None  # columns of the same rows that are not features: a pyarrow RecordBatch
+    start: int | None = None  # position of the first row in the table; None if it is not known
 
     @property
     def n_rows(self) -> int:
@@ -120,7 +121,8 @@ class Block:
             precision = None if precision is None else precision[rows]
         weight = None if self.weight is None else self.weight[rows]
         others = None if self.others is None else self.others.slice(rows.start, rows.stop - rows.start)
-        return Block(values, weight, precision, self.unstored_missing, others)
+        start = None if self.start is None else self.start + rows.start
+        return Block(values, weight, precision, self.unstored_missing, others, start)
 
     def pick(self, rows: Index) -> Block:
         """Copy of the rows at the given positions, without the other columns."""

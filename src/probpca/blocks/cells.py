@@ -69,7 +69,7 @@ class Dense:
         """Product of an array (p, d) with M', summed over the features: (p, b)."""
         if self.entries.size <= self.whole_cells:
             return by_feature @ self._floats(slice(None), self.work)
-        first, *others = self._slabs()
+        first, *others = self.slabs()
         out = by_feature[:, first] @ self._floats(first, self.work)
         for slab in others:
             out += by_feature[:, slab] @ self._floats(slab, self.work)
@@ -80,23 +80,24 @@ class Dense:
         if self.entries.size <= self.whole_cells:
             out += moments @ self._floats(slice(None), self.work).T
             return
-        for slab in self._slabs():
+        for slab in self.slabs():
             out[:, slab] += moments @ self._floats(slab, self.work).T
 
     def minus(self, fitted: Array) -> Array:
         """Difference of M' and an array (d, b), which is overwritten."""
         whole = self.entries.size <= self.whole_cells
-        for slab in (slice(None),) if whole else self._slabs():
+        for slab in (slice(None),) if whole else self.slabs():
             np.subtract(self._floats(slab, self.work), fitted[slab], out=fitted[slab])
         return fitted
 
     def square_sums(self, weight: Array, precision: Array | None = None) -> Array:
         """Sum over rows of the squared entries, times w, over omega (d, b) if given: (d,)."""
-        slabs = ((slab, None if precision is None else precision[slab]) for slab in self._slabs())
+        slabs = ((slab, None if precision is None else precision[slab]) for slab in self.slabs())
         parts = (DenseResidual(self._floats(slab, None), omega).column_squares(weight) for slab, omega in slabs)
         return np.concatenate(list(parts))
 
-    def _slabs(self) -> Iterator[slice]:
+    def slabs(self) -> Iterator[slice]:
+        """Slabs of features with few enough entries that a copy of them stays in cache."""
         d, b = self.entries.shape
         step = max(self.slab_cells // b, 1)
         yield from (slice(start, min(start + step, d)) for start in range(0, d, step))
@@ -131,18 +132,46 @@ class Stored:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Complement:
-    """Operator that is 1 everywhere except at the missing cells, which are stored."""
+    """Operator that is 1 everywhere except at the missing cells, which are stored.
 
-    holes: Any  # 1 at the missing cells: CSR (b, d), float64
+    They are stored in slabs of features, so that the entries of an operand or a result that belong to a slab stay in
+    cache: without slabs, products with many features take several times as long.
+    """
+
+    slabs: tuple[Any, ...]  # 1 at the missing cells of some features: CSR (b, width), float64; the last may be narrower
+    turned: tuple[Any, ...]  # their transposes, which share their memory
+    width: int  # number of features of a slab
+    never: Index  # features that none of the rows has
+
+    @classmethod
+    def of(cls, mask: Mask, width: int) -> Complement:
+        """Make the operator of a mask of observed cells (b, d)."""
+        ones, slabs = np.ones(mask.size - np.count_nonzero(mask)), []
+        for start in range(0, mask.shape[1], width):
+            missing = ~mask[:, start : start + width]
+            indices = np.nonzero(missing)[1].astype(np.int32)
+            indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(missing, axis=1))]).astype(np.int32)
+            slabs.append(share(sparse.csr_array(missing.shape), ones[: indices.size], indices, indptr))
+        return cls(tuple(slabs), tuple(map(transposed, slabs)), width, np.flatnonzero(~mask.any(axis=0)))
 
     def products(self, by_feature: Array) -> Array:
         """Product of an array (p, d) with M', summed over the features: (p, b)."""
-        return by_feature.sum(axis=1)[:, None] - Stored(self.holes).products(by_feature)
+        missing = sum(slab @ np.ascontiguousarray(by_feature[:, place].T) for place, slab in self.placed(self.slabs))
+        return np.asarray(by_feature.sum(axis=1)[:, None] - missing.T)
 
     def add_sums(self, moments: Array, out: Array) -> None:
         """Add the product of an array (p, b) with M, summed over the rows, to ``out`` (p, d)."""
-        Stored(self.holes).add_sums(-moments, out)
-        out += moments.sum(axis=1)[:, None]
+        total, by_row = moments.sum(axis=1)[:, None], np.ascontiguousarray(moments.T)
+        unchanged = out[:, self.never]  # the difference of two sums in different order need not be exactly zero
+        for place, slab in self.placed(self.turned):
+            some = out[:, place]
+            some -= (slab @ by_row).T
+            some += total
+        out[:, self.never] = unchanged
+
+    def placed(self, slabs: tuple[Any, ...]) -> Iterator[tuple[slice, Any]]:
+        """Yield each slab, or its transpose, with the positions of its features."""
+        return ((slice(k * self.width, (k + 1) * self.width), slab) for k, slab in enumerate(slabs))
 
 
 class Cells(Protocol):
@@ -215,10 +244,15 @@ class FormSettings:
 
     small_cells: int = 2**10  # up to this many cells, a block gets one form for all its rows
     group_cells: int = 2**20  # cells of one group
+    holes_cells: int = 2**23  # cells of a group of nearly complete rows: each slab of features costs several calls
     group_rows: tuple[int, int] = (128, 4096)  # smallest and largest number of rows of one group
     stored_cells: int = 2**21  # cells of a group of stored cells, whose main cost are sums over rows
     sparse_slice: int = 2**24  # cells of the slices in which a sparse matrix is made dense
-    few: float = 0.07  # share of cells below which sparse products, ten times slower per cell, are faster
+    few: float = 0.07  # share of observed cells below which sparse products, ten times slower per cell, are faster
+    # Share of missing cells below which products with these, in slabs of features, are faster than with all cells.
+    few_missing: float = 0.15
+    holes_features: int = 64  # fewest features of a table for which that is so
+    slab_features: int = 512  # number of features of a slab
     dense: float = 0.15  # share of stored cells above which a sparse matrix is handled as a dense one
     own_rows: int = 64  # smallest number of rows for a form of their own
     own_share: float = 1 / 8  # smallest share of all rows for a form of their own
@@ -396,7 +430,9 @@ class MaskedCells:
 
     def counts(self, weight: Array) -> Array:
         """Sum of w over the observed cells of each feature: (d,)."""
-        return np.array([weight @ (precision > 0) for precision in self.mask.entries])
+        if self.binary and (weight == 1.0).all():
+            return np.count_nonzero(self.mask.entries, axis=1).astype(np.float64)
+        return np.concatenate([(self.mask.entries[slab] > 0).astype(np.float64) @ weight for slab in self.mask.slabs()])
 
     def log_precision(self) -> Array | float:
         """Sum of log omega over the observed cells of each row: (b,), or 0 if it is zero for all."""
@@ -425,9 +461,9 @@ class Holes:
     pattern: None = None
 
     @classmethod
-    def of(cls, holes: Any, values: Floats, centre: Array | None = None) -> Holes:
-        """Make the cells of a sparse matrix (b, d) with 1 in the missing cells, and transposed values (d, b)."""
-        return cls(Complement(holes), Dense(values, "values", centre=centre))
+    def of(cls, mask: Mask, values: Floats, centre: Array | None, width: int) -> Holes:
+        """Make the cells of a mask (b, d) and transposed values (d, b), with slabs of ``width`` features."""
+        return cls(Complement.of(mask, width), Dense(values, "values", centre=centre))
 
     def ready(self, work: Workspace | None = None) -> Holes:
         """Copy in double precision; smaller types are converted, into a workspace if one is given."""
@@ -435,11 +471,14 @@ class Holes:
 
     def observed(self) -> Array:
         """Number of observed cells of each row: (b,)."""
-        return float(self.mask.holes.shape[1]) - np.diff(self.mask.holes.indptr)
+        missing = sum(np.diff(slab.indptr) for slab in self.mask.slabs)
+        return np.asarray(float(len(self.values.entries)) - missing)
 
     def counts(self, weight: Array) -> Array:
         """Sum of w over the observed cells of each feature: (d,)."""
-        return float(weight.sum()) - np.asarray(weight @ self.mask.holes)
+        out = np.zeros((1, len(self.values.entries)))
+        self.mask.add_sums(weight[None], out)
+        return out[0]
 
     def log_precision(self) -> float:
         """Sum of log omega of each row: always 0, because all cells have precision 1."""
@@ -453,7 +492,8 @@ class Holes:
         """Residuals omega (y - left' right) of the observed cells, with ``left`` (r, d) and ``right`` (r, b)."""
         fitted = left.T @ right
         weighted = self.values.minus(fitted)
-        weighted.T[self.mask.holes.nonzero()] = 0.0
+        for place, slab in self.mask.placed(self.mask.slabs):
+            weighted[place][slab.indices, row_of_cell(slab)] = 0.0
         return DenseResidual(weighted, None)
 
 
@@ -642,13 +682,15 @@ def _dense_groups(block: Block, centre: Array, how: _How) -> Iterator[tuple[Cell
     elif form is not None:
         groups = {form: rows[np.argsort(pattern, kind="stable")] if form == "patterns" else rows}
     else:
-        groups = _groups(rows, pattern, common, count / max(block.n_features, 1), settings)
+        groups = _groups(rows, pattern, common, count, block.n_features, settings)
     by_row = np.empty(block.n_rows, np.intp)
     by_row[rows] = pattern
     for name, members in groups.items():
         cells = int(count[members].sum()) if name == "stored" else members.size * block.n_features
-        for some in _cut(members, cells, settings):
-            yield _dense_cells(name, block, mask[some], centre, some, by_row[some]), some
+        most = settings.holes_cells if name == "holes" else settings.group_cells
+        for some in _cut(members, cells, most, settings):
+            found = _dense_cells(name, block, mask[some], centre, some, by_row[some], width=settings.slab_features)
+            yield found, some
 
 
 def _few_cells(block: Block, mask: Mask, centre: Array, rows: Index) -> MaskedCells:
@@ -658,11 +700,14 @@ def _few_cells(block: Block, mask: Mask, centre: Array, rows: Index) -> MaskedCe
     return MaskedCells(Dense(seen, "mask"), Dense(values, "values"), binary=True)
 
 
-def _groups(rows: Index, pattern: Index, common: Mask, share_seen: Array, settings: FormSettings) -> dict[str, Index]:
-    """Positions of the rows to be stored in each form."""
+def _groups(
+    rows: Index, pattern: Index, common: Mask, count: Index, n_features: int, settings: FormSettings
+) -> dict[str, Index]:
+    """Positions of the rows to be stored in each form, given their numbers of observed cells."""
     alike = common[pattern]
-    seen = share_seen[rows]
-    holes = ~alike & (seen > 1 - settings.few)
+    seen = count[rows] / max(n_features, 1)
+    wide = n_features >= settings.holes_features
+    holes = ~alike & (seen > 1 - settings.few_missing) & wide
     stored = ~alike & (seen < settings.few)
     groups = {"holes": rows[holes], "stored": rows[stored], "masked": rows[~(alike | holes | stored)]}
     least = max(settings.own_rows, settings.own_share * rows.size)
@@ -673,9 +718,9 @@ def _groups(rows: Index, pattern: Index, common: Mask, share_seen: Array, settin
     return {"patterns": shared[np.argsort(pattern[alike], kind="stable")], **groups}
 
 
-def _cut(members: Index, cells: int, settings: FormSettings) -> Iterator[Index]:
-    """Cut rows into parts of about equal size, so that each has about ``group_cells`` cells."""
-    most = int(np.clip(settings.group_cells * members.size // max(cells, 1), *settings.group_rows))
+def _cut(members: Index, cells: int, most_cells: int, settings: FormSettings) -> Iterator[Index]:
+    """Cut rows into parts of about equal size, so that each has about ``most_cells`` of their cells."""
+    most = int(np.clip(most_cells * members.size // max(cells, 1), *settings.group_rows))
     count = -(-members.size // most)
     yield from (some for some in np.array_split(members, max(count, 1)) if some.size)
 
@@ -705,7 +750,9 @@ def _kept_centre(values: Any, centre: Array) -> Array | None:
     return None if values.dtype == np.float64 else centre
 
 
-def _dense_cells(name: str, block: Block, mask: Mask, centre: Array, rows: Index, pattern: Index) -> Cells:
+def _dense_cells(  # noqa: PLR0913
+    name: str, block: Block, mask: Mask, centre: Array, rows: Index, pattern: Index, *, width: int
+) -> Cells:
     if name == "stored" and not block.is_sparse:
         return _gathered(block.values, mask, centre, rows)
     if block.precision is not None:
@@ -718,7 +765,7 @@ def _dense_cells(name: str, block: Block, mask: Mask, centre: Array, rows: Index
         matrix.data = values.T[mask]
         return StoredCells(matrix, centre=kept)
     if name == "holes":
-        return Holes.of(sparse.csr_array((~mask).astype(np.float64)), values, kept)
+        return Holes.of(mask, values, kept, width)
     if name == "patterns":
         _, first, local = np.unique(pattern, return_index=True, return_inverse=True)
         masks = np.ascontiguousarray(mask[first].T, dtype=np.float64)
@@ -746,12 +793,12 @@ def _turned(block: Block, mask: Mask, centre: Array, rows: Index) -> Any:
         np.copyto(out, fill[:, None], where=~mask.T)
         return out
     out = np.empty((block.n_features, rows.size), block.values.dtype)
-    for start in range(0, rows.size, 32):  # few rows at a time, so that their columns stay in cache
-        some = slice(start, start + 32)
-        values = block.values[rows[some]]
-        values = (values.toarray() if block.is_sparse else values) - shift
-        np.copyto(values, fill, where=~mask[some])
-        out[:, some] = values.T
+    in_order, step = isinstance(place, slice), max(2**15 // max(block.n_features, 1), 16)
+    for start in range(0, rows.size, step):  # few rows at a time, so that their columns stay in cache
+        some = slice(start, start + step)
+        values = block.values[rows[start] : rows[start] + len(rows[some])] if in_order else block.values[rows[some]]
+        values = values.toarray() if block.is_sparse else values
+        out[:, some] = np.where(mask[some], values - shift, fill).T
     return out
 
 

@@ -96,13 +96,21 @@ class Parameters:
         start = packed_size(self.q)
         return shift * self.encoder + self.covariance[start : start + self.q] / self.noise
 
-    def score(self, cells: Cells) -> Array:
-        """Score of z at zero given the cells of each row, W' Omega Psi^{-1} (x - mu): (q, b)."""
-        h = cells.values.products(self.encoder)
-        if self.offset is not None:
-            shift = cells.mask.products(self.offset)
-            h -= shift if cells.pattern is None else shift[:, cells.pattern]
-        return h
+    def information_and_score(self, cells: Cells) -> tuple[Array, Array]:
+        """Precision that the cells of each row add to that of z, and the score of z at zero.
+
+        The precisions, W' Omega Psi^{-1} W, are packed by columns: (q (q + 1) / 2, b or patterns). The score is
+        W' Omega Psi^{-1} (x - mu): (q, b).
+        """
+        score, offset, k = cells.values.products(self.encoder), self.offset, len(self.information)
+        if offset is None:
+            return cells.mask.products(self.information), score
+        with workspace() as work:  # one product is faster than two
+            both = work.array("summed over cells", (k + self.q, offset.shape[1]))
+            both[:k], both[k:] = self.information, offset
+            found = cells.mask.products(both)
+        score -= found[k:] if cells.pattern is None else found[k:, cells.pattern]
+        return found[:k], score
 
 
 @final
@@ -136,10 +144,9 @@ def latents(parameters: Parameters, cells: Cells, *, joint: bool = False, work: 
     ``joint`` the second moments P + m m' are returned in place of P, at no extra cost, unless rows share patterns.
     With a workspace the covariances are in its buffer "latent covariance".
     """
-    information = cells.mask.products(parameters.information)
+    information, h = parameters.information_and_score(cells)
     if is_stiff(information) and parameters.centre.size * len(cells.observed()) <= STIFF.cells:
         return _latents_by_rotation(parameters, cells, joint=joint)
-    h = parameters.score(cells)
     if cells.pattern is not None:
         return _latents_by_pattern(information, h, cells.pattern)
     q, b = h.shape
@@ -256,11 +263,11 @@ class GroupPosterior:
 
     def mean(self) -> Array:
         """Posterior mean of each row, computed without the covariance: (q, b)."""
-        information = self.cells.mask.products(self.parameters.information)
+        information, score = self.parameters.information_and_score(self.cells)
         if self.cells.pattern is not None or is_stiff(information):
             return self.latents.mean
         q = self.parameters.q
-        return solve(information[by_rows(q)] + identity(q), self.parameters.score(self.cells))
+        return solve(information[by_rows(q)] + identity(q), score)
 
     @property
     def covariance(self) -> Array:
@@ -315,9 +322,8 @@ class GroupPosterior:
         quantiles.
         """
         q = self.parameters.q
-        information = self.cells.mask.products(self.parameters.information)[by_rows(q)]
-        information = information if self.cells.pattern is None else information[:, self.cells.pattern]
-        h = self.parameters.score(self.cells)
+        information, h = self.parameters.information_and_score(self.cells)
+        information = (information if self.cells.pattern is None else information[:, self.cells.pattern])[by_rows(q)]
         latent = solve(information + identity(q), h)  # posterior mean: (q, b)
         residual = self.cells.residual(self.parameters.loadings, np.vstack([latent, np.ones((1, h.shape[1]))]))
         whole = residual.row_squares() / self.noise + np.square(latent).sum(axis=0)
@@ -331,9 +337,8 @@ class GroupPosterior:
         A direction whose eigenvalue is below a ``negligible`` share of the largest counts as not observed.
         """
         q = self.parameters.q
-        information = self.cells.mask.products(self.parameters.information)[by_rows(q)]
-        information = information if self.cells.pattern is None else information[:, self.cells.pattern]
-        h = self.parameters.score(self.cells)
+        information, h = self.parameters.information_and_score(self.cells)
+        information = (information if self.cells.pattern is None else information[:, self.cells.pattern])[by_rows(q)]
         values, vectors = np.linalg.eigh(unpack(information))  # (b, q), (b, q, q)
         most = np.minimum(self.group.observed, q)[:, None]
         used = (np.arange(q, 0, -1) <= most) & (values > negligible * values[:, -1:])

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from probpca.blocks.block import joined
 from probpca.errors import DataError
-from probpca.learning.settings import SampleSize
+from probpca.learning.settings import CalibrationRows, SampleSize
 from probpca.result_tables import clip
-from probpca.sources import open_source
+from probpca.sources import Source, open_source
 from probpca.sources.engines.local import itself
-from probpca.statistics import Both, ColumnSummary, Distinct, Sum
+from probpca.statistics import Both, ColumnSummary, Distinct, Spread, Sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from probpca.blocks import Block
     from probpca.learning.settings import Settings
-    from probpca.sources import Source
     from probpca.typing import Array
 
 R = TypeVar("R", bound=Any)
@@ -133,6 +133,8 @@ def describe(
             return Description(source, sums, complete=True, sample=sample)
         if not source.repeatable:
             raise _not_finite_once()
+        if source.in_memory and not source.single_precision and isinstance(sums, ColumnSummary):
+            return Description(source, _usable(sums, source), complete=False)
     if source.in_memory:
         summary = summarise(source)
         return Description(source, summary, summary.complete)
@@ -151,6 +153,12 @@ def _begin(first: Pass, source: Source, size: int) -> tuple[Sums, Source | None]
     if source.in_memory or not size:
         return first.finish(source.fold(first.summarise)), None
     n = source.n_rows
+    if source.info.numbered and n:
+        # The same rows as of a table in memory, so that p-values do not depend on where the rows are.
+        size = min(size, CalibrationRows().of(n, source.n_features))
+        both = source.fold(partial(Both.of, first.summarise, partial(Spread.of, size, n)))
+        parts = both.second.parts
+        return first.finish(both.first), Source.of_block(joined(list(parts)), source.n_jobs) if parts else None
     # A few more candidates than needed; all rows if their number is unknown.
     share = 1.0 if n is None else min(1.1 * size / max(n, 1), 1.0)
     both = source.fold(partial(Both.of, first.summarise, partial(Distinct.of, size, 0, share=share)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, final
 
 import numpy as np
@@ -13,6 +13,7 @@ from probpca.blocks import Block
 from probpca.blocks.block import MAX_PIECE_ROWS, PIECE_BYTES, deviations_or_zero, joined, with_units
 from probpca.errors import DataError
 from probpca.sources.engines.local import LocalEngine, itself
+from probpca.statistics.sample import spread_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -58,6 +59,8 @@ class Info:
         Number of rows; None if a pass over the rows is needed to count them.
     n_stored : int or None
         Number of stored cells: ``n_rows * n_features`` unless the rows are sparse; None if unknown.
+    numbered : bool
+        Whether the number of rows is known and blocks know the positions of their rows.
     columns : tuple of str or None
         Names of the columns; None if they have none.
     single_precision : bool
@@ -82,6 +85,7 @@ class Info:
     n_features: int
     n_rows: int | None = None
     n_stored: int | None = None
+    numbered: bool = False
     columns: tuple[str, ...] | None = None
     single_precision: bool = False
     single_digits: bool = False
@@ -336,19 +340,6 @@ def _picked(blocks: list[Block], places: Index) -> list[Block]:
     ends = np.cumsum([block.n_rows for block in blocks])
     parts = zip(blocks, np.split(places, np.searchsorted(places, ends[:-1])), ends, strict=True)
     return [block.pick(part - (end - block.n_rows)) for block, part, end in parts if part.size]
-
-
-@lru_cache(maxsize=8)
-def spread_places(count: int, n: int) -> Index:
-    """Ascending positions of ``count`` of n rows, one in each stretch of n / count rows: (count,).
-
-    The position within a stretch is a multiple of the golden ratio modulo 1, an evenly spread sequence without
-    period.
-    """
-    i = np.arange(count)
-    places = ((i + i * 0.6180339887498949 % 1.0) * (n / count)).astype(np.intp)
-    places.setflags(write=False)
-    return places
 
 
 def in_turn(first: Function | None, second: Function) -> Function:

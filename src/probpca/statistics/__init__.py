@@ -3,7 +3,7 @@
 from probpca.statistics.moments import ColumnSummary, Moments, subtract_mean
 from probpca.statistics.pairs import Pairs
 from probpca.statistics.regression import Regression
-from probpca.statistics.sample import Both, Distinct, Sample
+from probpca.statistics.sample import Both, Distinct, Sample, Spread
 from probpca.statistics.sketch import Root, Sketch
 from probpca.statistics.sums import Stack, Sum
 
@@ -17,6 +17,7 @@ __all__ = [
     "Root",
     "Sample",
     "Sketch",
+    "Spread",
     "Stack",
     "Sum",
     "subtract_mean",

@@ -363,6 +363,9 @@ class ColumnSummary:
     def _of_sparse(cls, block: Block) -> Self:
         """Summarise sparse rows from their stored cells; cells that are not stored are missing, or zeros."""
         values, d, n, w = block.values, block.n_features, block.n_rows, block.weights
+        plain = block.weight is None and block.precision is None and not block.unstored_missing
+        if plain and np.isfinite(values.data.sum(dtype=np.float64)):
+            return cls._of_stored(values)
         of_cell = np.repeat(w, np.diff(values.indptr))
         seen = ~np.isnan(values.data)
         omega = seen.astype(np.float64) if block.precision is None else np.where(seen, block.precision, 0.0)
@@ -390,6 +393,23 @@ class ColumnSummary:
         count, weight = int(np.count_nonzero(w[present])), float(w @ present)
         complete = block.precision is None and not (block.unstored_missing or missing.any())
         return cls(count, weight, observed, precision, mean, squares, missing, infinite, complete)
+
+    @classmethod
+    def _of_stored(cls, values: Any) -> Self:
+        """Summarise finite sparse rows of weight 1 whose cells are zero where none is stored."""
+        n, d = values.shape
+        columns, none = values.indices.astype(np.intp), np.zeros(d)
+        counts, first = np.bincount(columns, minlength=d), np.zeros(d)
+        head = slice(0, int(values.indptr[min(n, 1)]))
+        first[columns[head]] = values.data[head]
+        first[counts < n] = 0.0
+        x = values.data - first[columns]  # exactly zero in a constant column, however large its value is
+        shift = np.bincount(columns, x, d) / max(n, 1)
+        mean = first + shift
+        x -= shift[columns]
+        squares = np.bincount(columns, np.square(x, out=x), d) + (n - counts) * mean * mean
+        observed = np.full(d, float(n))
+        return cls(n if d else 0, float(n if d else 0), observed, observed, mean, squares, none, none, complete=True)
 
     def merge(self, other: Self) -> Self:
         """Summary of both sets of rows, by a pairwise update that never subtracts two large second moments."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
@@ -190,6 +191,44 @@ def _largest(keys: npt.NDArray[np.uint64], weight: Array, size: int) -> tuple[In
     total = np.zeros(first.size)
     np.add.at(total, which, weight[there])
     return there[first[:size]], total[:size]
+
+
+@lru_cache(maxsize=8)
+def spread_places(count: int, n: int) -> Index:
+    """Ascending positions of ``count`` of n rows, one in each stretch of n / count rows: (count,).
+
+    The position within a stretch is a multiple of the golden ratio modulo 1, an evenly spread sequence without
+    period.
+    """
+    i = np.arange(count)
+    places = ((i + i * 0.6180339887498949 % 1.0) * (n / count)).astype(np.intp)
+    places.setflags(write=False)
+    return places
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """Rows at positions that are spread over the whole table, found in blocks that know where they start.
+
+    Attributes
+    ----------
+    parts : tuple of Block
+        The chosen rows of the blocks merged so far, in the order of the table.
+    """
+
+    parts: tuple[Block, ...]
+
+    @classmethod
+    def of(cls, count: int, n: int, block: Block) -> Spread:
+        """Choose among the rows of one block of a table with n rows, so that ``count`` of all rows are chosen."""
+        places, start = spread_places(count, n), block.start or 0
+        first, last = np.searchsorted(places, (start, start + block.n_rows))
+        return cls((block.pick(places[first:last] - start),) if last > first else ())
+
+    def merge(self, other: Spread) -> Spread:
+        """Chosen rows of both sets of rows, the other ones below."""
+        return Spread(self.parts + other.parts)
 
 
 @final

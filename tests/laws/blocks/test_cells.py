@@ -152,7 +152,7 @@ def rows_seen(rng, n, d, count):
     return np.where(hidden, np.nan, rng.standard_normal((n, d)))
 
 
-WIDE = 60
+WIDE = 80
 TABLES = {
     "complete rows": (lambda rng: rng.standard_normal((100, WIDE)), Patterns),
     "few patterns": (lambda rng: np.repeat(rows_seen(rng, 5, WIDE, 30), 2 * COMMON, axis=0), Patterns),
@@ -256,6 +256,37 @@ def test_large_blocks_are_cut_into_parts_that_keep_their_rows(rng, form):
     assert len(groups) > 5
     assert_array_equal(np.sort(np.concatenate([group.index for group in groups])), np.arange(150))
     assert_allclose(sum(group.squares for group in groups), whole_sum, rtol=1e-12)
+
+
+@pytest.mark.parametrize("width", [1, 7, WIDE - 1, WIDE, 100])
+def test_slabs_of_features_do_not_matter(rng, width):
+    x = rows_seen(rng, 50, WIDE, WIDE - 4)
+    rows, wanted = np.arange(50), dense(x, np.arange(50), np.zeros(WIDE))
+    settings = FormSettings(slab_features=width)
+    (group,) = observe(Block(x), np.zeros(WIDE), form="holes", settings=settings).groups
+    by_feature, by_row, out = (
+        rng.standard_normal((3, WIDE)),
+        rng.standard_normal((2, 50)),
+        rng.standard_normal((2, WIDE)),
+    )
+    assert_allclose(group.cells.mask.products(by_feature), by_feature @ wanted[0].T, **NEAR)
+    total = out + by_row @ wanted[0]
+    group.cells.mask.add_sums(by_row, out)
+    assert_allclose(out, total, **NEAR)
+    assert_array_equal(group.observed, wanted[0].sum(axis=1))
+    left, right = rng.standard_normal((2, WIDE)), rng.standard_normal((2, rows.size))
+    assert_allclose(group.cells.residual(left, right).dense(), wanted[0] * (wanted[1] - right.T @ left), **NEAR)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_sums_of_a_feature_that_was_never_observed_are_exactly_zero(rng, form):
+    x = rows_seen(rng, 50, WIDE, WIDE - 4)
+    x[:, 5] = np.nan
+    (group,) = observe(Block(x, rng.random(50)), np.zeros(WIDE), form=form).groups
+    out = np.zeros((1, WIDE))
+    group.cells.mask.add_sums(summed(group.cells, group.weight[None]), out)
+    assert_array_equal(np.flatnonzero(out == 0), [5])
+    assert_array_equal(np.flatnonzero(group.counts == 0), [5])
 
 
 def test_sparse_tables_are_cut_too(rng):

@@ -37,11 +37,10 @@ def collapse(model: LinearGaussian, rows: Observed) -> Collapsed:
     with workspace() as work:
         for group in rows.groups:
             cells = group.cells.ready(work)
-            J = cells.mask.products(parameters.information)[by_rows(q)]
+            J, score[:, group.place] = parameters.information_and_score(cells)
             if cells.pattern is not None and J.shape[1] > 1:  # a single pattern is broadcast
                 J = J[:, cells.pattern]
-            information[:, group.place] = J
-            score[:, group.place] = parameters.score(cells)
+            information[:, group.place] = J[by_rows(q)]
     return Collapsed(information, score)
 
 

@@ -19,7 +19,7 @@ from probpca.linalg.block_krylov import block_krylov
 from probpca.linalg.rotations import orthonormal
 from probpca.scratch import workspace
 from probpca.sources.engines.local import map_blocks, one_blas_thread
-from probpca.statistics import ColumnSummary, Sample, Stack, Sum
+from probpca.statistics import Sample, Stack, Sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from probpca.learning.settings import KrylovSettings, Settings
     from probpca.linalg.block_krylov import Ritz
     from probpca.sources import Source
+    from probpca.statistics import ColumnSummary
     from probpca.typing import Array, Floats
 
 
@@ -100,7 +101,7 @@ def scatter_product(mean: Array, vectors: Any, block: Block) -> Sum:
 def _sparse_scatter_product(mean: Array, vectors: Any, block: Block) -> Sum:
     """Scatter product of sparse rows with implicit centring, so that the matrix stays sparse."""
     image = block.values @ vectors  # (b, k)
-    image -= (mean @ vectors).astype(image.dtype)
+    _subtract(image, (mean @ vectors).astype(image.dtype))
     if block.weight is not None:
         image *= block.weight[:, None].astype(image.dtype)
     total = (transposed(block.values) @ image).astype(np.float64, copy=False)
@@ -109,12 +110,20 @@ def _sparse_scatter_product(mean: Array, vectors: Any, block: Block) -> Sum:
     return Sum(total.T)
 
 
+def _subtract(image: Floats, row: Floats, together: int = 64) -> None:
+    """Subtract a short row from all rows of a matrix, many at a time, because loops over few numbers are slow."""
+    whole = len(image) // together * together
+    many = image[:whole].reshape(-1, together * row.size)
+    many -= np.tile(row, together)
+    image[whole:] -= row
+
+
 def squared_image(mean: Array, vectors: Array, block: Block) -> Sum:
     """Sums over rows of w V'(x - mean) (x - mean)'V, flattened, and of w |x - mean|^2: (k^2 + 1,)."""
     if block.is_sparse:
-        image, summary = block.values @ vectors - mean @ vectors, ColumnSummary.of(block)
-        square = summary.squares.sum() + summary.total_weight * np.square(summary.mean - mean).sum()
-        return Sum(np.append(_weighted_products(image, block.weight), square))
+        image = block.values @ vectors
+        _subtract(image, mean @ vectors)
+        return Sum(np.append(_weighted_products(image, block.weight), _sparse_square(mean, block)))
     total, square = np.zeros((vectors.shape[1], vectors.shape[1])), 0.0
     with workspace() as work:
         for rows in block.pieces():
@@ -123,6 +132,17 @@ def squared_image(mean: Array, vectors: Array, block: Block) -> Sum:
             total += _weighted_products(centred @ vectors, w)
             square += float(block.weight_of(rows) @ np.einsum("ij,ij->i", centred, centred))
     return Sum(np.append(total, square))
+
+
+def _sparse_square(mean: Array, block: Block) -> float:
+    """Sum over sparse rows of w |x - mean|^2."""
+    values, w = block.values, block.weight
+    rest, of_cell = values.data - mean[values.indices], None if w is None else np.repeat(w, np.diff(values.indptr))
+    np.square(rest, out=rest)
+    counts = np.bincount(values.indices, minlength=mean.size)
+    stored = counts if of_cell is None else np.bincount(values.indices, of_cell, mean.size)
+    zeros = np.where(counts < block.n_rows, block.total_weight - stored, 0.0)  # a difference would be rounded
+    return float((rest.sum() if of_cell is None else of_cell @ rest) + zeros @ np.square(mean))
 
 
 def _weighted_products(image: Array, w: Array | None) -> Array:

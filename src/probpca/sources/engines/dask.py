@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
+from itertools import accumulate
 from operator import attrgetter, itemgetter
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -36,21 +38,24 @@ class DaskEngine:
     lengths: tuple[float, ...]  # number of rows of each part; NaN if Dask does not know it
     example: Any  # two rows, to find the shape and type of the result of a function
     read: Callable[[Any], Any]  # makes a block of a part
+    starts: tuple[int, ...] = ()  # position of the first row of each part; empty if blocks need not know it
+    merged_at_once: int = 8  # number of summaries that one task merges
 
     def keep(self, prepare: Callable[[Any], Any]) -> DaskEngine:
         """Prepare the blocks on the workers and keep them there; Dask recomputes those of a lost worker."""
         with losses_named(partial(_loss, self.parts)):
             prepared = import_module("dask").persist(*self._each(prepare))
-        return replace(self, parts=prepared, example=prepare(self.example), read=itself)
+        return replace(self, parts=prepared, example=prepare(self.example), read=itself, starts=())
 
     def fold(self, summarise: Callable[[Any], M]) -> M:
         """Summarise each part on its worker and merge the summaries in order, as a tree.
 
-        Each task merges eight summaries, because the scheduler spends about a millisecond per task.
+        A level of the tree takes the scheduler and the workers several milliseconds, so that each task merges many
+        summaries, unless these may be large.
         """
-        level = self._each(summarise)
+        level, k = self._each(summarise), self.merged_at_once
         while len(level) > 1:
-            level = [_later(merged)(level[i : i + 8]) for i in range(0, len(level), 8)]
+            level = [_later(merged)(level[i : i + k]) for i in range(0, len(level), k)]
         return _computed(level[0], self.parts)
 
     def map(self, function: Callable[[Any], Any]) -> Any:
@@ -72,8 +77,11 @@ class DaskEngine:
         return not _computed(first, self.parts)
 
     def _each(self, function: Callable[[Any], Any]) -> list[Any]:
-        shared = _later(function)  # one node of the graph, shared by all tasks: sent once, not once per task
-        return [_later(_work)(shared, self.read, number, part) for number, part in enumerate(self.parts)]
+        # A large function is one node of the graph: sent once, not once per task, but later than the tasks themselves.
+        shared = function if _size(function) * len(self.parts) <= COPIED_BYTES else _later(function)
+        starts = self.starts or (None,) * len(self.parts)
+        numbered = enumerate(zip(self.parts, starts, strict=True))
+        return [_later(_work)(shared, self.read, number, part, start) for number, (part, start) in numbered]
 
     def _joined(self, answers: list[Any], like: Any) -> Any:
         """Results of all parts as one Dask array, with a row per row unless the example shows otherwise."""
@@ -84,6 +92,12 @@ class DaskEngine:
             return like
         lengths = self.lengths if len(like) == self.example.n_rows else (np.nan,) * len(answers)
         return _stacked(answers, lengths, like)
+
+
+COPIED_BYTES = 2**20
+"""Total size up to which every task gets a copy of a pickled function."""
+MERGED_BYTES = 2**26
+"""Total size up to which one task merges more than a few matrices of a number for each pair of columns."""
 
 
 def open_dask(rows: Any, n_jobs: int | None = None) -> Source:
@@ -104,11 +118,14 @@ def open_dask(rows: Any, n_jobs: int | None = None) -> Source:
     d, known = found.example.n_features, not np.isnan(found.lengths).any()
     n = int(sum(found.lengths)) if known else None
     read = partial(_block, BatchReader(found.names, False, d), found.announced)
-    engine = DaskEngine(found.parts, found.lengths, found.example, read)
+    starts = tuple(int(start) for start in accumulate(found.lengths[:-1], initial=0)) if known else ()
+    many = int(np.clip(MERGED_BYTES // (8 * max(d, 1) ** 2), 8, 32))
+    engine = DaskEngine(found.parts, found.lengths, found.example, read, starts, many)
     info = Info(
         n_features=d,
         n_rows=n,
         n_stored=None if n is None else n * d,
+        numbered=known,
         columns=found.columns,
         single_precision=bool(found.example.values.dtype == np.float32),
         n_jobs=_worker_threads() if n_jobs is None else resolve_jobs(n_jobs),
@@ -184,6 +201,14 @@ def _worker_threads() -> int:
         return max(sum(client.nthreads().values()), 1)
 
 
+def _size(function: Any) -> float:
+    """Size of a pickled function in bytes; infinite if only Dask can pickle it."""
+    try:
+        return len(pickle.dumps(function))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return float("inf")
+
+
 def _later(function: Any) -> Any:
     return import_module("dask").delayed(function, pure=False, traverse=False)
 
@@ -232,9 +257,11 @@ def _are_lost(parts: Sequence[Any]) -> bool:
     return client is not None and any(future.cancelled() for future in client.futures_of(list(parts)))
 
 
-def _work(function: Callable[[Any], Any], read: Callable[[Any], Any], number: int, part: Any) -> Any:
+def _work(
+    function: Callable[[Any], Any], read: Callable[[Any], Any], number: int, part: Any, start: int | None = None
+) -> Any:
     with partition_named(number):
-        block = read(part)
+        block = read(part) if start is None else replace(read(part), start=start)
     with one_blas_thread():  # workers run in parallel already
         return quietly(function, block)
 

@@ -286,11 +286,11 @@ class LocalEngine:
 
 
 def _summarised(summarise: Callable[[Any], M], read: Callable[[Any], Iterable[Any]], part: Any) -> M | None:
-    return merged(summarise(block) for block in read(part))
+    return merged(map(summarise, read(part)))  # unlike a loop, it holds no block while the next one is read
 
 
 def _answered(function: Callable[[Any], Any], read: Callable[[Any], Iterable[Any]], part: Any) -> list[Any]:
-    return [function(block) for block in read(part)]
+    return list(map(function, read(part)))
 
 
 def _work(function: Callable[[Item], T], block: Item) -> T:

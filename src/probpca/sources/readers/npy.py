@@ -109,6 +109,7 @@ def open_npy(place: Path, n_jobs: int, watch: Watch | None = None, codes: tuple[
         n_features=table.n_features,
         n_rows=table.n_rows,
         n_stored=table.n_rows * table.n_features,
+        numbered=True,
         single_precision=table.target is np.float32,
         n_jobs=n_jobs,
         file_bytes=table.n_rows * table.n_features * np.dtype(table.target).itemsize,
@@ -132,27 +133,32 @@ def _block_rows(table: ArrayHeader) -> int:
 
 
 def _read(path: Path, table: ArrayHeader, codes: tuple[float, ...], part: range) -> Iterator[Block]:
-    step, n, d, size = _block_rows(table), table.n_rows, table.n_features, table.dtype.itemsize
+    step = _block_rows(table)
     with path.open("rb", buffering=0) as file:
         for start in range(part.start, part.stop, step):
-            count = min(step, part.stop - start)
-            rows = np.empty((d, count) if table.by_columns else (count, d), table.dtype)
-            places = range(start, start + n * d, n) if table.by_columns else [start * d]
-            lines = rows if table.by_columns else [rows]
-            for line, place in zip(lines, places, strict=True):
-                _fill(file, memoryview(line.data).cast("B"), table.offset + place * size, path)
-            rows = rows.astype(table.target, copy=False)
-            rows = coded_as_missing(rows, codes)
-            yield Block(rows.T if table.by_columns else rows)
+            # No name is given to the rows: memory that is free before the next block is allocated is still in cache.
+            yield Block(_rows(file, table, start, min(step, part.stop - start), codes), start=start)
 
 
-def _fill(file: FileIO, buffer: memoryview, offset: int, path: Path) -> None:
+def _rows(file: FileIO, table: ArrayHeader, start: int, count: int, codes: tuple[float, ...]) -> Any:
+    """Read ``count`` rows, as floats with NaN in missing cells."""
+    n, d, size = table.n_rows, table.n_features, table.dtype.itemsize
+    rows = np.empty((d, count) if table.by_columns else (count, d), table.dtype)
+    places = range(start, start + n * d, n) if table.by_columns else [start * d]
+    lines = rows if table.by_columns else [rows]
+    for line, place in zip(lines, places, strict=True):
+        _fill(file, memoryview(line.data).cast("B"), table.offset + place * size)
+    rows = coded_as_missing(rows.astype(table.target, copy=False), codes)
+    return rows.T if table.by_columns else rows
+
+
+def _fill(file: FileIO, buffer: memoryview, offset: int) -> None:
     """Fill a buffer from a position in the file."""
     file.seek(offset)
     done = 0
     while done < len(buffer):
         count = file.readinto(buffer[done:])
         if not count:
-            msg = f"{path} ended while it was read: it was truncated."
+            msg = f"{file.name} ended while it was read: it was truncated."
             raise SourceError(msg)
         done += count

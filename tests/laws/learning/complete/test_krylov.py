@@ -48,6 +48,21 @@ def test_products_are_those_of_the_dense_covariance(table, form, rng):
     assert np.abs(rough - S @ V).max() > 0
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cells_that_sparse_rows_do_not_store_are_zeros(weighted, rng):
+    n, d = 200, 9  # more rows than are centred at a time
+    x = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.3)
+    x[:, 4] = rng.standard_normal(n) + 5  # a column without zeros
+    w = rng.uniform(0.1, 3.0, n) if weighted else np.ones(n)
+    mean, V = np.average(x, axis=0, weights=w), np.linalg.qr(rng.standard_normal((d, 3)))[0]
+    centred = (x - mean) * np.sqrt(w / w.sum())[:, None]
+    source = open_source(sparse.csr_array(x), weight=w if weighted else None, n_jobs=2)
+    assert_allclose(covariance_product(source, mean, V, w.sum()), centred.T @ centred @ V, atol=1e-12)
+    projected, total = projected_covariance(source, mean, V, w.sum())
+    assert_allclose(projected, V.T @ centred.T @ centred @ V, atol=1e-12)
+    assert_allclose(total, np.square(centred).sum(), rtol=1e-12)
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_products_with_a_vector_per_row_are_those_of_the_dense_gram_matrix(table, n_jobs, rng):
     x, w, mean, centred = table
