@@ -2,6 +2,8 @@
 
 ``python benchmarks/first_calls.py`` measures
 
+- ``calls``: searches for the number of components, imputation and Bayesian PCA with their defaults, on tables with
+  missing cells and unequal noise, beside one fit of the right rank and beside other packages;
 - ``files``: fits of wide and tall text files, in Python and on the command line, beside pyarrow's reader and the fit of
   the same numbers in memory.
 
@@ -19,22 +21,193 @@ import tempfile
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import quick
 from complete import OUT
-from factor_analysis import best_times, goal
+from factor_analysis import LONG, best_times, goal, timed
 from pyarrow import csv, parquet
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+from sklearn.impute import IterativeImputer, KNNImputer
 
-from probpca import PPCA
+from probpca import PPCA, BayesianPCA, PPCAImputer, select_n_components
 from probpca.cli.main import main as command
 
 STORE = OUT / "first_calls.json"
+
+
+# Calls with defaults on tables with missing cells
+
+
+SIZES = {"2,000 x 50": (2_000, 50), "20,000 x 100": (20_000, 100), "300 x 200": (300, 200)}
+RANK, HIDDEN, LARGE = 5, 0.2, 20
+"""Factors of the tables, share of missing cells, and more components than the tables have."""
+SEEDS = 5
+"""Tables and random states whose steps are counted."""
+NAMES = {
+    "PPCA()": "the default",
+    'PPCA("bic")': "",
+    'PPCA("cv")': "",
+    "PPCA(20)": "more components than the table has",
+    "BayesianPCA(20)": "",
+    "PPCAImputer()": "factor analysis, number of factors by BIC",
+    "select_n_components": "all rules",
+}
+GOALS = {"PPCA()": 3, "PPCAImputer()": 12, "BayesianPCA(20)": 15, 'PPCA("cv")': 30, 'PPCA("bic")': 12}
+"""Largest ratios to one fit: of the chosen rank for rules of PPCA, of the right rank for the others."""
+OWN_RANK = ("PPCA()", 'PPCA("bic")', 'PPCA("cv")', "select_n_components")
+GOALS["select_n_components"] = 30
+
+
+def uneven(n, d, seed=0):
+    """Rows of a factor model whose noise differs sixfold between columns, complete, and with missing cells."""
+    rng = np.random.default_rng(seed)
+    loadings = rng.standard_normal((d, RANK))
+    noise = rng.uniform(0.5, 3.0, d)
+    x = rng.standard_normal((n, RANK)) @ loadings.T + rng.standard_normal((n, d)) * noise
+    return x, np.where(rng.random((n, d)) < HIDDEN, np.nan, x)
+
+
+def fits(x):
+    """What is timed, by name."""
+    fixed = {"random_state": 0, "n_jobs": 1}
+    return {
+        "PPCA()": lambda: PPCA(**fixed).fit(x),
+        'PPCA("bic")': lambda: PPCA("bic", **fixed).fit(x),
+        'PPCA("cv")': lambda: PPCA("cv", **fixed).fit(x),
+        "PPCA(20)": lambda: PPCA(LARGE, **fixed).fit(x),
+        "BayesianPCA(20)": lambda: BayesianPCA(LARGE, **fixed).fit(x),
+        "PPCAImputer()": lambda: PPCAImputer(**fixed).fit(x),
+        "select_n_components": lambda: select_n_components(x, random_state=0, n_jobs=1),
+    }
+
+
+def imputers(n):
+    """Functions that complete a table, by name; those that are not installed or would take hours are left out."""
+    found = {
+        "PPCAImputer": lambda x: PPCAImputer(random_state=0, n_jobs=1).fit_transform(x),
+        "IterativeImputer": lambda x: IterativeImputer(random_state=0).fit_transform(x),
+        "KNNImputer": lambda x: KNNImputer().fit_transform(x),
+    }
+    if find_spec("vbpca_py"):
+        found["vbpca-py, 20 components"] = by_vbpca
+    if find_spec("miceforest") and n <= 2000:
+        found["miceforest, 1 table"] = by_miceforest
+    return found
+
+
+def by_vbpca(x):
+    model = import_module("vbpca_py").VBPCA(LARGE, random_state=0, num_cpu=1).fit(x)
+    return np.where(np.isnan(x), model.reconstruction_, x)
+
+
+def by_miceforest(x):
+    frame = pd.DataFrame(x, columns=[f"x{j}" for j in range(x.shape[1])])
+    kernel = import_module("miceforest").ImputationKernel(frame, num_datasets=1, random_state=0)
+    kernel.mice(5, num_threads=1)
+    return kernel.complete_data(0).to_numpy()
+
+
+def once_or_best(works, rounds):
+    """Results and processor seconds of works; those that take long are not repeated."""
+    runs = {name: timed(work) for name, work in works.items()}
+    short = {name: works[name] for name, (_, seconds) in runs.items() if seconds < LONG}
+    times = {name: seconds for name, (_, seconds) in runs.items()} | best_times(short, rounds)
+    return {name: (result, times[name]) for name, (result, _) in runs.items()}
+
+
+def of_size(n, d, rounds):
+    """Times of the calls beside those of one fit, and of imputers with their errors."""
+    truth, x = uneven(n, d)
+    one = once_or_best({"one": lambda: PPCA(RANK, random_state=0, n_jobs=1).fit(x)}, rounds)["one"][1]
+    found = {"one": one, "calls": {}, "imputers": {}}
+    for name, (result, seconds) in once_or_best(fits(x), rounds).items():
+        model = getattr(result, "estimator_", result)
+        q, same = getattr(model, "n_components_", None), one
+        if name in OWN_RANK:
+            q = q or max(result.choices["bic"], result.choices["cv"])
+            same = once_or_best({"": lambda q=q: PPCA(q, random_state=0, n_jobs=1).fit(x)}, rounds)[""][1]
+        found["calls"][name] = {"seconds": seconds, "q": int(q), "same": same}
+    holes, scale = np.isnan(x), truth.std(axis=0)
+    for name, complete in imputers(n).items():
+        filled, seconds = timed(partial(complete, x))
+        error = float(np.sqrt(np.mean(np.square(((filled - truth) / scale)[holes]))))
+        found["imputers"][name] = {"seconds": seconds, "error": error}
+    print(n, d, json.dumps(found), flush=True)
+    return found
+
+
+def calls(*, quick_cases):
+    """Times of all sizes, and the steps of fits with too many components over tables and random states."""
+    sizes = dict(list(SIZES.items())[::2]) if quick_cases else SIZES
+    found = {name: of_size(n, d, 1 if quick_cases else 3) for name, (n, d) in sizes.items()}
+    steps = {}
+    for name, (n, d) in sizes.items():
+        seeds = range(2 if quick_cases or n > 2_000 else SEEDS)
+        tables = [uneven(n, d, seed)[1] for seed in seeds]
+        steps[name] = {
+            "PPCA(20)": [[PPCA(LARGE, random_state=s, n_jobs=1).fit(x).n_iter_ for s in seeds] for x in tables],
+            "BayesianPCA(20)": [
+                [BayesianPCA(LARGE, random_state=s, n_jobs=1).fit(x).n_iter_ for s in seeds[:2]] for x in tables
+            ],
+        }
+    return {"sizes": found, "steps": steps}
+
+
+def calls_page(found):
+    sizes = found["sizes"]
+    lines = [
+        f"Tables of {RANK} factors with noise that differs sixfold between columns, {HIDDEN:.0%} of the cells missing.",
+        "Processor seconds, one thread; in brackets the number of components, and the ratio to one fit of five, or for",
+        "rules of PPCA of as many components as they choose (PPCA describes unequal noise by more of them).",
+        "",
+        f"| call | {' | '.join(sizes)} |",
+        "|---" * (len(sizes) + 1) + "|",
+        f"| `PPCA({RANK})` | {' | '.join('{one:.3g}'.format(**size) for size in sizes.values())} |",
+    ]
+    for name, note in NAMES.items():
+        cells = [size["calls"][name] for size in sizes.values()]
+        told = [f"{cell['seconds']:.3g} ({cell['q']}, {ratio(cell):.1f} times)" for cell in cells]
+        lines.append(f"| `{name}`{note and ', ' + note} | {' | '.join(told)} |")
+    everyone = dict.fromkeys(name for size in sizes.values() for name in size["imputers"])
+    lines += ["", "Completing the table: processor seconds, and the error in standard deviations of a column.", ""]
+    lines += [f"| package | {' | '.join(sizes)} |", "|---" * (len(sizes) + 1) + "|"]
+    for name in everyone:
+        cells = [size["imputers"].get(name) for size in sizes.values()]
+        told = ["" if cell is None else f"{cell['seconds']:.3g} ({cell['error']:.4f})" for cell in cells]
+        lines.append(f"| {name} | {' | '.join(told)} |")
+    lines += ["", "Steps of fits with too many components: fewest, median and most over tables and random states.", ""]
+    lines += [f"| fit | {' | '.join(sizes)} |", "|---" * (len(sizes) + 1) + "|"]
+    for name in ("PPCA(20)", "BayesianPCA(20)"):
+        cells = [np.ravel(found["steps"][size][name]) for size in sizes]
+        told = [f"{cell.min()}, {np.median(cell):.0f}, {cell.max()}" for cell in cells]
+        lines.append(f"| `{name}` | {' | '.join(told)} |")
+    lines += ["", "| goal | measured | reached |", "|---|---|---|"]
+    for name, most in GOALS.items():
+        for label, size in sizes.items():
+            measured = ratio(size["calls"][name])
+            lines.append(goal(f"{label}: `{name}` {most} times", f"{measured:.1f} times", reached=measured <= most))
+    for label, size in sizes.items():
+        ours, theirs = size["imputers"]["PPCAImputer"], size["imputers"]["IterativeImputer"]
+        faster = theirs["seconds"] / ours["seconds"]
+        reached = faster >= 5 and ours["error"] <= theirs["error"]
+        measured = f"{faster:.1f} times as fast, error {ours['error'] / theirs['error']:.3f} times"
+        what = f"{label}: imputation 5 times as fast as IterativeImputer, error no larger"
+        lines.append(goal(what, measured, reached=reached))
+    return "\n".join(lines)
+
+
+def ratio(cell):
+    return cell["seconds"] / cell["same"]
 
 
 # Files
@@ -125,6 +298,7 @@ def files_page(found):
 
 
 PARTS = {
+    "calls": (calls, calls_page),
     "files": (files, files_page),
 }
 
