@@ -34,8 +34,8 @@ from probpca.inference import conditioning, projection, sampling
 from probpca.inference.calibration import Calibration
 from probpca.inference.imputation import (
     Imputed,
+    MissingCells,
     ParameterCovariance,
-    draw_missing,
     impute,
     impute_training,
     impute_training_with_uncertainty,
@@ -753,8 +753,9 @@ class TableEstimator(Estimator):
         rng = self._generator(random_state)
         rows = self._block(X)
         tables = _empty_tables(int(n_draws), rows, self.model_, rows.values.dtype)
+        cells = MissingCells.of(rows, self.model_.mean)
         for k, model in enumerate(self._parameters(n_draws)):
-            drawn = rounded(draw_missing(model, rows, rng=rng), tables.dtype)
+            drawn = rounded(cells.draw(model, rng=rng), tables.dtype)
             if drawn.dtype != tables.dtype:  # values beyond the range of float32
                 earlier, tables = tables[:k], _empty_tables(int(n_draws), rows, self.model_, drawn.dtype)
                 tables[:k] = earlier

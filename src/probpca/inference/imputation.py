@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 from scipy.special import stdtrit
 
-from probpca.blocks import as_block
+from probpca.blocks import Block, as_block, observe
 from probpca.blocks.block import dense_values
 from probpca.errors import DataError, ShapeError
-from probpca.inference.masked_rows import group_posteriors, variational_posteriors
-from probpca.inference.sampling import explore
+from probpca.inference.masked_rows import Parameters, group_posteriors, sample_latents, variational_posteriors
+from probpca.inference.projection import decode
 from probpca.linalg.packed import doubled_sides, identity, inverse, outer_products, packed_size
 from probpca.models.gaussian import central_interval
+from probpca.scratch import workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from probpca.blocks import Block, Rows
+    from probpca.blocks import Observed, Rows
     from probpca.inference.masked_rows import GroupPosterior
     from probpca.models import LinearGaussian, ParameterBelief
     from probpca.typing import Array, Index
@@ -155,10 +156,42 @@ def _completed_with_uncertainty(
 
 def draw_missing(model: LinearGaussian, x: Rows, *, rng: np.random.Generator) -> Array:
     """Replace every missing cell by a random draw from its distribution given the observed cells: (n, d)."""
-    block = as_block(x, model.n_features)
-    values = dense_values(block)
-    drawn = explore(model, block, 1, rng=rng)[0]
-    return np.where(np.isnan(values), drawn, values)
+    return MissingCells.of(as_block(x, model.n_features), model.mean).draw(model, rng=rng)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class MissingCells:
+    """Rows prepared once for draws of their missing cells from several models."""
+
+    values: Array  # NaN in missing cells: (n, d)
+    rows: Index  # position of the row of each missing cell, among the incomplete rows
+    columns: Index  # column of each missing cell
+    incomplete: Index  # positions of the rows with missing cells
+    observed: Observed  # observed cells of the incomplete rows
+
+    @classmethod
+    def of(cls, block: Block, centre: Array) -> MissingCells:
+        """Prepare the rows of a block; their cells are stored as deviations from ``centre`` (d,)."""
+        values = dense_values(block)
+        missing = np.isnan(values)
+        incomplete = np.flatnonzero(missing.any(axis=1))
+        rows, columns = np.nonzero(missing[incomplete])
+        observed = observe(Block(values[incomplete]), centre, keep_empty=True)
+        return cls(values, rows, columns, incomplete, observed)
+
+    def draw(self, model: LinearGaussian, *, rng: np.random.Generator) -> Array:
+        """Replace every missing cell by a random draw from its distribution given the observed cells: (n, d)."""
+        latent = rng.standard_normal((self.incomplete.size, model.n_components))
+        parameters = Parameters.of(model, self.observed.centre)
+        with workspace() as work:
+            for group in self.observed.groups:
+                noise = latent[group.index].T[None]
+                latent[group.index] = sample_latents(parameters, group.cells.ready(work), noise)[0].T
+        drawn, std = self.values.copy(), np.sqrt(np.broadcast_to(model.noise_variance, model.mean.shape))
+        noise = rng.standard_normal(self.rows.size) * std[self.columns]
+        drawn[self.incomplete[self.rows], self.columns] = decode(model, latent)[self.rows, self.columns] + noise
+        return drawn
 
 
 def _second_moments(found: GroupPosterior) -> Array:

@@ -23,10 +23,11 @@ from probpca.linalg.packed import (
     inner_products,
     outer_products,
     packed_size,
+    sample,
     solve,
     unpack,
 )
-from probpca.linalg.rotations import symmetric_root
+from probpca.linalg.rotations import symmetric_root, triangular_root
 from probpca.scratch import workspace
 
 if TYPE_CHECKING:
@@ -233,6 +234,23 @@ def _latents_by_pattern(information: Array, h: Array, pattern: Index) -> Latents
     return Latents(mean, covariance, logdet, np.einsum("ib,ib->b", half, half), pattern)
 
 
+def sample_latents(parameters: Parameters, cells: Cells, noise: Array) -> Array:
+    """Draws from the posterior of the latent variables of each row, made from standard normal numbers: (k, q, b)."""
+    information, h = parameters.information_and_score(cells)
+    q = parameters.q
+    if is_stiff(information):
+        found = _latents_by_rotation(parameters, cells, joint=False)
+        covariance = found.of_rows(found.covariance[: packed_size(q)])
+        return found.mean + np.einsum("bij,kjb->kib", triangular_root(unpack(covariance)), noise)
+    if cells.pattern is None:
+        return sample(information[by_rows(q)] + identity(q), h, noise)
+    root = factor(information, None, 1.0).root  # L^{-1} of each pattern
+    if root.shape[2] == 1:
+        return np.asarray(root[:, :, 0].T @ (root[:, :, 0] @ h + noise))
+    of_rows = root[:, :, cells.pattern]
+    return np.einsum("ijb,kib->kjb", of_rows, np.einsum("ijb,jb->ib", of_rows, h) + noise)
+
+
 class LeastSquares(NamedTuple):
     """Least-squares estimates of latent variables from the observed cells, without a prior."""
 
@@ -268,6 +286,10 @@ class GroupPosterior:
             return self.latents.mean
         q = self.parameters.q
         return solve(information[by_rows(q)] + identity(q), score)
+
+    def sample(self, noise: Array) -> Array:
+        """Draws from the posterior of each row, made from standard normal numbers: (k, b, q)."""
+        return sample_latents(self.parameters, self.cells, noise.transpose(0, 2, 1)).transpose(0, 2, 1)
 
     @property
     def covariance(self) -> Array:

@@ -8,7 +8,8 @@ import numpy as np
 
 from probpca.available_memory import require_memory
 from probpca.blocks import as_block
-from probpca.inference.posteriors import posterior, posterior_mean, posterior_root
+from probpca.inference.masked_rows import group_posteriors
+from probpca.inference.posteriors import posterior_mean, posterior_root
 from probpca.inference.projection import decode
 from probpca.linalg.packed import unpack
 from probpca.linalg.rotations import triangular_root
@@ -82,9 +83,10 @@ def sample_latent(model: LinearGaussian, x: Rows, n_draws: int, *, rng: np.rando
     if block.is_complete:
         mean = posterior_mean(model, block)  # (n, q)
         return mean + rng.standard_normal((n_draws, *mean.shape)) @ posterior_root(model).T
-    belief = posterior(model, block)
-    noise = rng.standard_normal((n_draws, *belief.mean.shape))
-    return belief.mean + np.einsum("nij,knj->kni", triangular_root(belief.covariance), noise)
+    draws = rng.standard_normal((n_draws, block.n_rows, model.n_components))
+    for found in group_posteriors(model, block):
+        draws[:, found.index] = found.sample(draws[:, found.index])
+    return draws
 
 
 def explore(model: LinearGaussian, x: Rows, n_draws: int, *, rng: np.random.Generator) -> Array:

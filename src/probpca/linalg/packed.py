@@ -16,7 +16,6 @@ from math import isqrt
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from scipy.linalg.lapack import dposv
 
 from probpca.scratch import Workspace, workspace
 
@@ -31,7 +30,10 @@ class BatchSettings:
 
     chunk_cells: int = 2**19  # entries of the factors of one chunk, so that they stay in cache
     small_cells: int = 2**12  # below this number of entries, fewer calls matter more than memory
-    few_rows: int = 8  # up to this many matrices per row of one, a loop over LAPACK is faster than batched steps
+    few_rows: int = (
+        8  # up to this many matrices per row of one, LAPACK factorises each faster than batched steps do all
+    )
+    few_solved: int = 64  # up to this many matrices, LAPACK solves for each faster than batched steps do for all
     pivot: float = 1e-14  # relative size below which a pivot is only rounding error
     well_conditioned: float = 1e8  # largest entry, relative to ``add``, for which no pivot can be rounding error
 
@@ -163,7 +165,7 @@ class Factored:
 def solve(packed: Array, right: Array) -> Array:
     """Solution M^{-1} h for each positive definite matrix, packed by rows, and its right-hand side: (q, b)."""
     q, b = right.shape
-    if b <= BATCH.few_rows and (few := _solve_few(packed, right)) is not None:
+    if b <= BATCH.few_solved and (few := _solve_few(packed, right)) is not None:
         return few
     out = np.empty((q, b))
     with workspace() as work:
@@ -178,12 +180,32 @@ def solve(packed: Array, right: Array) -> Array:
 
 
 def _solve_few(packed: Array, right: Array) -> Array | None:
-    """Solve for a few matrices one by one with LAPACK; None if a pivot is only rounding error."""
-    M, out = unpack(packed), np.empty(right.shape)
-    for j, matrix in enumerate(M):
-        L, out[:, j], failed = dposv(matrix, right[:, j], lower=1)
-        if failed or (np.square(L.diagonal()) <= BATCH.pivot * matrix.diagonal()).any():
-            return None
+    """Solve for a few matrices with LAPACK; None if a pivot is only rounding error."""
+    M = unpack(packed)
+    try:
+        L = np.linalg.cholesky(M)
+    except np.linalg.LinAlgError:
+        return None
+    if (np.square(np.diagonal(L, axis1=1, axis2=2)) <= BATCH.pivot * np.diagonal(M, axis1=1, axis2=2)).any():
+        return None
+    half = np.linalg.solve(L, right.T[:, :, None])
+    return np.asarray(np.linalg.solve(np.swapaxes(L, 1, 2), half)[:, :, 0].T)
+
+
+def sample(packed: Array, right: Array, noise: Array) -> Array:
+    """Draws from N(M^{-1} h, M^{-1}) for each positive definite matrix, packed by rows, and h (q, b): (k, q, b).
+
+    They solve L' x = L^{-1} h + e, with M = L L' and standard normal numbers e, the ``noise`` (k, q, b).
+    """
+    q, b = right.shape
+    out = np.empty(noise.shape)
+    with workspace() as work:
+        for chunk in chunks(b, q):
+            L, inverse_pivots = _cholesky(_reordered(packed[:, chunk], work), right[:, chunk], 0.0, work)
+            x = np.add(L[q], noise[:, :, chunk], out=out[:, :, chunk])
+            for j in reversed(range(q)):
+                x[:, j] -= np.einsum("cb,kcb->kb", L[j + 1 : q, j], x[:, j + 1 :])
+                x[:, j] *= inverse_pivots[j]
     return out
 
 

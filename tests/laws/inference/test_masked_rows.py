@@ -8,9 +8,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import precise_log_likelihood, random_model
 from probpca.blocks import Block, observe
+from probpca.blocks.cells import FORMS
 from probpca.errors import DataError
 from probpca.inference import log_likelihood
-from probpca.inference.masked_rows import Parameters, group_posteriors, latents, variational_posteriors
+from probpca.inference.masked_rows import (
+    Parameters,
+    group_posteriors,
+    latents,
+    sample_latents,
+    variational_posteriors,
+)
 from probpca.linalg.packed import packed_size, unpack
 from probpca.models import LinearGaussian, ParameterBelief
 
@@ -59,6 +66,25 @@ def test_latents_of_a_fit_whose_parameters_are_certain_are_those_of_the_model(rn
         assert_allclose(believed.latents.mean, known.latents.mean, rtol=1e-10)
         assert_allclose(believed.covariance, known.covariance, rtol=1e-10)
         assert_allclose(believed.predicted(believed.latents.mean), known.predicted(known.latents.mean), rtol=1e-10)
+
+
+@pytest.mark.parametrize("noise", [0.3, "diagonal", 1e-11])
+@pytest.mark.parametrize("form", [*FORMS, "one pattern"])
+def test_draws_of_latents_have_mean_and_covariance_of_their_posterior(rng, noise, form):
+    model, x = random_model(rng, d=30, q=3, noise=noise), rows(rng, 60)
+    if form == "one pattern":
+        x[:, 3] = np.nan
+        x, form = np.where(np.isnan(x[0]), np.nan, np.nan_to_num(x)), "patterns"
+    parameters, centre = Parameters.of(model, model.mean - 0.1), model.mean - 0.1
+    basis = np.concatenate([np.zeros((1, 3)), np.eye(3)])[:, :, None]
+    for group in observe(Block(x), centre, form=form).groups:
+        cells, found = group.cells.ready(), latents(parameters, group.cells.ready())
+        mean, *moved = sample_latents(parameters, cells, basis * np.ones(group.index.size))
+        assert_allclose(mean, found.mean, rtol=1e-6, atol=1e-9)
+        roots = np.stack(moved) - mean  # (q, q, b), the effect of each standard normal number
+        wanted = unpack(found.of_rows(found.covariance[: packed_size(3)]))
+        size = np.abs(wanted).max()
+        assert_allclose(np.einsum("kib,kjb->bij", roots, roots), wanted, rtol=1e-5, atol=1e-7 * size)
 
 
 def test_cell_weights_go_with_one_noise_variance(rng):

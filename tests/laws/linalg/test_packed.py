@@ -21,6 +21,7 @@ from probpca.linalg.packed import (
     pack,
     packed_size,
     row_order,
+    sample,
     scaled_outer_products,
     solve,
     traces,
@@ -37,7 +38,7 @@ def q(request):
     return request.param
 
 
-@pytest.fixture(params=[1, 40])
+@pytest.fixture(params=[1, 100])
 def matrices(request, rng, q):
     return np.stack([random_covariance(rng, q) for _ in range(request.param)])
 
@@ -138,6 +139,15 @@ def test_log_determinants_are_the_dense_ones(matrices, q, unit):
 def test_solving_equals_dense_solving(matrices, right):
     wanted = np.linalg.solve(matrices, right[:, :, None])[:, :, 0]
     assert_allclose(solve(pack(matrices), right.T), wanted.T, **NEAR)
+
+
+@pytest.mark.usefixtures("cut")
+def test_samples_have_mean_and_covariance_of_their_precision_matrix(matrices, right, q):
+    noise = np.concatenate([np.zeros((1, q)), np.eye(q)])[:, :, None] * np.ones(len(matrices))
+    mean, *moved = sample(pack(matrices), right.T, noise)
+    assert_allclose(mean, np.linalg.solve(matrices, right[:, :, None])[:, :, 0].T, **NEAR)
+    roots = np.stack(moved) - mean  # (q, q, b), the effect of each standard normal number
+    assert_allclose(np.einsum("kib,kjb->bij", roots, roots), np.linalg.inv(matrices), **NEAR)
 
 
 @pytest.mark.usefixtures("cut")
