@@ -197,10 +197,11 @@ class FactorSettings:
     farthest: float = 2.0  # largest change of a log noise variance in one step
     damping: float = 1e-3  # of the first Newton step, relative to the diagonal of the Hessian
     swap: float = 0.5  # largest change of a log noise variance in a step that swaps the last factor and the next one
+    stuck: float = 20.0  # such a step is taken where it promises so many times the gain of the step without
     # A further start is given up below a known maximum if a Newton step leads so near to it, in units of its length, or
     # if so many times the gain that is promised would not reach its height.
     returning: float = 0.5
-    hopeless: float = 20.0
+    hopeless: float = 100.0
     promise: float = 0.1  # share of ``tol`` that a further Newton step may promise at the end
     little: float = 0.01  # share of ``tol`` that a further step of the fixed point may promise at the end
     memory: int = 5  # number of steps that an extrapolation of the fixed point combines

@@ -100,8 +100,8 @@ class QuadraticModel:
     eigenpair, which may be near. If the sum is not positive definite, the expansion serves alone, and if that is not
     either, the first term, which is never negative.
 
-    The sum is not positive definite between two maxima, one for each of the two factors q and q + 1. Where the gradient
-    is small, an iteration would stay there for long; steps along :math:`u_q \circ u_{q+1}` swap the factors.
+    The sum is not positive definite between two maxima, one for each of the two factors q and q + 1. An iteration would
+    stay there for long, because the gradient is small; a step along :math:`u_q \circ u_{q+1}` swaps the factors.
     """
 
     gradient: Array  # (d,)
@@ -167,7 +167,7 @@ class QuadraticModel:
         if not swap or hessian is self.hessian:
             return step
         other = self._cut(step.change + self._swap(), self.hessian, damping)
-        return max(step, other, key=_promised)
+        return other if other.promised > self.settings.stuck * step.promised else step
 
     def _forms(self) -> Iterator[Array]:
         """Yield the Hessian, and what takes its place where it is not positive definite."""
@@ -205,10 +205,6 @@ class QuadraticModel:
             np.clip(change, self.lower, self.upper, out=change)
             free &= ~outside
         return change
-
-
-def _promised(step: Step) -> float:
-    return step.promised
 
 
 def _diagonal(matrix: Array) -> Array:
