@@ -359,9 +359,10 @@ def test_factors_are_counted_where_components_are_not(rng):
 @pytest.mark.parametrize("share", [0.0, 0.1], ids=["complete", "missing"])
 def test_both_criteria_of_factors_need_one_search(rng, share, monkeypatch):
     x = punched(rng, unequal(rng), share)
-    module = "factor.complete" if share == 0 else "missing.start"
-    path, begun = import_module(f"probpca.learning.{module}")._path, []
-    monkeypatch.setattr(f"probpca.learning.{module}._path", lambda *args: [begun.append(args), path(*args)][1])
+    place = "probpca.learning.factor.complete._path" if share == 0 else "probpca.learning.missing.start.spectral_start"
+    module, name = place.rsplit(".", 1)
+    search, begun = getattr(import_module(module), name), []
+    monkeypatch.setattr(place, lambda *args: [begun.append(args), search(*args)][1])
     select_n_components(x, FACTORS, random_state=0)
     assert len(begun) == 1
 

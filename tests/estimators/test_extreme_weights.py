@@ -100,7 +100,7 @@ def test_frequencies_of_rows_whose_sums_would_overflow_are_refused(share, size):
 def test_streams_take_frequencies_of_rows_that_are_huge(holes):
     x = rows(np.random.default_rng(3), 0.2 * holes)[0]
     weight = np.random.default_rng(4).uniform(1, 2, len(x))
-    plain, huge = PPCA(2, tol=1e-8, random_state=0), PPCA(2, random_state=0)
+    plain, huge = PPCA(2, tol=1e-8, random_state=0), PPCA(2, random_state=0)  # tol is in nats of all rows
     for batch in np.array_split(np.arange(len(x)), 3):
         plain.partial_fit(x[batch], sample_weight=weight[batch])
         huge.partial_fit(x[batch], sample_weight=1e250 * weight[batch])

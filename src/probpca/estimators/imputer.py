@@ -538,7 +538,10 @@ def _holes(rows: Any) -> tuple[Index, Index]:
 
 
 def _columns(rows: Any, kept: Index) -> Any:
-    return rows if len(kept) == rows.shape[1] else rows[:, kept]
+    if len(kept) == rows.shape[1]:
+        return rows
+    some = rows[:, kept]  # stored by columns if it is an array
+    return some if sparse.issparse(some) else np.ascontiguousarray(some)
 
 
 def _beside(left: Any, right: Any) -> Any:

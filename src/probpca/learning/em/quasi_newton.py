@@ -77,7 +77,7 @@ class Information:
             free = 1 - np.square(U) @ (squares / variance)
             self._noise = 2 * np.square(self._rare / np.maximum(free, how.least_free))
         else:
-            self._noise = np.array([2 / (counts.mean() * max(d - q, 1))])
+            self._noise = np.array([2 / max(counts.sum() - q * counts.max(), counts.max())])
 
     def solve(self, gradient: Array) -> Array:
         """Product of the inverse with a vector of derivatives with respect to W, mu and the log noise variances."""
@@ -123,12 +123,12 @@ class QuasiNewton:
     def append(self, state: LinearGaussian, following: LinearGaussian) -> None:
         """Take note of the gradient at a state that was kept, and of the step from it."""
         self._combined.append(state, following)
-        change = np.log(following.noise_variance / state.noise_variance)
-        self._settled = bool(np.abs(change).mean() < self._how.settled)
         if state is self._proposed:
             self._share, self._rejected = min(self._share * self._how.longer, 1.0), 0
         self._point, self._gradient = self._note(state)
         self._model = state
+        change = np.abs(np.log(following.noise_variance / state.noise_variance))
+        self._settled = bool(self._average(change) < self._how.settled)
 
     def reject(self, state: LinearGaussian) -> LinearGaussian | None:
         """Propose a shorter step, corrected by the gradient of one that went too far; after some, an EM step."""
@@ -172,8 +172,12 @@ class QuasiNewton:
         return self._propose()
 
     def _has_little_noise(self) -> bool:
-        noise = float(self._model.noise_variance.mean())
-        return noise < self._how.least_noise * (float(np.square(self._model.loadings).sum(axis=1).mean()) + noise)
+        noise = self._average(self._model.noise_variance)
+        return noise < self._how.least_noise * (self._average(np.square(self._model.loadings).sum(axis=1)) + noise)
+
+    def _average(self, values: Array) -> float:
+        """Average over the features that were observed, by their weights."""
+        return float(np.broadcast_to(values, self._counts.shape) @ self._counts / self._counts.sum())
 
     def _propose(self) -> LinearGaussian | None:
         """Propose a step from the state that was kept last; None if the gradients contradict each other."""
@@ -215,7 +219,8 @@ class QuasiNewton:
         """Entries that may move: not noise variances at their floor that would fall further."""
         noise = np.atleast_1d(self._model.noise_variance)
         free = np.ones(self._gradient.size, dtype=bool)
-        free[-noise.size :] = (noise > self._coordinates.floor) | (self._gradient[-noise.size :] > 0)
+        above = noise > (1 + 1e-9) * self._coordinates.floor  # by more than rounding
+        free[-noise.size :] = above | (self._gradient[-noise.size :] > 0)
         return free
 
 

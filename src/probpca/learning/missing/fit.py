@@ -275,7 +275,8 @@ class Problem:
         few = self.rows.n_features <= self.settings.factor.pairwise_features
         if not self.floor.ndim or self.sampled is None or not few or not column_std(self.summary).any():
             return None
-        return PairwiseFit.of(self.sampled, self.summary, self.settings, self.rng)
+        # The first start does not depend on chance.
+        return PairwiseFit.of(self.sampled, self.summary, self.settings, np.random.default_rng(0))
 
     def likelier(self, model: LinearGaussian, pairwise: PairwiseFit | None) -> LinearGaussian:
         """Of a start and the fit to pairwise correlations with as many factors, the one of higher likelihood."""

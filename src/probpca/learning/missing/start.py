@@ -147,7 +147,7 @@ def search(problem: Problem, wanted: Components) -> Fitted:
         case Share():
             return _by_share(problem, wanted, most)
     criterion = wanted if isinstance(wanted, Rule) else Rule("bic")
-    return by_criteria(problem, min(most, limits.missing), criterion)[0]
+    return by_criteria(problem, min(most, limits.missing), criterion, rough=True)[0]
 
 
 def first_model(problem: Problem, q: int) -> LinearGaussian:
@@ -156,9 +156,13 @@ def first_model(problem: Problem, q: int) -> LinearGaussian:
     return problem.likelier(start, problem.pairwise_fit())
 
 
-def by_criteria(problem: Problem, most: int, *rules: Rule) -> list[Fitted]:
-    """Choose the number of components by BIC, by AIC, or by each of them from the same fits."""
-    path = Path.of(problem, most, min(map(partial(_penalty, problem), rules)))
+def by_criteria(problem: Problem, most: int, *rules: Rule, rough: bool = False) -> list[Fitted]:
+    """Choose the number of components by BIC, by AIC, or by each of them from the same fits.
+
+    If the fits are ``rough``, the choice is the same as far as the tolerance of the search allows, but not every score
+    is that of a maximum.
+    """
+    path = Path.of(problem, most, min(map(partial(_penalty, problem), rules)) if rough else 0.0)
     return [_by_criterion(path, rule) for rule in rules]
 
 
@@ -243,14 +247,19 @@ def _by_share(problem: Problem, wanted: Share, most: int) -> Fitted:
 class Path:
     """Fits with 1, 2, ... components, each started from the one before.
 
-    While they are compared, fits end when their remaining gain is small compared with the penalty of a component.
+    Rough fits, to be compared, end when their remaining gain is small compared with the penalty of a component.
     """
 
     def __init__(self, problem: Problem, most: int, tol: float, spectral: Start) -> None:
-        """Set the axes that further components start from."""
+        """Set the axes that further components start from.
+
+        Where a factor is left out, fits that are not rough also start from those to pairwise correlations, because the
+        likelihood then has several maxima.
+        """
         self.problem, self.most, self.tol = problem, most, max(tol, problem.settings.tol)
         self._rough = problem.within(self.tol)
         self._spectral = spectral
+        self._pairwise = None if self.tol > problem.settings.tol else problem.pairwise_fit()
         self._fits: list[Iterated[LinearGaussian]] = []
         self._checked: set[int] = set()
         self._finished: dict[int, Iterated[LinearGaussian]] = {}
@@ -263,22 +272,23 @@ class Path:
         return cls(problem, most, limits.tolerance * penalty * d, spectral)
 
     def fit(self, q: int) -> Iterated[LinearGaussian]:
-        """Rough fit of q components, at most one more than before."""
+        """Fit of q components, at most one more than before, which may have ended at a saddle point if it is rough."""
         if q > len(self._fits):
-            self._fits.append(self._rough.solve(self._start(q)))
+            start, rough = self._start(q), self.tol > self.problem.settings.tol
+            self._fits.append(self._rough.solve(start) if rough else self.finished(q, start))
         return self._fits[q - 1]
 
     def checked(self, q: int) -> Iterated[LinearGaussian]:
         """Rough fit of q components that is not at a saddle point."""
-        if q not in self._checked:
+        if q not in self._checked and q not in self._finished:
             self._checked.add(q)
             self._fits[q - 1] = self._rough.run(self.fit(q).state)
         return self._fits[q - 1]
 
-    def finished(self, q: int) -> Iterated[LinearGaussian]:
-        """Fit of q components to the end."""
+    def finished(self, q: int, start: LinearGaussian | None = None) -> Iterated[LinearGaussian]:
+        """Fit of q components to the end, from ``start`` or where a rough fit ended."""
         if q not in self._finished:
-            self._finished[q] = self.problem.best(self.fit(q).state)
+            self._finished[q] = self.problem.best(self.fit(q).state if start is None else start)
         return self._finished[q]
 
     def _start(self, q: int) -> LinearGaussian:
@@ -286,4 +296,5 @@ class Path:
         problem = self.problem
         if q > self._spectral.values.size:
             self._spectral = spectral_start(problem.rows, problem.summary, min(2 * q, self.most), problem.rng)
-        return self._spectral.grown(self._fits[-1].state) if self._fits else self._spectral.model(1)
+        model = self._spectral.grown(self._fits[-1].state) if self._fits else self._spectral.model(1)
+        return problem.likelier(model, self._pairwise)
