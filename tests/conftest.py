@@ -34,6 +34,13 @@ def _close_figures():
         sys.modules["matplotlib.pyplot"].close("all")
 
 
+@pytest.fixture(autouse=True)
+def _files_are_large(request, monkeypatch):
+    """Let the files of tests of estimators and laws stand for large ones, which are not held in memory during a fit."""
+    if {("tests", "estimators"), ("tests", "laws")} & {request.path.relative_to(ROOT).parts[:2]}:
+        monkeypatch.setattr("probpca.sources.source.HELD_BYTES", 0)
+
+
 def visible_files():
     """Names in the root of the repository, without caches and environments, which begin with a dot."""
     return {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}

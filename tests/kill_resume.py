@@ -22,7 +22,7 @@ from probpca.learning import Settings, fit_ppca
 from probpca.learning.settings import SampleSize
 from probpca.models import LinearGaussian
 from probpca.models.serialization import read_record
-from probpca.sources import open_source
+from probpca.sources import open_source, source as memory
 from probpca.sources.readers import npy
 
 N, D, Q = 3000, 6, 2
@@ -85,9 +85,10 @@ def write_rows(folder, kind):
 def fit_file(path, checkpoint=None, pause=0.0):
     """Plain EM, part by part, with a little rest after each."""
     small = patch.multiple(npy, SMALL_BLOCK=ROWS_READ_AT_ONCE * 8 * D, PART_BLOCKS=1)
+    read_again = patch.object(memory, "HELD_BYTES", 0)
     poor = SampleSize(cells=0, rows=ROWS_TO_BEGIN_WITH)  # from here there is far to go
     settings = Settings("em", 1e-6, 5000, None, 1, checkpoint, sample=poor)
-    with small:
+    with small, read_again:
         source = open_source(path, n_jobs=1, watch=lambda *_: time.sleep(pause))
         return fit_ppca(source, Q, settings, np.random.default_rng(0))
 

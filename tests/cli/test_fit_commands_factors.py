@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 
 from cli.conftest import FEATURES
 from probpca import PPCA, BayesianPCA, FactorAnalysis
-from probpca.cli import fit_commands, table as tables
+from probpca.cli import fit_commands
 from probpca.learning.factor.fit_indices import fit_indices
 
 pytestmark = pytest.mark.filterwarnings("ignore:the noise variance of:UserWarning")  # of the fits by hand
@@ -108,7 +108,7 @@ def test_a_table_that_is_not_held_in_memory_gives_the_same_factors(run, frame, m
     if complete:
         frame.fillna(1.5).to_csv("table.csv", index=False)
     whole = facts(run(*FIT, "--rotation", "varimax", "--json"))
-    monkeypatch.setattr(tables, "HELD_BYTES", 0)
+    monkeypatch.setattr("probpca.sources.source.HELD_BYTES", 0)
     monkeypatch.setattr("probpca.sources.readers.csv.CSV_BYTES", 1000)
     streamed = facts(run(*FIT, "--rotation", "varimax", "--json", "--force"))
     for name in ("uniquenesses", "noise_variance"):

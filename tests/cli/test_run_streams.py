@@ -15,10 +15,10 @@ from pyarrow import parquet
 
 from cli.conftest import FEATURES
 from probpca import PPCA
-from probpca.cli import table as tables
 from probpca.learning.progress import ProgressBar
 from probpca.sources.engines.local import LocalEngine
 from probpca.sources.readers.arrow import Layout
+from probpca.sources.source import HELD_BYTES
 
 N = 3000
 
@@ -66,7 +66,7 @@ def pieces(monkeypatch):
     monkeypatch.setattr("probpca.sources.readers.csv.CSV_BYTES", 2**14)
     monkeypatch.setattr("probpca.sources.readers.arrow.BLOCK_ROWS", (250, 250))
     monkeypatch.setattr(Layout, "block", block)
-    monkeypatch.setattr(tables, "HELD_BYTES", 0)
+    monkeypatch.setattr("probpca.sources.source.HELD_BYTES", 0)
     monkeypatch.setattr(LocalEngine, "map", refuse)
     return sizes
 
@@ -114,7 +114,7 @@ def test_small_tables_are_held_in_memory(run, monkeypatch):
     monkeypatch.setattr(PPCA, "fit", lambda self, rows: seen.append(rows) or fit(self, rows))
     assert run("fit", "table.csv", "--components", 2).code == 0
     assert seen[0].in_memory
-    monkeypatch.setattr(tables, "HELD_BYTES", 0)
+    monkeypatch.setattr("probpca.sources.source.HELD_BYTES", 0)
     assert run("fit", "table.csv", "--components", 2, "--force").code == 0
     assert not seen[1].in_memory
 
@@ -134,13 +134,13 @@ def test_fitting_a_file_takes_little_more_memory_than_in_the_library(run):
     options = ("--components", 2, "--max-iter", 2, "--jobs", 1, "--force")
     run("fit", "table.csv", *options)  # imports what the others need
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((100_000, 48))
+    x = rng.standard_normal((200_000, 48))
     x[rng.random(x.shape) < 0.05] = np.nan
     np.save("large.npy", x)
-    np.save("small.npy", x[:80_000])
-    large, small = x.nbytes, x[:80_000].nbytes
+    np.save("small.npy", x[:160_000])
+    large, small = x.nbytes, x[:160_000].nbytes
     del x
-    assert small < tables.HELD_BYTES < large
+    assert small < HELD_BYTES < large
     assert peak_bytes(lambda: run("fit", "small.npy", *options)) < 2.5 * small
     library = peak_bytes(lambda: PPCA(2, max_iter=2, tol=1e9, n_jobs=1, random_state=0).fit("large.npy"))
     assert peak_bytes(lambda: run("fit", "large.npy", *options)) < 1.2 * library

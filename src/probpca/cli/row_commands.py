@@ -248,7 +248,8 @@ def _transform(args: Any) -> None:
     if head is None:
         return
     if not place:
-        scores = [name for name in head.columns if name not in opened.others]
+        others = set(opened.others)
+        scores = [name for name in head.columns if name not in others]
         label = opened.label if opened.label in head.columns else None
         if label is not None:
             head.columns[label] = opened.shown(head.columns[label])

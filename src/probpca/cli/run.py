@@ -401,7 +401,7 @@ class Head:
         """Pass record batches on, and remember their first rows."""
         for batch in batches:
             room = batch.num_rows if self.limit is None else max(self.limit - self.n_rows, 0)
-            for name, values in batch.slice(0, room).to_pydict().items():
+            for name, values in batch.slice(0, room).to_pydict().items() if room else ():
                 self.columns.setdefault(name, []).extend(values)
             self.n_rows += batch.num_rows
             yield batch
@@ -457,7 +457,7 @@ def finish(
     Returns the head of the answer if something is left to print for a person. ``facts()`` goes into the JSON
     object, together with the answer itself if no file takes it; it is called after the last batch.
     """
-    head = Head(None) if args.json and place is None else Head()
+    head = Head(0) if place is not None else Head(None) if args.json else Head()
     passing = head.watch(batches)
     if place is not None:
         write_batches(place, passing, safe_cells=args.safe_cells)

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
 
 import numpy as np
 
+from probpca.blocks import Block
 from probpca.cli.identifiers import Steps, calendar_columns, is_time, row_axes
 from probpca.cli.screen import is_terminal
 from probpca.cli.text import note
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.result_tables import clip
-from probpca.sources import TableFormat, open_source
+from probpca.sources import Source, TableFormat
 from probpca.sources.engines.local import resolve_jobs
 from probpca.sources.files import Column, TableFile, delimiter_of, file_format, is_identifier, kind_of_bytes
 from probpca.sources.open import look_at, look_at_bytes
@@ -26,13 +27,8 @@ from probpca.sources.open import look_at, look_at_bytes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from probpca.sources import Source
     from probpca.sources.source import Watch
     from probpca.typing import Array, Floats, Index
-
-HELD_BYTES = 2**25
-"""Tables up to this size are read once and held in memory; larger ones are read again in every pass."""
-
 
 USUAL_CODES = ("-99", "-999", "-9999", "-99999")
 """Numbers that often mean a missing cell."""
@@ -319,10 +315,9 @@ class Survey:
     infinite: tuple[int, int] | None  # row and column of the first such cell
     steps: Steps  # from row to row
     listed: Floats  # first values of columns that are called like identifiers: (rows, suspects)
-    kept: tuple[Floats, ...] | None  # all rows, one piece below the other, while they are small
 
     @classmethod
-    def of(cls, suspects: list[int], calendar: tuple[int, ...], block: Any, *, keep: bool = True) -> Survey:
+    def of(cls, suspects: list[int], calendar: tuple[int, ...], block: Any) -> Survey:
         """Survey of one block; columns called like identifiers are ``suspects``, those like dates ``calendar``."""
         x = np.asarray(block.values)
         seen = ~np.isnan(x)
@@ -336,13 +331,11 @@ class Survey:
             (int(infinite[0, 0]), int(infinite[0, 1])) if len(infinite) else None,
             Steps.of(x, calendar),
             x[:100_000, suspects],
-            (x,) if keep and x.size * 8 <= HELD_BYTES else None,
         )
 
     def merge(self, other: Self) -> Survey:
         """Survey of both sets of rows, the other ones below."""
         later = None if other.infinite is None else (self.n_rows + other.infinite[0], other.infinite[1])
-        small = self.n_bytes + other.n_bytes <= HELD_BYTES
         return Survey(
             self.n_rows + other.n_rows,
             self.n_empty + other.n_empty,
@@ -352,7 +345,6 @@ class Survey:
             self.infinite or later,
             self.steps.merge(other.steps),
             np.concatenate([self.listed, other.listed])[:100_000],
-            self.kept + other.kept if small and self.kept is not None and other.kept is not None else None,
         )
 
     def choose(self, kept: Index, suspects: Sequence[int]) -> Survey:
@@ -364,7 +356,6 @@ class Survey:
             high=self.high[kept],
             steps=self.steps.choose(kept),
             listed=self.listed[:, np.isin(suspects, kept)],
-            kept=None if self.kept is None else tuple(x[:, kept] for x in self.kept),
         )
 
     @property
@@ -372,11 +363,6 @@ class Survey:
         """Share of all cells that are missing."""
         cells = self.n_rows * self.observed.size
         return 1.0 - float(self.observed.sum()) / cells if cells else 0.0
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory that the numbers take."""
-        return 8 * self.n_rows * self.observed.size
 
     def identifiers(self, names: Sequence[str]) -> list[str]:
         """Columns that are called like identifiers and hold different whole numbers."""
@@ -401,29 +387,31 @@ class Surveyed(NamedTuple):
 
     table: Table  # without empty columns
     found: Survey
-    rows: Source  # in memory, if they are small
+    rows: Source  # in memory if they take little of it
 
 
 def survey(table: Table, n_jobs: int | None, watch: Watch | None = None) -> Surveyed:
     """Read all rows once, check them, and leave out columns in which every cell is missing."""
     _require_one_unit(table)
-    source, suspects = table.source(n_jobs, watch), _suspects(table.numbers)
+    source, suspects = table.source(n_jobs, watch).loaded(), _suspects(table.numbers)
     if source.n_rows == 0:
         msg = f"{table.place} has no rows."
         raise DataError(msg)
-    small = 8 * (source.n_stored or 0) <= HELD_BYTES  # as far as that is known
-    found = source.fold(partial(Survey.of, suspects, calendar_columns(table.numbers), keep=small))
+    found = source.fold(partial(Survey.of, suspects, calendar_columns(table.numbers)))
     _require_sound(found, table)
     left_out = _left_out(table, found) if table.named else {}
     if left_out:
         kept = np.array([j for j, name in enumerate(table.numbers) if name not in left_out], dtype=np.intp)
         table = table.without(left_out)
         found = found.choose(kept, suspects)
-        source = source if found.kept is not None else table.source(n_jobs, watch)
-    if found.kept is not None:
-        held = open_source(np.concatenate(found.kept), n_jobs=source.n_jobs)
-        source = replace(held, info=replace(held.info, columns=table.numbers if table.named else None))
-    return Surveyed(table, replace(found, kept=None), source)
+        source = _columns_of(source, kept, table.numbers) if source.in_memory else table.source(n_jobs, watch)
+    return Surveyed(table, found, source)
+
+
+def _columns_of(rows: Source, kept: Index, names: tuple[str, ...]) -> Source:
+    """Source of some columns of rows in memory."""
+    (block,) = rows.hold()
+    return Source.of_block(Block(block.values[:, kept]), rows.n_jobs, names)
 
 
 def _require_one_unit(table: Table) -> None:

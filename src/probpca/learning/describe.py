@@ -233,8 +233,8 @@ def draw_rows(source: Source, rng: np.random.Generator, size: SampleSize) -> Cal
 
 
 def repeatable(source: Source) -> Source:
-    """Source that can be read repeatedly; rows of an iterator are loaded into memory."""
-    return source if source.repeatable else source.keep()
+    """Source that can be read repeatedly; rows of an iterator and of small files are loaded into memory."""
+    return source.loaded() if source.repeatable else source.keep()
 
 
 def warn_of_no_checkpoint(when: str) -> None:

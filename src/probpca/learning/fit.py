@@ -67,10 +67,10 @@ def fit_ppca(
     (-404.96, 'EXACT')
     """
     rng = np.random.default_rng(rng)
-    opened = source = open_source(rows)
+    opened = open_source(rows)
     if standardize:
-        return in_unit_variance(fit_ppca, source, n_components, settings, rng)
-    source, unit = in_unit_precision(source)
+        return in_unit_variance(fit_ppca, opened, n_components, settings, rng)
+    source, unit = in_unit_precision(opened.loaded())
     wanted = Components.parse(n_components, source.n_features)
     if isinstance(wanted, Rule) and wanted.by_rows:
         source, wanted = choose_by_rows(source, wanted, settings, rng)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, final
 import numpy as np
 
 from probpca.blocks import Block
-from probpca.blocks.block import MAX_PIECE_ROWS, PIECE_BYTES, deviations_or_zero, with_units
+from probpca.blocks.block import MAX_PIECE_ROWS, PIECE_BYTES, deviations_or_zero, joined, with_units
 from probpca.errors import DataError
 from probpca.sources.engines.local import LocalEngine, itself
 
@@ -28,6 +28,10 @@ FEW_ROWS = 256
 
 COPIED_CELLS = 2**21
 """Largest number of cells of the blocks of rows in memory that are copied in every pass."""
+
+
+HELD_BYTES = 2**26
+"""Files with up to this many bytes of numbers are read once for a fit; larger ones are read again in every pass."""
 
 
 class Mergeable(Protocol):
@@ -70,6 +74,9 @@ class Info:
         Whether cells that sparse rows do not store are zeros; otherwise they are missing.
     n_jobs : int
         Number of threads or workers.
+    file_bytes : int or None
+        Memory that the numbers of a file would take, estimated by the first rows of a text, and 0 if nothing is known;
+        None unless the rows are in a file.
     """
 
     n_features: int
@@ -83,6 +90,7 @@ class Info:
     sparse: bool = False
     unstored_zero: bool = False
     n_jobs: int = 1
+    file_bytes: int | None = None
 
 
 class Engine(Protocol):
@@ -230,6 +238,19 @@ class Source:
         n_rows = sum(block.n_rows for block in blocks)
         info = Info(n_features=n_features, n_rows=n_rows, single_precision=single, in_memory=True, n_jobs=n_jobs)
         return cls(info, LocalEngine(tuple(blocks), n_jobs=n_jobs, held=tuple(blocks)))
+
+    def loaded(self) -> Source:
+        """Source of the same rows in memory if they are in a file and take at most ``HELD_BYTES``; else this source.
+
+        The file is read once, as far as is needed to find out.
+        """
+        size, engine = self.info.file_bytes, self.engine
+        if self.in_memory or size is None or size > HELD_BYTES or not isinstance(engine, LocalEngine):
+            return self
+        blocks = engine.load(HELD_BYTES)
+        if not blocks:
+            return self
+        return replace(Source.of_block(joined(blocks), self.n_jobs, self.columns), prepare=self.prepare)
 
     def keep(self, prepare: Function | None = None) -> Source:
         """Source of the same rows with every block prepared by a function, or as it is without one.

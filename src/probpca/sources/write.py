@@ -72,9 +72,10 @@ def stream_batches(
 
 def batch_of(columns: Mapping[str, Any], types: Mapping[str, Any] | None = None) -> Any:
     """Record batch of named arrays or lists; NaN becomes null. ``types`` gives Arrow types of some columns."""
-    arrays = {name: _array(values) for name, values in columns.items()}
+    pa = arrow_module("pyarrow")
+    arrays = {name: _array(pa, values) for name, values in columns.items()}
     arrays |= {name: arrays[name].cast(kind) for name, kind in (types or {}).items()}
-    return arrow_module("pyarrow").record_batch(list(arrays.values()), names=list(arrays))
+    return pa.record_batch(list(arrays.values()), names=list(arrays))
 
 
 def take_rows(above: Any, below: Any, order: Index) -> Any:
@@ -106,16 +107,18 @@ def _text_batches(batches: Iterable[Any], *, safe_cells: bool) -> Iterator[Any]:
     """Record batches that a text file can store: bytes become text, and nested columns are refused."""
     pa, start = arrow_module("pyarrow"), 0
     for batch in batches:
-        names, columns = batch.schema.names, [_as_text(batch, j, start) for j in range(batch.num_columns)]
+        names, columns = batch.schema.names, batch.columns
+        if set(batch.schema.types) != {pa.float64()}:
+            columns = [_as_text(name, column, start) for name, column in zip(names, columns, strict=True)]
         if safe_cells:
             names, columns = [_safe(name) for name in names], list(map(_safe_column, columns))
         yield pa.record_batch(columns, names=names)
         start += batch.num_rows
 
 
-def _as_text(batch: Any, j: int, start: int) -> Any:
-    """A column that a text file can store; ``start`` rows come before the batch."""
-    types, name, column = arrow_module("pyarrow").types, batch.schema.names[j], batch.column(j)
+def _as_text(name: str, column: Any, start: int) -> Any:
+    """A column that a text file can store; ``start`` rows come before it."""
+    types = arrow_module("pyarrow").types
     what = f"a {column.type}" if types.is_nested(column.type) else ""
     if types.is_binary(column.type) or types.is_large_binary(column.type) or types.is_fixed_size_binary(column.type):
         cells = column.to_pylist()
@@ -150,14 +153,13 @@ def _safe(text: str) -> str:
     return f"'{text}" if re.match(FORMULA, text) and not is_number(text) else text
 
 
-def _array(values: Any) -> Any:
-    pa = arrow_module("pyarrow")
+def _array(pa: Any, values: Any) -> Any:
     if isinstance(values, pa.Array):
         return values
     if isinstance(values, np.ndarray) and values.dtype.kind == "O":
         return pa.array(values, pa.string())  # also if all are None
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-        return pa.array(values.astype(np.float64), from_pandas=True)
+        return pa.array(np.ascontiguousarray(values, np.float64), from_pandas=True)
     return pa.array(values)
 
 

@@ -269,11 +269,11 @@ def fit_variational(
     ('all 3 initial components kept', True)
     """
     rng = np.random.default_rng(rng)
-    source = open_source(rows)
-    check_count(1 if n_components is None else n_components, source.n_features)
+    opened = open_source(rows)
+    check_count(1 if n_components is None else n_components, opened.n_features)
     if standardize:
-        return in_unit_variance(fit_variational, source, n_components, settings, rng)
-    source, unit = in_unit_precision(source)
+        return in_unit_variance(fit_variational, opened, n_components, settings, rng)
+    source, unit = in_unit_precision(opened.loaded())
     with one_blas_thread():
         table = describe(source, rng, None, settings.sample)
         q = _most(table, settings.search) if n_components is None else n_components
@@ -287,7 +287,7 @@ def fit_variational(
     # The rotation to principal axes of the mean loadings lowers the bound a little, because the prior is not rotated.
     ended = ended._replace(state=final, trace=(*ended.trace[:-1], bound))
     result = _result(ended, start.floor, table.summarise(), q).in_precision_unit(unit)
-    return result._replace(sample=rows_in_memory(source, table))
+    return result._replace(sample=rows_in_memory(opened, table))
 
 
 class _Start(NamedTuple):

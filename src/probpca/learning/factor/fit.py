@@ -59,7 +59,7 @@ def fit_factor_analysis(
     """
     rng, settings = np.random.default_rng(rng), replace(settings, noise="per_feature")
     opened = open_source(rows)
-    source, unit = in_unit_precision(opened)
+    source, unit = in_unit_precision(opened.loaded())
     wanted = Components.parse_factors(n_components, source.n_features)
     table = describe(source, rng, partial(first_pass, settings), settings.sample)
     solve = fit_complete if table.complete else fit_missing

@@ -31,7 +31,11 @@ class AtHand(NamedTuple):
 
 
 def at_hand(source: Source, rng: np.random.Generator, size: SampleSize = SampleSize()) -> AtHand:
-    """Load the rows of a source into one block; a sample if they are not in memory and can be read repeatedly."""
+    """Load the rows of a source into one block; a sample if they are not in memory and can be read repeatedly.
+
+    Rows of small files are all loaded.
+    """
+    source = source.loaded()
     if source.in_memory or not source.repeatable:
         block = joined(source.hold())
         return AtHand(open_source(block, n_jobs=source.n_jobs), block, whole=True)

@@ -236,6 +236,16 @@ class LocalEngine:
         """List of all blocks, in memory."""
         return list(self._unchanged(self._blocks()) if self.held is None else self.held)
 
+    def load(self, most: int) -> list[Any] | None:
+        """List of all blocks, read by the threads; None if they take more than ``most`` bytes."""
+        found, size = list[Any](), 0
+        for blocks in self._work(partial(_answered, itself)):
+            found += blocks
+            size += sum(block.values.nbytes for block in blocks)
+            if size > most:
+                return None
+        return found
+
     def has_missing(self) -> bool:
         """Whether the first block has missing cells."""
         first = next(self._unchanged(self._blocks()), None)

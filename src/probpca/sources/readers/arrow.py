@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from probpca.errors import ProbpcaError
     from probpca.sources.source import Watch
     from probpca.sources.table_format import TableFormat
     from probpca.typing import Floats
@@ -53,13 +54,14 @@ class Layout(NamedTuple):
     @classmethod
     def of(cls, schema: Any, columns: Sequence[str] | None, place: Path) -> Layout:
         """Layout of the chosen columns, by default all but a pandas index; each must be numeric."""
-        index = index_columns(schema)
-        names = tuple(name for name in schema.names if name not in index) if columns is None else tuple(columns)
-        known = Counter(schema.names)
+        index, known = index_columns(schema), schema.names
+        names = tuple(name for name in known if name not in index) if columns is None else tuple(columns)
+        types, counts = dict(zip(known, schema.types, strict=True)), Counter(known)
+        numeric = {kind for kind in set(types.values()) if is_number(kind)}
         for name in names:
-            _check_column(schema, known, name, place)
-        types = [schema.field(name).type for name in names]
-        single = all(pa.types.is_float32(kind) or pa.types.is_float16(kind) for kind in types)
+            if counts[name] != 1 or types[name] not in numeric:
+                raise _unusable(schema, counts, name, place)
+        single = all(pa.types.is_float32(kind) or pa.types.is_float16(kind) for kind in {types[name] for name in names})
         return cls(names, np.float32 if single and names else np.float64)
 
     def block(self, batch: Any) -> Block:
@@ -71,19 +73,29 @@ class Layout(NamedTuple):
 
     def values(self, batch: Any) -> Floats:
         """Features of a record batch as an array in Fortran order, with NaN for nulls: (b, d)."""
-        out = np.empty((len(self.names), batch.num_rows), self.dtype)
-        for row, name in zip(out, self.names, strict=True):
-            column = batch.column(name)
-            if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
-                column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
-                column = column.cast(pa.float64())
-            row[:] = column.to_numpy(zero_copy_only=False)
-        return coded_as_missing(out.T, self.codes)
+        names = list(self.names)
+        features = batch if batch.schema.names == names else batch.select(names)
+        if features.num_columns and set(features.schema.types) <= {pa.float32(), pa.float64()}:
+            # All columns in one call: one after the other they would take longer than reading them.
+            out = features.to_tensor(null_to_nan=True, row_major=False).to_numpy().astype(self.dtype, copy=False)
+        else:
+            out = np.empty((len(self.names), batch.num_rows), self.dtype).T
+            for values, column in zip(out.T, features.columns, strict=True):
+                values[:] = _numbers(column)
+        return coded_as_missing(out, self.codes)
 
     @property
     def block_rows(self) -> int:
         """Number of rows of one block."""
         return int(np.clip(BLOCK_BYTES // (8 * max(len(self.names), 1)), *BLOCK_ROWS))
+
+
+def _numbers(column: Any) -> Any:
+    """Numbers of a column of any numeric type, with NaN for nulls: (b,)."""
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+        column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
+        column = column.cast(pa.float64())
+    return column.to_numpy(zero_copy_only=False)
 
 
 class _Part(NamedTuple):
@@ -159,6 +171,7 @@ class HeldTable:
             columns=layout.names if self.named else None,
             single_precision=layout.dtype is np.float32,
             n_jobs=n_jobs,
+            file_bytes=n_rows * d * np.dtype(layout.dtype).itemsize,
         )
         engine = LocalEngine(parts, partial(_held_blocks, layout), n_jobs, watch)
         return Source(info, engine, glance=engine.has_missing)
@@ -206,6 +219,7 @@ def open_arrow(
         columns=layout.names,
         single_precision=layout.dtype is np.float32,
         n_jobs=n_jobs,
+        file_bytes=n_rows * len(layout.names) * np.dtype(layout.dtype).itemsize,
     )
     engine = LocalEngine(parts, partial(_read, layout), n_jobs, watch, stamps=tuple(stamps))
     return Source(info, engine, glance=engine.has_missing)
@@ -279,28 +293,26 @@ def _batches(fragment: Any, names: Sequence[str], rows: int, group: int | None =
     yield from fragment.to_batches(columns=names, batch_size=rows, use_threads=False, batch_readahead=1)
 
 
-def _check_column(schema: Any, known: Counter[str], name: str, place: Path) -> None:
+def _unusable(schema: Any, known: Counter[str], name: str, place: Path) -> ProbpcaError:
+    """Error for a column that does not exist, that exists several times, or that does not hold numbers."""
     if name not in known:
         some = ", ".join(map(clip, [*known][:8])) + (", ..." if len(known) > 8 else "")
-        msg = f"{place} has no column {name!r}; it has {some}."
-        raise SourceError(msg)
+        return SourceError(f"{place} has no column {name!r}; it has {some}.")
     if known[name] > 1:
-        msg = (
+        return DataError(
             f"columns must have unique names; {place} has {known[name]} columns {name!r}.\n"
             "Hint: rename them, or choose the columns to read with open_source(path, columns=[...])."
         )
-        raise DataError(msg)
-    kind = schema.field(name).type
-    if not is_number(kind):
-        msg = (
-            f"column {name!r} of {place} holds {kind}, not numbers.\nHint: name the columns to read with columns=[...]."
-        )
-        raise DataError(msg)
+    return DataError(
+        f"column {name!r} of {place} holds {schema.field(name).type}, not numbers.\n"
+        "Hint: name the columns to read with columns=[...]."
+    )
 
 
 def _require_others(schema: Any, others: Sequence[str] | None, path: Path) -> None:
+    known = set(schema.names)
     for name in others or ():
-        if name not in schema.names:
+        if name not in known:
             msg = f"files in {path.parent} must have the same columns; {path.name} differs in {name!r}."
             raise SourceError(msg)
 

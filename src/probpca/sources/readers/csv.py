@@ -37,6 +37,10 @@ CSV_BYTES = 2**23
 """Number of bytes of a text file that show the kinds of its columns; the longest line that can be read."""
 PASS_BYTES = 2**21
 """Number of bytes that a pass over a text file reads at a time; more take more memory and more time."""
+COLUMN_BYTES = 2**10
+"""Number of bytes for each column that a pass reads at a time: cutting a block into columns takes time for each one."""
+READ_AHEAD = 32
+"""Number of blocks that pyarrow reads ahead, so that a shorter text is in memory in any case."""
 NULLS = (
     *csv.ConvertOptions().null_values,
     *("-", "--", "?", ".", "None", "none", "NONE", "Na", "N.A.", "n.a.", "#NULL!", "#VALUE!", "#DIV/0!"),
@@ -91,11 +95,12 @@ class Text:
 
     def head(self, table_format: TableFormat) -> TextHead:
         """The beginning of the text: its first 64 kB, or more if these do not hold ten lines."""
-        head = b""
+        head, n_lines = bytearray(), 0
         with damage_named(str(self.place)), self.open() as stream:
             while piece := stream.read(2**16):
                 head += piece
-                if head.count(b"\n") > 10 + (table_format.skip_rows or 0) or len(head) > CSV_BYTES:
+                n_lines += piece.count(b"\n")
+                if n_lines > 10 + (table_format.skip_rows or 0) or len(head) > CSV_BYTES:
                     break
             whole = not stream.read(1)
         _require_text(head, self.place)
@@ -107,7 +112,7 @@ class Text:
         return found
 
 
-def _require_text(head: bytes, place: Path) -> None:
+def _require_text(head: bytearray, place: Path) -> None:
     """Raise ``DataError`` for bytes that are not text."""
     if head.startswith(b"\x1f\x8b"):
         msg = f"{place} is compressed with gzip.\nHint: rename it so that its name ends in .csv.gz."
@@ -131,6 +136,7 @@ class TextFile:
     keys: tuple[str, ...]  # names of all columns for the reader, also of those that have neither a name nor cells
     schema: Any = field(default_factory=lambda: pa.schema([]))  # names of columns, and Arrow types by the first rows
     lacking: frozenset[str] = frozenset()  # columns that have missing cells in the first rows
+    n_first_rows: int = 0  # rows in the first ``CSV_BYTES``
     quantities: Quantities | None = None  # reader of numbers with units, or with signs between thousands
     several: Mapping[str, Quantity] = field(default_factory=dict)  # columns that hold several units
     more_notes: tuple[str, ...] = ()
@@ -142,17 +148,33 @@ class TextFile:
         text = (path if isinstance(path, Text) else Text.in_file(Path(path))).decoded()
         head = text.head(table_format)
         bare = cls(text, table_format, head, head.names)
-        with bare.beginning() as reader:
-            schema, first = reader.schema, next(iter(reader), None)  # which it has parsed to find the types
-        if first is None:
-            first = pa.record_batch([pa.nulls(0)] * len(schema), names=schema.names)
-        void = {j for j, name in enumerate(head.names) if not name and first.column(j).null_count == first.num_rows}
+        first = bare.first_rows()
+        n_null = [cells.null_count for cells in first.columns]
+        void = {j for j, name in enumerate(head.names) if not name and n_null[j] == first.num_rows}
         void = void if first.num_rows and head.names.count("") > 1 else set()
         keys = tuple(f"\0{j}" if j in void else name for j, name in enumerate(head.names))
-        kept = [field for j, field in enumerate(schema) if j not in void]
-        lacking = [name for name, cells in zip(keys, first.columns, strict=True) if cells.null_count]
-        found = replace(bare, keys=keys, schema=pa.schema(kept), lacking=frozenset(lacking))
+        kinds = [pa.null() if n == first.num_rows else kind for n, kind in zip(n_null, first.schema.types, strict=True)]
+        kept = [(key, kind) for j, (key, kind) in enumerate(zip(keys, kinds, strict=True)) if j not in void]
+        lacking = [key for key, n in zip(keys, n_null, strict=True) if n]
+        found = replace(
+            bare, keys=keys, schema=pa.schema(kept), lacking=frozenset(lacking), n_first_rows=first.num_rows
+        )
         return found if table_format.thousands is None and not table_format.parse_units else found.judged(first)
+
+    def first_rows(self) -> Any:
+        """Record batch of the rows in the first ``CSV_BYTES``, with the types of all columns.
+
+        Columns whose first cell is a number are read as numbers; a type is inferred for the others only, because that
+        means to try one type after the other in every column. If some later cell is not a number, all are inferred.
+        """
+        mark = self.dialect.decimal_point
+        cells = zip(self.keys, self.head.first, strict=False)
+        numeric = [name for name, cell in cells if cell in NULLS or is_number(cell.replace(mark, "."))]
+        with self._named_errors():
+            try:
+                return self._beginning(dict.fromkeys(numeric, pa.float64()))
+            except pa.ArrowInvalid:
+                return self._beginning({})
 
     def judged(self, first: Any) -> TextFile:
         """Copy in which columns of text are numeric if their cells are numbers with units or thousands separators."""
@@ -186,7 +208,10 @@ class TextFile:
     @property
     def pass_bytes(self) -> int:
         """Number of bytes that a pass reads at a time: enough for some lines if there are many columns."""
-        return min(max(PASS_BYTES, 2**10 * len(self.keys)), CSV_BYTES)
+        size = self.text.n_bytes
+        is_short = size is not None and size <= READ_AHEAD * CSV_BYTES
+        wide = min(COLUMN_BYTES * len(self.keys), 4 * CSV_BYTES if is_short else CSV_BYTES)
+        return max(min(PASS_BYTES, CSV_BYTES), wide)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -196,19 +221,25 @@ class TextFile:
     @contextmanager
     def reading(self, types: Mapping[str, Any]) -> Iterator[Any]:
         """Open a reader of the columns in ``types``; its errors name the file, the row and the column."""
-        with self._named_errors(), self.text.open() as stream, _reader(stream, self, types, self.pass_bytes) as reader:
+        n_bytes = self.pass_bytes
+        with self._named_errors(), self.text.open() as text, _reader(text, self, types, n_bytes, list(types)) as reader:
             yield reader
 
-    @contextmanager
-    def beginning(self, types: Mapping[str, Any] | None = None) -> Iterator[Any]:
-        """Open a reader of the columns in ``types``, or of all, whose first batch holds the rows in ``CSV_BYTES``.
-
-        The reader gets little more than these bytes, because it reads 32 times as many ahead of its batches.
-        """
+    def beginning(self, types: Mapping[str, Any]) -> Any:
+        """Record batch of the rows in ``CSV_BYTES``, with the columns in ``types``."""
         with self._named_errors():
-            first = pa.BufferReader(self.text.beginning(CSV_BYTES + 2**10))
-            with _reader(first, self, types or {}, CSV_BYTES) as reader:
-                yield reader
+            return self._beginning(types, list(types))
+
+    def _beginning(self, types: Mapping[str, Any], columns: Sequence[str] = ()) -> Any:
+        """Record batch of the rows in ``CSV_BYTES``, by default of all columns; types that are not given are inferred.
+
+        The reader gets little more than these bytes, because it reads ``READ_AHEAD`` times as many ahead.
+        """
+        first = pa.BufferReader(self.text.beginning(CSV_BYTES + 2**10))
+        with _reader(first, self, types, CSV_BYTES, columns) as reader:
+            batch = next(iter(reader), None)  # parsed already, to find the types
+            none = [pa.nulls(0, kind) for kind in reader.schema.types]
+            return pa.record_batch(none, schema=reader.schema) if batch is None else batch
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
@@ -230,18 +261,20 @@ class TextFile:
         if columns is None:
             check_header(self.schema.names, self.place)
             columns = [name for name in self.schema.names if name != self.head.classes]
-        for name in columns:
-            if name in self.several:
-                raise several_units(self.place, name, self.several[name])
+        mixed = next((name for name in columns if name in self.several), None)
+        if mixed is not None:
+            raise several_units(self.place, mixed, self.several[mixed])
         names = Layout.of(self.schema, columns, self.place).names
         layout = Layout(names, np.float64, tuple(others or ()), self.table_format.codes)
-        types = dict.fromkeys(layout.others, pa.binary())
-        for name in names:
-            is_flag = pa.types.is_boolean(self.schema.field(name).type)
-            types[name] = pa.bool_() if is_flag else pa.float64() if self.quantities is None else pa.binary()
+        flags = {known.name for known in self.schema if known.type == pa.bool_()}
+        number = pa.float64() if self.quantities is None else pa.binary()
+        types = dict.fromkeys(layout.others, pa.binary()) | dict.fromkeys(names, number)
+        types |= dict.fromkeys(flags.intersection(names), pa.bool_())
         stamps = () if self.text.stamp is None else (self.text.stamp,)
         engine = LocalEngine(_Batches(self, types, watch), partial(_blocks, self, layout), n_jobs, stamps=stamps)
-        info = Info(n_features=len(names), columns=names, n_jobs=n_jobs)
+        size = 0 if self.text.n_bytes is None else self.text.n_bytes
+        n_rows = int(self.n_first_rows * max(size / CSV_BYTES, 1.0))
+        info = Info(n_features=len(names), columns=names, n_jobs=n_jobs, file_bytes=8 * n_rows * len(names))
         unsure = bool(self.table_format.codes)
         return Source(info, engine, glance=lambda: unsure or not self.lacking.isdisjoint(names))
 
@@ -323,8 +356,8 @@ def _as_text(column: Any) -> Any:
         return pa.array([cell if cell is None else str(cell, "cp1252", "replace") for cell in column.to_pylist()])
 
 
-def _reader(stream: Any, file: TextFile, types: Mapping[str, Any], n_bytes: int) -> Any:
-    """Reader that treats the texts for missing cells, also with blanks around the usual ones, as nulls.
+def _reader(stream: Any, file: TextFile, types: Mapping[str, Any], n_bytes: int, columns: Sequence[str]) -> Any:
+    """Reader of some columns, or of all, that treats texts for missing cells, also with blanks around them, as nulls.
 
     Only few texts with blanks are included, because every column gets a table of all of them.
     """
@@ -336,7 +369,7 @@ def _reader(stream: Any, file: TextFile, types: Mapping[str, Any], n_bytes: int)
         parse_options=csv.ParseOptions(delimiter=written.delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
             column_types=types,
-            include_columns=list(types),
+            include_columns=columns,
             null_values=[*file.nulls, *(f" {mark}" for mark in file.nulls), *padded],
             decimal_point=written.decimal_point,
         ),
@@ -425,7 +458,8 @@ def check_header(names: Sequence[str], place: Path) -> None:
 
 def columns_of(file: TextFile) -> tuple[Column, ...]:
     """All columns of a text file in order, with their kinds judged by the first rows."""
-    kinds = [kind_of_column(field.type) for field in file.schema]
+    kind_of = {kind: kind_of_column(kind) for kind in set(file.schema.types)}
+    kinds = [kind_of[kind] for kind in file.schema.types]
     size = file.text.n_bytes
     if size is None or size > CSV_BYTES:
         kinds = ["numbers" if kind == "empty" else kind for kind in kinds]  # they may begin later
@@ -444,19 +478,30 @@ def columns_of(file: TextFile) -> tuple[Column, ...]:
 
 def _odd_columns(file: TextFile, kinds: dict[str, str]) -> dict[str, str]:
     """Columns of text that are nearly numeric, and numeric ones that look like codes, each with a cell as evidence."""
-    with file.beginning(dict.fromkeys(kinds, pa.binary())) as reader:
-        batch = reader.read_next_batch()
     texts = [name for name, kind in kinds.items() if kind == "text"]
+    others = [name for name, kind in kinds.items() if kind != "text"] if _may_hold_codes(file) else []
+    if not texts and not others:
+        return {}
+    batch = file.beginning(dict.fromkeys([*texts, *others], pa.binary()))
     found = {name: _odd_cell(batch.column(name), file.nulls) for name in texts}
     code = r"^\s*(0\d+|\d{16,}|0[xX][0-9a-fA-F]+)\s*$"  # leading zeros, or more digits than a number keeps
-    suspects = _matching(batch, [name for name in kinds if name not in found], code)
-    found |= {name: _code(batch.column(name), code) for name in suspects}
+    found |= {name: _code(batch.column(name), code) for name in _matching(batch, others, code)}
     return {name: why for name, why in found.items() if why}
+
+
+def _may_hold_codes(file: TextFile) -> bool:
+    """Whether a number in the first rows begins with 0 and another digit, or with many digits, in whatever column.
+
+    That is so in few tables, and if it is not, the cells of the columns need not be read as text.
+    """
+    rows = file.text.beginning(CSV_BYTES + 2**10).split(b"\n", file.head.skipped)[-1]
+    mark = re.escape(file.dialect.decimal_point.encode())
+    return re.search(rb"(?<![\d%s])(0[\dxX]|\d{16})" % mark, rows) is not None
 
 
 def _matching(batch: Any, names: list[str], pattern: str) -> list[str]:
     """Columns in which some cell matches a pattern, found in one search because there may be many columns."""
-    if not names or not batch.num_rows:
+    if not names:
         return []
     cells = pa.concat_arrays([batch.column(name) for name in names]).cast(pa.string())
     hit = np.asarray(compute.match_substring_regex(cells, pattern)).reshape(len(names), -1)

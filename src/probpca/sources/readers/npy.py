@@ -111,6 +111,7 @@ def open_npy(place: Path, n_jobs: int, watch: Watch | None = None, codes: tuple[
         n_stored=table.n_rows * table.n_features,
         single_precision=table.target is np.float32,
         n_jobs=n_jobs,
+        file_bytes=table.n_rows * table.n_features * np.dtype(table.target).itemsize,
     )
     engine = LocalEngine(parts, partial(_read, place, table, codes), n_jobs, watch, stamps=(stamp,))
     return Source(info, engine, glance=engine.has_missing)

@@ -44,6 +44,7 @@ class TextHead(NamedTuple):
     skipped: int  # lines before the first row of data
     notes: tuple[str, ...] = ()  # about lines that are not read as the names of columns
     classes: str = ""  # the column that holds the number of a class, if the first line names classes
+    first: tuple[str, ...] = ()  # cells of the first row of data, if it was seen
 
 
 class _Row(NamedTuple):
@@ -76,14 +77,15 @@ def read_head(
     if not table_format.header:
         first = rows[0]
         start = first.end - sum(cell.count("\n") for cell in first.cells) - 1
-        return TextHead(dialect, _numbered(len(first.cells)), start)
+        return TextHead(dialect, _numbered(len(first.cells)), start, first=tuple(first.cells))
     counted = _counted_head(dialect, rows, place, whole=whole)
     if counted is not None:
         return counted
     titles = _n_titles(rows) if table_format.skip_rows is None else 0
     names = tuple(cell.strip() for cell in rows[titles].cells)
     notes = _about_titles(place, rows[:titles]) + _about_numbers(place, rows[titles:])
-    return TextHead(dialect, names, rows[titles].end, notes)
+    below = next(iter(rows[titles + 1 :]), None)
+    return TextHead(dialect, names, rows[titles].end, notes, first=() if below is None else tuple(below.cells))
 
 
 def _rows(lines: Sequence[str], dialect: Dialect, before: int) -> list[_Row]:
@@ -125,7 +127,7 @@ def _counted_head(dialect: Dialect, rows: Sequence[_Row], place: Path, *, whole:
         f"and the names of classes ({shown}); its columns are called x0 to x{d - 1}{last}"
     )
     names = _numbered(d) + ((label,) if label else ())
-    return TextHead(dialect, names, rows[0].end, (about,), label)
+    return TextHead(dialect, names, rows[0].end, (about,), label, tuple(below[0].cells))
 
 
 def _n_titles(rows: Sequence[_Row]) -> int:
