@@ -364,11 +364,11 @@ class Survey:
         cells = self.n_rows * self.observed.size
         return 1.0 - float(self.observed.sum()) / cells if cells else 0.0
 
-    def identifiers(self, names: Sequence[str]) -> list[str]:
-        """Columns that are called like identifiers and hold different whole numbers."""
+    def identifiers(self, names: Sequence[str], suspects: Sequence[int]) -> list[str]:
+        """Columns that are called like identifiers, at the positions ``suspects``, and hold different whole numbers."""
         return [
             names[j]
-            for j, values in zip(_suspects(names), self.listed.T, strict=True)
+            for j, values in zip(suspects, self.listed.T, strict=True)
             if np.array_equal(values, np.round(values)) and np.unique(values).size == len(values)
         ]
 
@@ -399,7 +399,7 @@ def survey(table: Table, n_jobs: int | None, watch: Watch | None = None) -> Surv
         raise DataError(msg)
     found = source.fold(partial(Survey.of, suspects, calendar_columns(table.numbers)))
     _require_sound(found, table)
-    left_out = _left_out(table, found) if table.named else {}
+    left_out = _left_out(table, found, suspects) if table.named else {}
     if left_out:
         kept = np.array([j for j, name in enumerate(table.numbers) if name not in left_out], dtype=np.intp)
         table = table.without(left_out)
@@ -426,11 +426,11 @@ def _require_one_unit(table: Table) -> None:
             raise DataError(msg)
 
 
-def _left_out(table: Table, found: Survey) -> dict[str, str]:
+def _left_out(table: Table, found: Survey, suspects: Sequence[int]) -> dict[str, str]:
     """Columns that are empty, or that number or identify rows, each with the reason why it is not for the model."""
     names = table.numbers
     empty = dict.fromkeys((name for j, name in enumerate(names) if not found.observed[j]), "empty")
-    axes = row_axes(names, found.steps, found.identifiers(names), found.n_rows)
+    axes = row_axes(names, found.steps, found.identifiers(names, suspects), found.n_rows)
     axes = {name: why for name, why in axes.items() if name not in table.chosen}
     return empty | axes if len(empty | axes) < len(names) else empty
 

@@ -183,11 +183,17 @@ class TableFile(Protocol):
         """Features without missing cells whose type is not floating point, and the types of those that are."""
 
 
+IDENTIFIERS = re.compile(
+    r"(^|[_\s.-])(id|ids|idx|key|nr|no|row|rowid|uuid|code)$"
+    r"|^(index|number|#|obs|observation|case|sample|subject|patient|participant|respondent)$",
+    re.IGNORECASE,
+)
+"""Usual names of identifiers of rows."""
+
+
 def is_identifier(name: str) -> bool:
     """Whether the name of a column is a usual name of identifiers of rows."""
-    pattern = r"(^|[_\s.-])(id|ids|idx|key|nr|no|row|rowid|uuid|code)$"
-    pattern += r"|^(index|number|#|obs|observation|case|sample|subject|patient|participant|respondent)$"
-    return re.search(pattern, name, re.IGNORECASE) is not None
+    return IDENTIFIERS.search(name) is not None
 
 
 def coded_as_missing(values: Floats, codes: Sequence[float]) -> Floats:

@@ -334,9 +334,15 @@ def _columns(schema: Any, first: Any) -> tuple[Column, ...]:
     long = {name: _long_integers(first.column(name)) for name in wide}
     index = index_columns(schema)
     return tuple(
-        Column(field.name, "index" if field.name in index else kind_of_column(field.type), long.get(field.name, ""))
-        for field in schema
+        Column(name, "index" if name in index else kind, long.get(name, ""))
+        for name, kind in zip(schema.names, kinds_of_columns(schema), strict=True)
     )
+
+
+def kinds_of_columns(schema: Any) -> list[str]:
+    """Kinds of all columns; that of each type is found once, because there may be many columns."""
+    kinds = {kind: kind_of_column(kind) for kind in set(schema.types)}
+    return [kinds[kind] for kind in schema.types]
 
 
 def kind_of_column(kind: Any) -> str:

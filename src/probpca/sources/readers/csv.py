@@ -19,7 +19,7 @@ from pyarrow import compute, csv
 from probpca.errors import DataError
 from probpca.sources.engines.local import LocalEngine
 from probpca.sources.files import Column, Stamp, is_compressed, is_number
-from probpca.sources.readers.arrow import Layout, damage_named, damaged, kind_of_column, too_long
+from probpca.sources.readers.arrow import Layout, damage_named, damaged, kinds_of_columns, too_long
 from probpca.sources.readers.quantities import MOST_UNITS, Quantities, Quantity, UnreadableCellError
 from probpca.sources.readers.text_head import SEPARATORS, Dialect, TextHead, read_head, require_names
 from probpca.sources.source import Info, Source
@@ -272,8 +272,7 @@ class TextFile:
         types |= dict.fromkeys(flags.intersection(names), pa.bool_())
         stamps = () if self.text.stamp is None else (self.text.stamp,)
         engine = LocalEngine(_Batches(self, types, watch), partial(_blocks, self, layout), n_jobs, stamps=stamps)
-        size = 0 if self.text.n_bytes is None else self.text.n_bytes
-        n_rows = int(self.n_first_rows * max(size / CSV_BYTES, 1.0))
+        n_rows = int(self.n_first_rows * max((self.text.n_bytes or 0) / CSV_BYTES, 1.0))
         info = Info(n_features=len(names), columns=names, n_jobs=n_jobs, file_bytes=8 * n_rows * len(names))
         unsure = bool(self.table_format.codes)
         return Source(info, engine, glance=lambda: unsure or not self.lacking.isdisjoint(names))
@@ -458,8 +457,7 @@ def check_header(names: Sequence[str], place: Path) -> None:
 
 def columns_of(file: TextFile) -> tuple[Column, ...]:
     """All columns of a text file in order, with their kinds judged by the first rows."""
-    kind_of = {kind: kind_of_column(kind) for kind in set(file.schema.types)}
-    kinds = [kind_of[kind] for kind in file.schema.types]
+    kinds = kinds_of_columns(file.schema)
     size = file.text.n_bytes
     if size is None or size > CSV_BYTES:
         kinds = ["numbers" if kind == "empty" else kind for kind in kinds]  # they may begin later
@@ -494,9 +492,9 @@ def _may_hold_codes(file: TextFile) -> bool:
 
     That is so in few tables, and if it is not, the cells of the columns need not be read as text.
     """
-    rows = file.text.beginning(CSV_BYTES + 2**10).split(b"\n", file.head.skipped)[-1]
-    mark = re.escape(file.dialect.decimal_point.encode())
-    return re.search(rb"(?<![\d%s])(0[\dxX]|\d{16})" % mark, rows) is not None
+    rows = file.text.beginning(CSV_BYTES + 2**10).splitlines()[file.head.skipped :]
+    pattern = rf"(^|[^0-9{file.dialect.decimal_point}])(0[0-9xX]|[0-9]{{16}})"
+    return bool(compute.any(compute.match_substring_regex(pa.array(rows, pa.binary()), pattern)).as_py())
 
 
 def _matching(batch: Any, names: list[str], pattern: str) -> list[str]:
