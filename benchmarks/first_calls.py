@@ -51,6 +51,9 @@ MOST = 1.3
 """Largest ratio of the fit of a file to its reading and the fit in memory together."""
 
 
+READ, LARGE = "read by pyarrow", "in blocks of 32 MB"
+
+
 def write(path, x):
     """Write a table with named columns; a missing cell is empty."""
     columns = {f"x{j}": pa.array(column, from_pandas=True) for j, column in enumerate(x.T.copy())}
@@ -67,26 +70,30 @@ def run(*arguments):
 
 def of_file(path, x, rounds):
     """Processor seconds of what is done with one file."""
-    # The default blocks of 1 MB hold so few rows of a wide table that cutting them into columns takes most of the time.
-    large = partial(csv.read_csv, read_options=csv.ReadOptions(block_size=2**25))
-    read, best = (csv.read_csv, large) if path.suffix == ".csv" else (parquet.read_table, parquet.read_table)
     model, out = path.with_suffix(".npz"), path.with_suffix(".out.csv")
     fitted = PPCA(5, random_state=0).fit(path)
     given = "--components", 5, "--out", model, "--force"
-    return best_times(
-        {
-            "read by pyarrow": partial(read, path),
-            "in blocks of 32 MB": partial(best, path),
-            "fit in memory": lambda: PPCA(5, random_state=0).fit(x),
-            "PPCA(5).fit(path)": lambda: PPCA(5, random_state=0).fit(path),
-            "transform(path)": lambda: fitted.transform(path),
-            "impute(path, out=...)": lambda: fitted.impute(path, out=out),
-            "probpca fit": lambda: run("fit", path, *given),
-            "probpca outliers": lambda: run("outliers", model, path),
-            "probpca impute --out": lambda: run("impute", model, path, "--out", out, "--force"),
-        },
-        rounds,
-    )
+    work = {
+        "fit in memory": lambda: PPCA(5, random_state=0).fit(x),
+        "PPCA(5).fit(path)": lambda: PPCA(5, random_state=0).fit(path),
+        "transform(path)": lambda: fitted.transform(path),
+        "impute(path, out=...)": lambda: fitted.impute(path, out=out),
+        "probpca fit": lambda: run("fit", path, *given),
+        "probpca outliers": lambda: run("outliers", model, path),
+        "probpca impute --out": lambda: run("impute", model, path, "--out", out, "--force"),
+    }
+    return best_times(readers(path) | work, rounds)
+
+
+def readers(path):
+    """Ways in which pyarrow reads a file.
+
+    The default blocks of 1 MB hold so few rows of a wide table that cutting them into columns takes most of the time.
+    """
+    if path.suffix != ".csv":
+        return {READ: partial(parquet.read_table, path)}
+    large = csv.ReadOptions(block_size=2**25)
+    return {READ: partial(csv.read_csv, path), LARGE: partial(csv.read_csv, path, read_options=large)}
 
 
 def files(*, quick_cases):
@@ -113,13 +120,14 @@ def files_page(found):
         "|---" * (len(names) + 1) + "|",
     ]
     for name, times in found.items():
-        lines.append(f"| {name} | {' | '.join(f'{times[label]:.3g}' for label in names)} |")
+        cells = [f"{times[label]:.3g}" if label in times else "" for label in names]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     lines += ["", "| goal | measured | reached |", "|---|---|---|"]
     for name, times in found.items():
-        both = times["in blocks of 32 MB"] + times["fit in memory"]
+        both = min(times[READ], times.get(LARGE, times[READ])) + times["fit in memory"]
         for label in ("PPCA(5).fit(path)", "probpca fit"):
             ratio = times[label] / both
-            what = f"{name}: `{label}` {MOST} times reading, in large blocks, and the fit in memory"
+            what = f"{name}: `{label}` {MOST} times the faster reading and the fit in memory"
             lines.append(goal(what, f"{ratio:.2f} times", reached=ratio <= MOST))
     return "\n".join(lines)
 
