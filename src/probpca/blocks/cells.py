@@ -119,14 +119,25 @@ class Stored:
     """Operator that stores the nonzero entries, in compressed rows."""
 
     entries: Any  # CSR (b, d), float64
+    cached_cells: int = 2**20  # entries of (p, d) arrays up to which these stay in cache; more are used part by part
 
     def products(self, by_feature: Array) -> Array:
         """Product of an array (p, d) with M', summed over the features: (p, b)."""
-        return np.ascontiguousarray((self.entries @ np.ascontiguousarray(by_feature.T)).T)
+        out = np.empty((len(by_feature), self.entries.shape[0]))
+        for some in self._parts(len(by_feature)):
+            out[some] = (self.entries @ np.ascontiguousarray(by_feature[some].T)).T
+        return out
 
     def add_sums(self, moments: Array, out: Array) -> None:
         """Add the product of an array (p, b) with M, summed over the rows, to ``out`` (p, d)."""
-        out += (transposed(self.entries) @ np.ascontiguousarray(moments.T)).T
+        turned = transposed(self.entries)
+        for some in self._parts(len(moments)):
+            out[some] += (turned @ np.ascontiguousarray(moments[some].T)).T
+
+    def _parts(self, p: int) -> Iterator[slice]:
+        count = max(-(-p * self.entries.shape[1] // self.cached_cells), 1)
+        step = max(-(-p // count), 8)
+        return (slice(start, start + step) for start in range(0, p, step))
 
 
 @final
@@ -244,15 +255,13 @@ class FormSettings:
 
     small_cells: int = 2**10  # up to this many cells, a block gets one form for all its rows
     group_cells: int = 2**20  # cells of one group
-    holes_cells: int = 2**23  # cells of a group of nearly complete rows: each slab of features costs several calls
+    sparse_group_cells: int = 2**23  # cells of one group of which few are observed, or missing
     group_rows: tuple[int, int] = (128, 4096)  # smallest and largest number of rows of one group
     stored_cells: int = 2**21  # cells of a group of stored cells, whose main cost are sums over rows
     sparse_slice: int = 2**24  # cells of the slices in which a sparse matrix is made dense
-    few: float = 0.07  # share of observed cells below which sparse products, ten times slower per cell, are faster
-    # Share of missing cells below which products with these, in slabs of features, are faster than with all cells.
-    few_missing: float = 0.15
-    holes_features: int = 64  # fewest features of a table for which that is so
-    slab_features: int = 512  # number of features of a slab
+    few: float = 0.15  # share of observed, or of missing, cells below which sparse products with these are faster
+    few_features: int = 64  # fewest features of a table for which that is so
+    slab_features: int = 512  # number of features of the slabs in which missing cells are stored
     dense: float = 0.15  # share of stored cells above which a sparse matrix is handled as a dense one
     own_rows: int = 64  # smallest number of rows for a form of their own
     own_share: float = 1 / 8  # smallest share of all rows for a form of their own
@@ -686,9 +695,8 @@ def _dense_groups(block: Block, centre: Array, how: _How) -> Iterator[tuple[Cell
     by_row = np.empty(block.n_rows, np.intp)
     by_row[rows] = pattern
     for name, members in groups.items():
-        cells = int(count[members].sum()) if name == "stored" else members.size * block.n_features
-        most = settings.holes_cells if name == "holes" else settings.group_cells
-        for some in _cut(members, cells, most, settings):
+        most = settings.sparse_group_cells if name in ("holes", "stored") else settings.group_cells
+        for some in _cut(members, block.n_features, most, settings):
             found = _dense_cells(name, block, mask[some], centre, some, by_row[some], width=settings.slab_features)
             yield found, some
 
@@ -706,9 +714,9 @@ def _groups(
     """Positions of the rows to be stored in each form, given their numbers of observed cells."""
     alike = common[pattern]
     seen = count[rows] / max(n_features, 1)
-    wide = n_features >= settings.holes_features
-    holes = ~alike & (seen > 1 - settings.few_missing) & wide
-    stored = ~alike & (seen < settings.few)
+    few = settings.few if n_features >= settings.few_features else 0.0
+    holes = ~alike & (seen > 1 - few)
+    stored = ~alike & (seen < few)
     groups = {"holes": rows[holes], "stored": rows[stored], "masked": rows[~(alike | holes | stored)]}
     least = max(settings.own_rows, settings.own_share * rows.size)
     for name in ("holes", "stored"):  # too few for a form of their own
@@ -718,9 +726,9 @@ def _groups(
     return {"patterns": shared[np.argsort(pattern[alike], kind="stable")], **groups}
 
 
-def _cut(members: Index, cells: int, most_cells: int, settings: FormSettings) -> Iterator[Index]:
-    """Cut rows into parts of about equal size, so that each has about ``most_cells`` of their cells."""
-    most = int(np.clip(most_cells * members.size // max(cells, 1), *settings.group_rows))
+def _cut(members: Index, n_features: int, most_cells: int, settings: FormSettings) -> Iterator[Index]:
+    """Cut rows into parts of about equal size, so that each has about ``most_cells`` cells."""
+    most = int(np.clip(most_cells // max(n_features, 1), *settings.group_rows))
     count = -(-members.size // most)
     yield from (some for some in np.array_split(members, max(count, 1)) if some.size)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from probpca.blocks import observe
 from probpca.blocks.block import with_units
-from probpca.blocks.cells import FORM_SETTINGS
+from probpca.blocks.cells import FormSettings
 from probpca.cached_property import cached_property
 from probpca.errors import DataError
 from probpca.linalg.low_rank import SplitDistance
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from probpca.blocks import Block
-    from probpca.blocks.cells import Cells, FormSettings, Group, Residual
+    from probpca.blocks.cells import Cells, Group, Residual
     from probpca.models import LinearGaussian, ParameterBelief
     from probpca.scratch import Workspace
     from probpca.typing import Array, Index
@@ -46,11 +46,13 @@ class StiffSettings:
     """When and how posteriors are computed by orthogonal transformations, which take more time and keep more digits."""
 
     information: float = 1e8  # largest entry of the precision that the cells of a row add, above which digits are lost
-    cells: int = 2**22  # largest group of rows; only rows with very few observed cells are in larger groups
+    cells: int = 2**23  # largest group of rows; only sparse rows with very few observed cells are in larger groups
     chunk_cells: int = 2**21  # entries of the matrices that are factored at a time
 
 
 STIFF = StiffSettings()
+ONE_PASS = FormSettings(few=0.07)
+"""Forms of rows that are used once: sparse ones must make up for the time that it takes to find their cells."""
 
 
 @final
@@ -377,7 +379,7 @@ def doubled(loadings: Array) -> Array:
 
 
 def group_posteriors(
-    model: LinearGaussian, block: Block, settings: FormSettings = FORM_SETTINGS
+    model: LinearGaussian, block: Block, settings: FormSettings = ONE_PASS
 ) -> Iterator[GroupPosterior]:
     """Yield the posteriors of groups of rows of a block with missing cells; ``settings`` control the grouping."""
     scale = _noise_units(model, block)
@@ -419,7 +421,7 @@ def _groups(
     mean: Array,
     block: Block,
     scale: Array,
-    settings: FormSettings = FORM_SETTINGS,
+    settings: FormSettings = ONE_PASS,
 ) -> Iterator[GroupPosterior]:
     """Yield the groups of a block divided by ``scale``; ``arrange`` makes the parameters for a given centre."""
     values = block.values.astype(np.float64, copy=False)  # a deviation from the mean in float32 would be rounded

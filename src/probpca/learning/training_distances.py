@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NO_ROWS = Calibration(obstacle="no training rows were kept for calibration")
 STREAM = Calibration(obstacle="partial_fit keeps no rows for calibration")
-ONE_FORM = FormSettings(small_cells=2**16, few_missing=0.0)
+ONE_FORM = FormSettings(small_cells=2**16, few=0.07)
 """Rows are read only once here, so that choosing a storage form for each of them is not worthwhile."""
 
 

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from oracles import punched
 from probpca.blocks import Block, observe
-from probpca.blocks.cells import FORMS, DenseResidual, FormSettings, Holes, MaskedCells, Patterns, StoredCells
+from probpca.blocks.cells import FORMS, DenseResidual, FormSettings, Holes, MaskedCells, Patterns, Stored, StoredCells
 
 COMMON = FormSettings().common
 N, D = 90, 11
@@ -287,6 +287,21 @@ def test_sums_of_a_feature_that_was_never_observed_are_exactly_zero(rng, form):
     group.cells.mask.add_sums(summed(group.cells, group.weight[None]), out)
     assert_array_equal(np.flatnonzero(out == 0), [5])
     assert_array_equal(np.flatnonzero(group.counts == 0), [5])
+
+
+@pytest.mark.parametrize("cells", [1, 100, 2**20])
+def test_the_parts_of_a_sparse_product_do_not_matter(rng, cells):
+    values = sparse.random_array((20, 40), density=0.1, format="csr", random_state=rng)
+    operator = Stored(values, cached_cells=cells)
+    by_feature, by_row, out = (
+        rng.standard_normal((30, 40)),
+        rng.standard_normal((30, 20)),
+        rng.standard_normal((30, 40)),
+    )
+    assert_allclose(operator.products(by_feature), by_feature @ values.toarray().T, **NEAR)
+    total = out + by_row @ values.toarray()
+    operator.add_sums(by_row, out)
+    assert_allclose(out, total, **NEAR)
 
 
 def test_sparse_tables_are_cut_too(rng):

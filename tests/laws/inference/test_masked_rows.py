@@ -8,10 +8,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import precise_log_likelihood, random_model
 from probpca.blocks import Block, observe
-from probpca.blocks.cells import FORMS
+from probpca.blocks.cells import FORMS, FormSettings
 from probpca.errors import DataError
 from probpca.inference import log_likelihood
 from probpca.inference.masked_rows import (
+    STIFF,
     Parameters,
     group_posteriors,
     latents,
@@ -85,6 +86,11 @@ def test_draws_of_latents_have_mean_and_covariance_of_their_posterior(rng, noise
         wanted = unpack(found.of_rows(found.covariance[: packed_size(3)]))
         size = np.abs(wanted).max()
         assert_allclose(np.einsum("kib,kjb->bij", roots, roots), wanted, rtol=1e-5, atol=1e-7 * size)
+
+
+def test_groups_of_dense_rows_are_small_enough_to_keep_their_digits():
+    """Larger groups are not computed by orthogonal transformations, however little noise there is."""
+    assert max(FormSettings().group_cells, FormSettings().sparse_group_cells) <= STIFF.cells
 
 
 def test_cell_weights_go_with_one_noise_variance(rng):
