@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -769,16 +770,20 @@ def imputation(workers, *, quick):
     for kind, tables in (("python", of_python), ("r", of_r)):
         draws = {name: int(np.ceil(CELLS / (HIDDEN * np.count_nonzero(~np.isnan(x))))) for name, x in tables.items()}
         items = [(item, seed) for item in tables.items() for seed in range(draws[item[0]])]
-        found[kind] = {}
+        runs = {}
         for name, row in workers.map(imputed_of, items):
             if row is not None:
-                found[kind].setdefault(name, []).append(row)
+                runs.setdefault(name, []).append(row)
+        found[kind] = {name: averaged(rows) for name, rows in runs.items()}
     return found
 
 
 def imputation_page(found):
     """Lines for the tables of Python's packages, and for the packages of R."""
-    few, many = ({name: averaged(runs) for name, runs in found[kind].items()} for kind in ("python", "r"))
+    few, many = (
+        {name: {label: Filled(*one) for label, one in row.items()} for name, row in found[kind].items()}
+        for kind in ("python", "r")
+    )
     lines = [
         "A fifth of the cells of tables of statsmodels and scikit-learn hidden, in as many draws as it takes for",
         f"{CELLS} cells of a table, which has at most {ROWS} rows: error relative to imputing the mean, coverage of",
@@ -875,6 +880,11 @@ PARTS = {
 }
 
 
+def in_lines(store):
+    """JSON with each list of numbers on one line."""
+    return re.sub(r"\[[^][{}]*\]", lambda found: re.sub(r"\s+", " ", found[0]), json.dumps(store, indent=1))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="what to measure (everything)")
@@ -892,7 +902,7 @@ def main():
                     print(page(found), flush=True)
                     continue
                 store[name] = found
-                STORE.write_text(json.dumps(store, indent=1) + "\n", encoding="utf-8")
+                STORE.write_text(in_lines(store) + "\n", encoding="utf-8")
             (OUT / f"factor_analysis_{name}.md").write_text(page(store[name]) + "\n", encoding="utf-8")
             print(name, "done", flush=True)
 
