@@ -193,7 +193,7 @@ class FactorSettings:
     second_order: int = 200  # up to this many features, the Hessian includes a term that needs a product of matrices
     matrix_features: int = 3000  # up to this many features, the correlation matrix of no fewer rows is computed
     gram_rows: int = 250  # below this many rows, the Gram matrix of more features is decomposed in every step
-    pairwise_features: int = 200  # up to this many features, a fit to pairwise correlations can start that to the cells
+    pairwise_features: int = 100  # up to this many features, a fit to pairwise correlations can start that to the cells
     farthest: float = 2.0  # largest change of a log noise variance in one step
     damping: float = 1e-3  # of the first Newton step, relative to the diagonal of the Hessian
     swap: float = 0.5  # largest change of a log noise variance in a step that swaps the last factor and the next one

@@ -251,15 +251,11 @@ class Path:
     """
 
     def __init__(self, problem: Problem, most: int, tol: float, spectral: Start) -> None:
-        """Set the axes that further components start from.
-
-        Where a factor is left out, fits that are not rough also start from those to pairwise correlations, because the
-        likelihood then has several maxima.
-        """
+        """Set the axes that further components start from."""
         self.problem, self.most, self.tol = problem, most, max(tol, problem.settings.tol)
         self._rough = problem.within(self.tol)
         self._spectral = spectral
-        self._pairwise = None if self.tol > problem.settings.tol else problem.pairwise_fit()
+        self._pairwise = problem.pairwise_fit()
         self._fits: list[Iterated[LinearGaussian]] = []
         self._checked: set[int] = set()
         self._finished: dict[int, Iterated[LinearGaussian]] = {}
