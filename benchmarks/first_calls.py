@@ -49,7 +49,7 @@ STORE = OUT / "first_calls.json"
 
 
 SIZES = {"2,000 x 50": (2_000, 50), "20,000 x 100": (20_000, 100), "300 x 200": (300, 200)}
-RANK, HIDDEN, LARGE = 5, 0.2, 20
+RANK, HIDDEN, MANY = 5, 0.2, 20
 """Factors of the tables, share of missing cells, and more components than the tables have."""
 SEEDS = 5
 """Tables and random states whose steps are counted."""
@@ -84,8 +84,8 @@ def fits(x):
         "PPCA()": lambda: PPCA(**fixed).fit(x),
         'PPCA("bic")': lambda: PPCA("bic", **fixed).fit(x),
         'PPCA("cv")': lambda: PPCA("cv", **fixed).fit(x),
-        "PPCA(20)": lambda: PPCA(LARGE, **fixed).fit(x),
-        "BayesianPCA(20)": lambda: BayesianPCA(LARGE, **fixed).fit(x),
+        "PPCA(20)": lambda: PPCA(MANY, **fixed).fit(x),
+        "BayesianPCA(20)": lambda: BayesianPCA(MANY, **fixed).fit(x),
         "PPCAImputer()": lambda: PPCAImputer(**fixed).fit(x),
         "select_n_components": lambda: select_n_components(x, random_state=0, n_jobs=1),
     }
@@ -106,7 +106,7 @@ def imputers(n):
 
 
 def by_vbpca(x):
-    model = import_module("vbpca_py").VBPCA(LARGE, random_state=0, num_cpu=1).fit(x)
+    model = import_module("vbpca_py").VBPCA(MANY, random_state=0, num_cpu=1).fit(x)
     return np.where(np.isnan(x), model.reconstruction_, x)
 
 
@@ -155,9 +155,9 @@ def calls(*, quick_cases):
         seeds = range(2 if quick_cases or n > 2_000 else SEEDS)
         tables = [uneven(n, d, seed)[1] for seed in seeds]
         steps[name] = {
-            "PPCA(20)": [[PPCA(LARGE, random_state=s, n_jobs=1).fit(x).n_iter_ for s in seeds] for x in tables],
+            "PPCA(20)": [[PPCA(MANY, random_state=s, n_jobs=1).fit(x).n_iter_ for s in seeds] for x in tables],
             "BayesianPCA(20)": [
-                [BayesianPCA(LARGE, random_state=s, n_jobs=1).fit(x).n_iter_ for s in seeds[:2]] for x in tables
+                [BayesianPCA(MANY, random_state=s, n_jobs=1).fit(x).n_iter_ for s in seeds[:2]] for x in tables
             ],
         }
     return {"sizes": found, "steps": steps}
