@@ -21,13 +21,12 @@ import tempfile
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import miceforest
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -38,6 +37,7 @@ from pyarrow import csv, parquet
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer
+from vbpca_py import VBPCA
 
 from probpca import PPCA, BayesianPCA, PPCAImputer, select_n_components
 from probpca.cli.main import main as command
@@ -51,6 +51,8 @@ STORE = OUT / "first_calls.json"
 SIZES = {"2,000 x 50": (2_000, 50), "20,000 x 100": (20_000, 100), "300 x 200": (300, 200)}
 RANK, HIDDEN, MANY = 5, 0.2, 20
 """Factors of the tables, share of missing cells, and more components than the tables have."""
+MOST_COLUMNS = 50
+"""Columns of tables that miceforest completes in minutes."""
 SEEDS = 5
 """Tables and random states whose steps are counted."""
 NAMES = {
@@ -91,28 +93,25 @@ def fits(x):
     }
 
 
-def imputers(n):
-    """Functions that complete a table, by name; those that are not installed or would take hours are left out."""
+def imputers(d):
+    """Functions that complete a table, by name; miceforest would take hours for many columns."""
     found = {
         "PPCAImputer": lambda x: PPCAImputer(random_state=0, n_jobs=1).fit_transform(x),
         "IterativeImputer": lambda x: IterativeImputer(random_state=0).fit_transform(x),
         "KNNImputer": lambda x: KNNImputer().fit_transform(x),
+        "vbpca-py, 20 components": by_vbpca,
     }
-    if find_spec("vbpca_py"):
-        found["vbpca-py, 20 components"] = by_vbpca
-    if find_spec("miceforest") and n <= 2000:
-        found["miceforest, 1 table"] = by_miceforest
-    return found
+    return found | ({"miceforest, 1 table": by_miceforest} if d <= MOST_COLUMNS else {})
 
 
 def by_vbpca(x):
-    model = import_module("vbpca_py").VBPCA(MANY, random_state=0, num_cpu=1).fit(x)
+    model = VBPCA(MANY, random_state=0, num_cpu=1).fit(x)
     return np.where(np.isnan(x), model.reconstruction_, x)
 
 
 def by_miceforest(x):
     frame = pd.DataFrame(x, columns=[f"x{j}" for j in range(x.shape[1])])
-    kernel = import_module("miceforest").ImputationKernel(frame, num_datasets=1, random_state=0)
+    kernel = miceforest.ImputationKernel(frame, num_datasets=1, random_state=0)
     kernel.mice(5, num_threads=1)
     return kernel.complete_data(0).to_numpy()
 
@@ -138,7 +137,7 @@ def of_size(n, d, rounds):
             same = once_or_best({"": lambda q=q: PPCA(q, random_state=0, n_jobs=1).fit(x)}, rounds)[""][1]
         found["calls"][name] = {"seconds": seconds, "q": int(q), "same": same}
     holes, scale = np.isnan(x), truth.std(axis=0)
-    for name, complete in imputers(n).items():
+    for name, complete in imputers(d).items():
         filled, seconds = timed(partial(complete, x))
         error = float(np.sqrt(np.mean(np.square(((filled - truth) / scale)[holes]))))
         found["imputers"][name] = {"seconds": seconds, "error": error}
