@@ -225,7 +225,7 @@ class MixtureProblem:
         floor = np.full(found.model.noise_variance.shape, least)
         if self.settings.noise == "per_feature":
             floor *= self.settings.factor.floor / NOISE_FLOOR
-        return Fitted(Iterated(Mixture([1.0], (found.model,)), found.status, found.trace), floor)
+        return Fitted(Iterated(Mixture(np.ones(1), (found.model,)), found.status, found.trace), floor)
 
     def _run(self, start: Mixture, floor: Array) -> Fitted:
         settings = self.settings
