@@ -13,6 +13,7 @@ from sklearn.base import ClusterMixin, DensityMixin
 from probpca.cached_property import cached_property
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.estimators.base import (
+    Estimator,
     Fit,
     fit_replaced,
     generator,
@@ -25,7 +26,7 @@ from probpca.estimators.base import (
 )
 from probpca.estimators.constraints import check_parameters, mixture_constraints
 from probpca.estimators.maximum_likelihood import present
-from probpca.estimators.queries import RowEstimator
+from probpca.estimators.queries import answer, block_of, mean_score
 from probpca.estimators.storage import read_story, story_record
 from probpca.estimators.summary import mixture_summary
 from probpca.inference.imputation import ParameterCovariance, noise_inflation, noise_inflation_by_feature
@@ -47,7 +48,7 @@ from probpca.learning.mixture.result import MixtureCriteria, MixtureResult, Scor
 from probpca.learning.settings import Settings
 from probpca.models import Gaussian, Mixture, ParameterBelief
 from probpca.models.serialization import mixture_arrays, mixture_from_arrays
-from probpca.result_tables import WIDTH
+from probpca.result_tables import WIDTH, default_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -128,7 +129,7 @@ class MixtureFit(Fit):
         return cls(result, numbers["draw_seed_"])
 
 
-class MixturePPCA(ClusterMixin, DensityMixin, RowEstimator):  # type: ignore[misc]
+class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
     r"""Mixture of PPCA or of factor analysers: clusters of rows, each with its own components, with missing cells.
 
     .. math:: x \sim \sum_{k=1}^K \pi_k \, N(\mu_k, \; W_k W_k^\top + \Psi_k)
@@ -248,6 +249,7 @@ class MixturePPCA(ClusterMixin, DensityMixin, RowEstimator):  # type: ignore[mis
 
     _constraints: ClassVar[dict[str, Any]] = mixture_constraints()
     _fit_type = MixtureFit
+    _accepts_sparse = True
     model_: Mixture
 
     def __init__(
@@ -411,6 +413,31 @@ class MixturePPCA(ClusterMixin, DensityMixin, RowEstimator):  # type: ignore[mis
         return np.flatnonzero(self._state.result.degenerate)
 
     @property
+    def rule_(self) -> str:
+        """How the numbers of clusters and components were chosen, in words."""
+        return self._state.result.rule
+
+    @property
+    def notes_(self) -> tuple[str, ...]:
+        """Remarks on the fit, as sentences; empty if there are none."""
+        return self._state.result.notes
+
+    @property
+    def column_std_(self) -> Array:
+        """Standard deviation of each training column, 0 if constant: (n_features,)."""
+        return self._state.result.column_std
+
+    @property
+    def n_samples_(self) -> float:
+        """Number of training rows; a row counts ``sample_weight`` times."""
+        return self._state.result.weight
+
+    @property
+    def n_observed_(self) -> float:
+        """Number of observed cells in the training data; a row counts ``sample_weight`` times."""
+        return self._state.result.cells
+
+    @property
     def log_likelihood_(self) -> float:
         """Total log-likelihood of the training rows, in nats."""
         return self._state.result.log_likelihood
@@ -456,7 +483,7 @@ class MixturePPCA(ClusterMixin, DensityMixin, RowEstimator):  # type: ignore[mis
         ndarray of int, shape (n,)
             Numbers of clusters, from 0 in order of weight. With ``out``, the path of the file.
         """
-        return self._answer(_labels, X, out, lambda: ["cluster"])
+        return answer(self, _labels, X, out, lambda: ["cluster"])
 
     def predict_proba(self, X: Any, *, out: Any = None) -> Any:
         r"""Probability of each cluster for each row, given its observed cells.
@@ -476,7 +503,7 @@ class MixturePPCA(ClusterMixin, DensityMixin, RowEstimator):  # type: ignore[mis
             Probabilities, which sum to 1 in each row. A row without observed cells has ``weights_``. With ``out``, the
             path of the file.
         """
-        return self._answer(responsibilities, X, out, lambda: [f"C{k}" for k in range(self.n_clusters_)])
+        return answer(self, responsibilities, X, out, lambda: [f"C{k}" for k in range(self.n_clusters_)])
 
     def score_samples(self, X: Any, *, out: Any = None) -> Any:
         """Log-likelihood of each row: the log density of its observed cells under the mixture.
@@ -493,7 +520,26 @@ class MixturePPCA(ClusterMixin, DensityMixin, RowEstimator):  # type: ignore[mis
         ndarray of shape (n,)
             Log-likelihoods in nats. With ``out``, the path of the file.
         """
-        return self._answer(mixture_log_likelihood, X, out, lambda: ["log_likelihood"])
+        return answer(self, mixture_log_likelihood, X, out, lambda: ["log_likelihood"])
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean log-likelihood per row: larger is better. Use it on held-out rows to compare mixtures.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            Rows with the columns of the fit. NaN marks a missing cell.
+        y : ignored
+            Present for compatibility with scikit-learn.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Weight of each row in the mean.
+
+        Returns
+        -------
+        float
+            Mean log-likelihood in nats.
+        """
+        return mean_score(self.score_samples(X), sample_weight)
 
     def transform(self, X: Any, *, out: Any = None) -> Any:
         """Component scores in each cluster, times the probability of the cluster: one block of columns a cluster.
@@ -514,7 +560,7 @@ class MixturePPCA(ClusterMixin, DensityMixin, RowEstimator):  # type: ignore[mis
         ndarray of shape (n, n_clusters * n_components), or a dataframe after ``set_output``
             Columns are named C0_PC1, C0_PC2, ..., C1_PC1, ... With ``out``, the path of the file.
         """
-        return self._answer(weighted_scores, X, out, self.get_feature_names_out, rounding=True)
+        return answer(self, weighted_scores, X, out, self.get_feature_names_out, rounding=True)
 
     def posterior(self, X: Any) -> MixturePosterior:
         """Posterior distribution of the cluster of each row, and of its latent variables in each cluster.
@@ -530,7 +576,7 @@ class MixturePPCA(ClusterMixin, DensityMixin, RowEstimator):  # type: ignore[mis
             ``responsibilities`` of shape (n, n_clusters), and ``clusters``, a ``Gaussian`` for each cluster. ``print``
             and a notebook show the first rows; ``to_frame()`` has all.
         """
-        share, mean, covariance = (np.asarray(part) for part in self._answer(_posterior_parts, X))
+        share, mean, covariance = (np.asarray(part) for part in answer(self, _posterior_parts, X))
         names = names_for(X, [f"{self._component}{j}" for j in range(1, self.n_components_ + 1)])
         parts = (Gaussian(mean[:, k], covariance[:, k], names) for k in range(self.n_clusters_))
         return MixturePosterior(share, tuple(parts), names)
@@ -561,12 +607,12 @@ class MixturePPCA(ClusterMixin, DensityMixin, RowEstimator):  # type: ignore[mis
             Only if ``return_std=True``: standard deviations of missing cells; 0 for observed cells.
         """
         if not return_std:
-            found = self._answer(impute_mixture, X, out, self._names, rounding=True)
+            found = answer(self, impute_mixture, X, out, self._columns, rounding=True)
             return like(X, found) if out is None else found
         if out is not None:
             msg = "out cannot be combined with return_std: the file holds completed rows only.\nHint: omit one of them."
             raise DataError(msg)
-        both: _Arrays = self._answer(partial(_values_and_std, self._state.doubts), X, rounding=True)
+        both: _Arrays = answer(self, partial(_values_and_std, self._state.doubts), X, rounding=True)
         return like(X, both.first), like(X, both.second)
 
     def impute_interval(self, X: Any, level: float = 0.95) -> tuple[Any, Any]:
@@ -587,7 +633,7 @@ class MixturePPCA(ClusterMixin, DensityMixin, RowEstimator):  # type: ignore[mis
         low, high : arrays or dataframes of shape (n, n_features)
             Lower and upper ends. Both ends of an observed cell are its value.
         """
-        ends: _Arrays = self._answer(partial(_interval, self._state.doubts, level), X, rounding=True)
+        ends: _Arrays = answer(self, partial(_interval, self._state.doubts, level), X, rounding=True)
         return like(X, ends.first), like(X, ends.second)
 
     def impute_draws(self, X: Any, n_draws: int = 20, *, random_state: Any = None) -> Array:
@@ -616,14 +662,14 @@ class MixturePPCA(ClusterMixin, DensityMixin, RowEstimator):  # type: ignore[mis
         if not (hasattr(n_draws, "__index__") and n_draws >= 1):
             msg = f"n_draws must be a whole number, at least 1; got {n_draws!r}."
             raise ShapeError(msg)
-        rng, rows = self._generator(random_state), self._block(X)
+        rng, rows = self._generator(random_state), block_of(self, X)
         tables = [draw_cells(model, rows, rng=rng) for model in self._parameters(int(n_draws))]
         return rounded(np.stack(tables), rows.values.dtype)
 
     def _parameters(self, n_draws: int) -> list[Mixture]:
         """Draws of the mixture, the same whenever they are made."""
         fit: MixtureFit = self._state
-        model, counts = fit.result.model, np.maximum(self.weights_ * self.n_samples_, 1.0)
+        counts = np.maximum(self.weights_ * self.n_samples_, 1.0)
         out = []
         for rng in np.random.default_rng(fit.draw_seed).spawn(n_draws):
             clusters = tuple(sample_parameters(belief, rng=rng) for belief in fit.beliefs)
@@ -653,6 +699,9 @@ class MixturePPCA(ClusterMixin, DensityMixin, RowEstimator):  # type: ignore[mis
             msg = f"n_samples must not be negative; got {n_samples}."
             raise ShapeError(msg)
         return sample_mixture(self.model_, n_samples, rng=self._generator(random_state))
+
+    def _columns(self) -> Any:
+        return getattr(self, "feature_names_in_", default_names(self.model_.n_features))
 
     def summary(self, feature_names: Any = None, *, width: int = WIDTH) -> str:
         """Describe the fit as text: the clusters with their sizes and most distinct columns, and how the fit ended.

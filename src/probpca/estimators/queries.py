@@ -56,7 +56,7 @@ from probpca.sources.write import write_rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from probpca.models import Mixture, ParameterBelief
+    from probpca.models import ParameterBelief
     from probpca.sources import Source
     from probpca.typing import Array
 
@@ -88,11 +88,11 @@ def rows_per_feature(result: Any) -> float:
     return float(result.cells / max(result.model.n_features - empty, 1))
 
 
-class RowEstimator(Estimator):
-    """Base class of estimators that answer questions about single rows, wherever these are stored."""
+class TableEstimator(Estimator):
+    """Base class of estimators that fit a linear-Gaussian model to the rows of a table."""
 
     _accepts_sparse = True
-    model_: LinearGaussian | Mixture
+    model_: LinearGaussian
     missing: str
     n_jobs: int | None
 
@@ -120,105 +120,6 @@ class RowEstimator(Estimator):
     def n_samples_(self) -> float:
         """Number of training rows; a row counts ``sample_weight`` times."""
         return self._state.result.weight
-
-    @abstractmethod
-    def score_samples(self, X: Any, *, out: Any = None) -> Any:
-        """Log-likelihood of each row: the log density of its observed cells under the model."""
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean log-likelihood per row, as scikit-learn's PCA returns it: larger is better.
-
-        Use it on held-out rows to compare models, for example in ``cross_val_score``.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, dataframe, file name, or rows read in batches
-            Rows with the columns of the fit. NaN marks a missing cell.
-        y : ignored
-            Present for compatibility with scikit-learn.
-        sample_weight : array-like of shape (n,) or None, default=None
-            Weight of each row in the mean.
-
-        Returns
-        -------
-        float
-            Mean log-likelihood in nats.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from sklearn.model_selection import cross_val_score
-        >>> from probpca import PPCA
-        >>> X = load_iris().data
-        >>> [round(float(cross_val_score(PPCA(n_components=q), X, cv=5).mean()), 2) for q in (1, 2, 3)]
-        [-3.71, -3.29, -3.21]
-        """
-        scores = self.score_samples(X)
-        if sample_weight is None:
-            return float(scores.mean())
-        w = check_weight(sample_weight, scores.size)
-        return float(np.average(scores, weights=w / w.max()))  # so that the sum of huge weights does not overflow
-
-    def log_likelihood(self, X: Any) -> float:
-        """Total log-likelihood of rows: the sum of ``score_samples(X)``.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, dataframe, file name, or rows read in batches
-            Rows with the columns of the fit. NaN marks a missing cell.
-
-        Returns
-        -------
-        float
-            Log-likelihood in nats.
-        """
-        return float(self.score_samples(X).sum())
-
-    def _names(self) -> Any:
-        return getattr(self, "feature_names_in_", default_names(self.model_.n_features))
-
-    def _block(self, X: Any) -> Block:
-        """Rows in memory as one block, after scikit-learn's checks."""
-        _ = self._state
-        rows = as_block(checked_matrix(self, X, reset=False)).values
-        require_no_infinity(self, rows)
-        return Block(rows, unstored_missing=self.missing == "unstored" and sparse.issparse(rows))
-
-    def _answer(
-        self,
-        function: Callable[..., Any],
-        X: Any,
-        out: Any = None,
-        names: Callable[[], Any] = list,
-        *,
-        rounding: bool = False,
-    ) -> Any:
-        """Answer a row-wise question about rows wherever they are, large tables block by block in parallel.
-
-        With ``rounding`` the answer has the floating-point type of the rows; files take it in double precision.
-        """
-        model = self.model_
-        question = partial(function, model)
-        if rounding and out is None:
-            question = partial(_in_precision_of_rows, question)
-        if is_matrix(X):
-            block = self._block(X)
-            if out is None and next(block.pieces()).stop == block.n_rows:  # small enough for one piece
-                with np.errstate(all="ignore"):
-                    return question(block)
-            source = open_source(block.values, unstored_missing=block.unstored_missing, n_jobs=self.n_jobs)
-        else:
-            source = open_rows(self, X)
-        model.prepare()  # here once, before each worker would
-        if out is None:
-            return source.map(question)
-        return write_rows(out, source.answers(question), [*map(str, names())])
-
-
-class TableEstimator(RowEstimator):
-    """Base class of estimators that fit a linear-Gaussian model to the rows of a table."""
-
-    model_: LinearGaussian
 
     @property
     def draw_seed_(self) -> int:
@@ -501,6 +402,51 @@ class TableEstimator(RowEstimator):
             Log-likelihoods in nats. With ``out``, the path of the file.
         """
         return self._answer(log_likelihood, X, out, lambda: ["log_likelihood"])
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean log-likelihood per row, as scikit-learn's PCA returns it: larger is better.
+
+        Use it on held-out rows to compare models, for example in ``cross_val_score``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            Rows with the columns of the fit. NaN marks a missing cell.
+        y : ignored
+            Present for compatibility with scikit-learn.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Weight of each row in the mean.
+
+        Returns
+        -------
+        float
+            Mean log-likelihood in nats.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.model_selection import cross_val_score
+        >>> from probpca import PPCA
+        >>> X = load_iris().data
+        >>> [round(float(cross_val_score(PPCA(n_components=q), X, cv=5).mean()), 2) for q in (1, 2, 3)]
+        [-3.71, -3.29, -3.21]
+        """
+        return mean_score(self.score_samples(X), sample_weight)
+
+    def log_likelihood(self, X: Any) -> float:
+        """Total log-likelihood of rows: the sum of ``score_samples(X)``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            Rows with the columns of the fit. NaN marks a missing cell.
+
+        Returns
+        -------
+        float
+            Log-likelihood in nats.
+        """
+        return float(self.score_samples(X).sum())
 
     def outliers(self, X: Any, *, training: bool = False) -> Outliers:
         r"""Squared Mahalanobis distance of each row from the model, with p-values and the contribution of each cell.
@@ -831,6 +777,9 @@ class TableEstimator(RowEstimator):
             return partial(_impute_with_uncertainty, doubt)
         return partial(_impute_training_with_uncertainty, belief, doubt)
 
+    def _names(self) -> Any:
+        return getattr(self, "feature_names_in_", default_names(self.model_.n_features))
+
     def _positions(self, features: Any) -> Any:
         names = list(getattr(self, "feature_names_in_", []))
         wanted = [features] if np.ndim(features) == 0 else list(features)
@@ -841,6 +790,70 @@ class TableEstimator(RowEstimator):
                 raise ShapeError(msg)
             return [names.index(feature) for feature in wanted]
         return wanted
+
+    def _block(self, X: Any) -> Block:
+        """Rows in memory as one block, after scikit-learn's checks."""
+        return block_of(self, X)
+
+    def _answer(
+        self,
+        function: Callable[[LinearGaussian, Any], Any],
+        X: Any,
+        out: Any = None,
+        names: Callable[[], Any] = list,
+        *,
+        rounding: bool = False,
+    ) -> Any:
+        """Answer a row-wise question about rows wherever they are."""
+        return answer(self, function, X, out, names, rounding=rounding)
+
+
+def block_of(estimator: Any, X: Any) -> Block:
+    """Rows in memory as one block, after scikit-learn's checks of the rows of a fitted estimator."""
+    _ = estimator._state  # noqa: SLF001
+    rows = as_block(checked_matrix(estimator, X, reset=False)).values
+    require_no_infinity(estimator, rows)
+    return Block(rows, unstored_missing=estimator.missing == "unstored" and sparse.issparse(rows))
+
+
+def mean_score(scores: Array, sample_weight: Any) -> float:
+    """Mean of the scores of rows, which may have weights."""
+    if sample_weight is None:
+        return float(scores.mean())
+    w = check_weight(sample_weight, scores.size)
+    return float(np.average(scores, weights=w / w.max()))  # so that the sum of huge weights does not overflow
+
+
+def answer(
+    estimator: Any,
+    function: Callable[[Any, Any], Any],
+    X: Any,
+    out: Any = None,
+    names: Callable[[], Any] = list,
+    *,
+    rounding: bool = False,
+) -> Any:
+    """Answer a row-wise question about rows wherever they are, large tables block by block in parallel.
+
+    With ``rounding`` the answer has the floating-point type of the rows; files take it in double precision.
+    """
+    model = estimator.model_
+    question = partial(function, model)
+    if rounding and out is None:
+        question = partial(_in_precision_of_rows, question)
+    if is_matrix(X):
+        block = block_of(estimator, X)
+        if out is None and next(block.pieces()).stop == block.n_rows:  # small enough for one piece
+            with np.errstate(all="ignore"):
+                return question(block)
+        source = open_source(block.values, unstored_missing=block.unstored_missing, n_jobs=estimator.n_jobs)
+    else:
+        source = open_rows(estimator, X)
+    model.prepare()  # here once, before each worker would
+    if out is None:
+        return source.map(question)
+    return write_rows(out, source.answers(question), [*map(str, names())])
+
 
 class _Posterior(NamedTuple):
     """Posterior of the rows of a block; covariances only if cells are missing."""

@@ -125,7 +125,9 @@ class MixturePosterior:
             numbers("probability", self.responsibilities[np.arange(len(best)), best]),
             *(numbers(f"PC{j + 1} mean", means[:, j]) for j in range(shown)),
         )
-        return ResultTable((Section("Most probable cluster, and latent variables in it", columns, rest(n - most, "more row")),))
+        return ResultTable(
+            (Section("Most probable cluster, and latent variables in it", columns, rest(n - most, "more row")),)
+        )
 
 
 def mixture_posterior(mixture: Mixture, x: Rows) -> MixturePosterior:

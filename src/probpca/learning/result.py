@@ -64,9 +64,9 @@ class Status(Enum):
     )
 
     DEGENERATE_CLUSTERS = (
-        "Degenerate: some clusters have no noise left, or too few rows to be learned, so the likelihood has no maximum, "
-        "and their noise variances were set to the smallest allowed value. Use fewer clusters or components, or drop "
-        "repeated rows and columns."
+        "Degenerate: some clusters have no noise left or too few rows, so the likelihood has no maximum, and noise "
+        "variances were set to the smallest allowed value. Use fewer clusters or components, or drop repeated rows and "
+        "columns."
     )
 
     LOW_RANK = (

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from probpca.errors import DataError, ShapeError, require_finite, require_shape
-from probpca.models.gaussian import LinearGaussian
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from probpca.models.gaussian import LinearGaussian
     from probpca.typing import Array, Index
 
 

@@ -9,7 +9,7 @@ n      columns of the training table                 p      entries of a packed 
 d      features of the model                         s      sequences of a time series
 q      components, or states                         u      inputs of a time series
 m      draws of the parameters                       k      clusters of a mixture
-t      any number                                           
+t      any number
 ====== ============================================= ====== ==============================================
 """
 
@@ -412,7 +412,9 @@ def mixture_fit() -> dict[str, Numbers]:
         **mixture(),
         "trace_": Numbers(("t",)),
         "criteria_": Numbers(also=("lines of 7 numbers: sizes, log-likelihood and criteria of mixtures", are_scores)),
-        "information_": Numbers(("k p d",), also=("packed matrices, each zero or positive definite", are_packed_stacks)),
+        "information_": Numbers(
+            ("k p d",), also=("packed matrices, each zero or positive definite", are_packed_stacks)
+        ),
         "empty_features_": positions("d"),
         "degenerate_clusters_": positions("k"),
         "column_std_": Numbers(("d",), 0),

@@ -74,7 +74,9 @@ class MixtureCoordinates:
     @classmethod
     def around(cls, mixture: Mixture, floor: Array) -> Self:
         """Coordinates with origins from the clusters of a mixture, in units of their average standard deviation."""
-        trace = np.mean([np.square(m.loadings).sum() / m.n_features + m.noise_variance.mean() for m in mixture.clusters])
+        trace = np.mean(
+            [np.square(m.loadings).sum() / m.n_features + m.noise_variance.mean() for m in mixture.clusters]
+        )
         unit, q, shared = np.sqrt(trace), mixture.n_components, mixture.clusters[0].noise_variance.ndim == 0
         return cls(tuple(Coordinates(m.mean, unit, q, shared, floor) for m in mixture.clusters))
 

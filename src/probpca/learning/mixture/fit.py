@@ -17,15 +17,14 @@ from probpca.learning.describe import Description, column_std, describe, in_unit
 from probpca.learning.factor.fit import fit_factor_analysis
 from probpca.learning.fit import fit_ppca
 from probpca.learning.loop import Iterated, Monitor, iterate
+from probpca.learning.missing.fit import noise_floor, standardised_table
 from probpca.learning.mixture.e_step import expect_mixture
 from probpca.learning.mixture.em import MixtureEM, fit_accelerated
 from probpca.learning.mixture.result import RULES, MixtureCriteria, MixtureResult, Score
 from probpca.learning.mixture.start import StartingRows
-from probpca.learning.missing.fit import noise_floor, standardised_table
 from probpca.learning.result import Status
 from probpca.learning.selection.criteria import n_free_parameters
 from probpca.learning.settings import Settings
-from probpca.linalg.packed import turn_bordered
 from probpca.models import Mixture
 from probpca.sources import Source, open_source
 from probpca.sources.engines.local import one_blas_thread
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from probpca.learning.mixture.e_step import MixtureSums
-    from probpca.models import LinearGaussian
     from probpca.statistics import ColumnSummary
     from probpca.typing import Array
 
@@ -141,8 +139,8 @@ def _fit(table: Description, wanted: Wanted, settings: Settings, rng: np.random.
         if table.sample is None:
             found, scores = search(problem, wanted)
         else:
-            small = MixtureProblem.of(describe(table.sample, rng, None, settings.sample), settings, rng).quiet()
-            found, scores = search(small, wanted, finish=False)
+            small = MixtureProblem.of(describe(table.sample, rng, None, settings.sample), settings, rng)
+            found, scores = search(small, wanted)
             found = problem.continued(found)
             scores = [problem.score(found)] if wanted.given else scores
         rule = wanted.rule
@@ -176,9 +174,18 @@ class MixtureProblem:
         centre = summary.mean.astype(table.source.dtype).astype(np.float64)
         return cls(table, table.source.keep(partial(observe, centre=centre)), summary, settings, rng)
 
-    def quiet(self) -> MixtureProblem:
-        """The same problem, whose iterations nobody watches."""
-        return replace(self, settings=replace(self.settings, watch=None))
+    def rough(self) -> MixtureProblem:
+        """The same problem, whose fits nobody watches and that end when a comparison needs no more digits."""
+        tol = self.settings.search.tolerance * self.penalty * self.table.source.n_features
+        return replace(self, settings=replace(self.settings, watch=None, tol=max(tol, self.settings.tol)))
+
+    @property
+    def penalty(self) -> float:
+        """Penalty of BIC for each parameter, in nats. A row with half of its cells observed counts as half a row."""
+        observed = self.summary.observed
+        if self.settings.noise == "per_feature":
+            observed = observed[column_std(self.summary) > 0]
+        return 0.5 * float(np.log(max(observed.mean(), 2.0)))
 
     @property
     def n_varying(self) -> int:
@@ -270,10 +277,8 @@ class MixtureProblem:
         d = d if noise > 1 else mixture.n_features
         q = min(mixture.n_components, max(d - 1, 1))
         p = K * (n_free_parameters(d, q, noise) + 1) - 1
-        observed = self.summary.observed
-        observed = observed[column_std(self.summary) > 0] if noise > 1 else observed
         value = fitted.ended.trace[-1]
-        bic = value - 0.5 * p * float(np.log(max(observed.mean(), 2.0)))
+        bic = value - p * self.penalty
         degenerate = bool(self.degenerate(mixture, floor, sums.cluster_weights).any())
         return Score(K, mixture.n_components, value, p, bic, bic - sums.entropy, degenerate)
 
@@ -305,22 +310,21 @@ class MixtureProblem:
         )
 
 
-def search(problem: MixtureProblem, wanted: Wanted, *, finish: bool = True) -> tuple[Fitted, list[Score]]:
+def search(problem: MixtureProblem, wanted: Wanted) -> tuple[Fitted, list[Score]]:
     """Fit mixtures of increasing sizes until the criterion has fallen a few times; return the best and all scores.
 
     For each number of clusters the number of components grows until the criterion has fallen a few times, and so does
-    then the number of clusters.
+    then the number of clusters. Fits that are only compared end early.
     """
-    del finish
     if wanted.given:
         found = problem.fit(int(wanted.n_clusters or 1), int(wanted.n_components or 1))
         return found, [problem.score(found)]
     rule, patience, scores, fits = wanted.criterion, problem.settings.mixture.patience, [], []
-    fell, best = 0, -np.inf
+    fell, best, rough = 0, -np.inf, problem.rough()
     for K in _cluster_counts(problem, wanted):
         here, falls = -np.inf, 0
         for q in _component_counts(problem, wanted, K):
-            fits.append(problem.quiet().fit(K, q))
+            fits.append(rough.fit(K, q))
             scores.append(problem.score(fits[-1]))
             value = -np.inf if scores[-1].degenerate else getattr(scores[-1], rule)
             falls = 0 if value > here else falls + 1
@@ -331,7 +335,10 @@ def search(problem: MixtureProblem, wanted: Wanted, *, finish: bool = True) -> t
         best = max(best, here)
         if fell == patience:
             break
-    return fits[MixtureCriteria.of(scores).best(rule)], scores
+    chosen = MixtureCriteria.of(scores).best(rule)
+    found = problem.continued(fits[chosen])
+    scores[chosen] = problem.score(found)
+    return found, scores
 
 
 def _cluster_counts(problem: MixtureProblem, wanted: Wanted) -> Iterator[int]:

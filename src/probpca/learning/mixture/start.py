@@ -73,7 +73,11 @@ class StartingRows:
         start = spectral_start(source, summary, q, rng).model(q)
         least = float(self.settings.least_noise * base.noise_variance)
         step = partial(EM(np.asarray(least)).step, source=source)
-        ended = iterate(step, replace(start, noise_variance=np.maximum(start.noise_variance, least)), Monitor(1.0, self.settings.group_steps))
+        ended = iterate(
+            step,
+            replace(start, noise_variance=np.maximum(start.noise_variance, least)),
+            Monitor(1.0, self.settings.group_steps),
+        )
         return self._with_noise(ended.state)
 
     def _with_noise(self, model: LinearGaussian) -> LinearGaussian:
