@@ -61,8 +61,8 @@ def days(n):
     return pd.date_range("2020-03-28", periods=n, freq="D", tz="Europe/Berlin")
 
 
-def system(x, inputs=None, **parameters):
-    return LinearDynamicalSystem(2, tol=1.0, random_state=0, **parameters).fit(x, inputs=inputs)
+def system(x, inputs=None, step=None, **parameters):
+    return LinearDynamicalSystem(2, tol=1.0, random_state=0, **parameters).fit(x, inputs=inputs, step=step)
 
 
 FITS = {
@@ -81,6 +81,9 @@ FITS = {
     ),
     "LinearDynamicalSystem": system,
     "LinearDynamicalSystem, days": lambda x: system(frame(x, days(len(x)))),
+    "LinearDynamicalSystem, column of dates": lambda x: system(
+        frame(x).assign(when=days(2 * len(x))[1::2].tz_localize(None)), step="2D"
+    ),
     "LinearDynamicalSystem, inputs": lambda x: system(
         [x[:25], x[25:]], [x[:25, :1] > 0, x[25:, :1] > 0], transition=np.eye(2) / 2
     ),

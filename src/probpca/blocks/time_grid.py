@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
 from zoneinfo import ZoneInfo
 
@@ -45,6 +44,7 @@ class Words(NamedTuple):
     where: str = "the time"
     step: str = "step="
     series: str = "series="
+    otherwise: str = ""  # another way out
 
 
 @final
@@ -190,7 +190,8 @@ def _equal_step(stamps: Stamps, words: Words) -> Step:
         msg = (
             f"the rows of a time series must be equal steps apart, or multiples of one step; {words.where} rises by "
             f"{one} and, in row {wrong + 2:,}, by {other}.\n"
-            f"Hint: {words.step} sets the step, such as 'D', 'h' or '15min', and each row goes to the nearest one."
+            f"Hint: {words.step} sets the step, such as 'D', 'h' or '15min', and each row goes to the nearest one"
+            f"{words.otherwise}."
         )
         raise DataError(msg)
     whole = np.issubdtype(stamps.ticks.dtype, np.integer)
@@ -210,30 +211,35 @@ def given_step(step: Any, stamps: Stamps, words: Words = Words()) -> Step:
     if isinstance(step, timedelta):
         return _span(round(step / timedelta(microseconds=1)) * 1000, stamps, step, words)
     text = str(getattr(step, "freqstr", step)).strip()
-    if not stamps.unit:
-        try:
-            size = float(text)
-        except ValueError:
-            size = 0.0
-        if not 0 < size < np.inf or isinstance(step, bool):
-            msg = f"{words.step} must be a positive number, because {words.where} holds numbers; got {step!r}."
-            raise DataError(msg)
-        return Step("number", int(size) if size == int(size) else size)
+    return _step_of_words(text, stamps, words) if stamps.unit else _step_of_numbers(text, words)
+
+
+def _step_of_numbers(text: str, words: Words) -> Step:
+    try:
+        size = float(text)
+    except ValueError:
+        size = 0.0
+    if not 0 < size < np.inf:
+        msg = f"{words.step} must be a positive number, because {words.where} holds numbers; got {text!r}."
+        raise DataError(msg)
+    return Step("number", int(size) if size == int(size) else size)
+
+
+def _step_of_words(text: str, stamps: Stamps, words: Words) -> Step:
     found = re.fullmatch(r"(\d*)\s*([A-Za-z]+)(-[A-Z]{3})?", text)
-    if isinstance(step, Real) or found is None:
-        raise DataError(_wrong(step, words))
-    count, unit = int(found[1] or 1), _unit(found[2])
-    if count < 1:
-        raise DataError(_wrong(step, words))
-    if unit in MONTHS:
+    count, unit = (int(found[1] or 1), _unit(found[2])) if found else (0, "")
+    if count > 0 and unit in MONTHS:
         return Step("month", count * MONTHS[unit], _are_month_ends(stamps.local().astype("datetime64[D]")))
-    if unit in DAYS:
-        return Step("day", count * DAYS[unit])
-    if unit in WEEKDAYS:
-        return Step("weekday", count)
-    if unit in SECONDS or unit in FRACTIONS:
-        return _span(count * (SECONDS[unit] * 10**9 if unit in SECONDS else FRACTIONS[unit]), stamps, step, words)
-    raise DataError(_wrong(step, words))
+    if count > 0 and unit in DAYS | WEEKDAYS:
+        return Step("day" if unit in DAYS else "weekday", count * (DAYS | WEEKDAYS)[unit])
+    lengths = {name: seconds * 10**9 for name, seconds in SECONDS.items()} | FRACTIONS
+    return _span(count * lengths.get(unit, 0), stamps, text, words)
+
+
+def is_known_unit(text: str) -> bool:
+    """Whether the name of a frequency, such as "2h" or "QS-OCT", is that of a step that is known here."""
+    unit = re.fullmatch(r"\d*([A-Za-z]+)(-[A-Z]{3})?", text)
+    return unit is not None and unit[1] in MONTHS | DAYS | WEEKDAYS | SECONDS | FRACTIONS
 
 
 def _unit(text: str) -> str:
@@ -281,7 +287,7 @@ def places(stamps: Stamps, step: Step | None, words: Words = Words(), *, given: 
     if not given and total > MOST_ABSENT * len(stamps):
         msg = (
             f"{total - len(stamps):,} of {total:,} steps of {step.words(stamps.unit)} in {words.where} have no row.\n"
-            f"Hint: {words.step} sets the step if that is meant, or a longer one."
+            f"Hint: {words.step} sets the step if that is meant, or a longer one{words.otherwise}."
         )
         raise DataError(msg)
     return at

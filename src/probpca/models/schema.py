@@ -402,12 +402,34 @@ TIME_INDEX = entries(
     tz=one_of(TEXT, NOTHING),
     name=one_of(TEXT, NOTHING),
 )
+STEP = entries(unit=choice("number", "month", "day", "weekday", "instant"), count=number(SMALLEST), month_end=FLAG)
+TIME_UNIT = choice("", "D", "s", "ms", "us", "ns")
+COLUMN_NAME = one_of(TEXT, whole(-inf), NOTHING)
+TIME_AXIS = entries(
+    kind=choice("datetime", "date", "period", "duration", "range", "number"),
+    name=COLUMN_NAME,
+    is_column=FLAG,
+    freq=one_of(TEXT, NOTHING),
+    unit=TIME_UNIT,
+    zone=one_of(TEXT, NOTHING),
+    tick=number(),
+    step=one_of(STEP, NOTHING),
+)
+READING = entries(
+    time=COLUMN_NAME,
+    series=COLUMN_NAME,
+    step=one_of(STEP, NOTHING),
+    unit=TIME_UNIT,
+    names=each(TEXT),
+    is_wide=FLAG,
+)
 SERIES_TABLE = entries(
     backend=one_of(choice("pandas", "polars", "pyarrow", "modin", "cudf"), NOTHING),
     columns=one_of(each(one_of(TEXT, whole(-inf))), NOTHING),
     index=one_of(TIME_INDEX, NOTHING),
     length=whole(),
     later=whole(0, 2**53),
+    axis=one_of(TIME_AXIS, NOTHING),
 )
 SERIES_NUMBERS = {
     **STORY,
@@ -418,6 +440,8 @@ SERIES_NUMBERS = {
     "n_steps_": whole(1),
     "tables": each(SERIES_TABLE, "s"),
     "several": FLAG,
+    "reading": READING,
+    "n_inserted_": whole(),
     "steady": each(FLAG, "s"),
 }
 STATE_SPACE = {
