@@ -770,9 +770,8 @@ def _dense_cells(  # noqa: PLR0913
         double = replace(block, values=block.values.astype(np.float64, copy=False))
         return MaskedCells.of(np.ascontiguousarray(omega), _turned(double, mask, centre, rows) * omega)
     kept = _kept_centre(block.values, centre)
-    if name == "holes" and kept is None and not block.is_sparse and block.values.flags.c_contiguous:
-        return Holes.of(mask, _deviations(block.values, mask, centre, rows).T, None, width)
-    values = _turned(block, mask, centre, rows)
+    as_it_is = name == "holes" and kept is None and not block.is_sparse and block.values.flags.c_contiguous
+    values = _deviations(block.values, mask, centre, rows).T if as_it_is else _turned(block, mask, centre, rows)
     if name == "stored":
         matrix = sparse.csr_array(mask.astype(block.values.dtype))
         matrix.data = values.T[mask]
