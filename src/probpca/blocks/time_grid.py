@@ -293,6 +293,16 @@ def places(stamps: Stamps, step: Step | None, words: Words = Words(), *, given: 
     return at
 
 
+def steps_between(one: Stamps, other: Stamps, step: Step | None) -> int:
+    """Number of steps from one time to another, which may be in other units; the nearest whole number."""
+    if step is None:
+        return 1
+    unit = NANOSECONDS[other.unit] / NANOSECONDS[one.unit] if one.unit else 1
+    tick = other.ticks[-1] if unit == 1 else other.ticks[-1] * unit
+    both = replace(one, ticks=np.array([one.ticks[-1], tick]).astype(one.ticks.dtype))
+    return int(_counted(both, step, nearest=True)[1])
+
+
 def _counted(stamps: Stamps, step: Step, *, nearest: bool) -> Index:
     count = step.count
     if step.unit in ("number", "instant"):

@@ -29,7 +29,7 @@ from probpca.estimators.constraints import (
     one_of,
     whole,
 )
-from probpca.estimators.online import one_input, one_row, place_of
+from probpca.estimators.online import one_input, one_row, place_of, steps_to
 from probpca.estimators.ppca import PPCA, PPCAFit
 from probpca.estimators.series_tables import Reading, SeriesTables, read_tables
 from probpca.estimators.storage import read_story, story_record
@@ -810,7 +810,8 @@ class LinearDynamicalSystem(Estimator):
         Parameters
         ----------
         y : array-like of shape (n_features,), pandas Series, or dataframe of one row
-            The row after the last one; NaN marks a missing cell. A row of NaN: only time moves on.
+            The row after the last one; NaN marks a missing cell. A row of NaN: only time moves on. A dataframe with
+            dates as the training table has them may leave out steps, which count as empty rows.
         inputs : array-like of shape (n_inputs,) or None, default=None
             Inputs u of this step, which affect the next one, if the system was fitted with inputs.
         sequence : int or None, default=None
@@ -837,7 +838,13 @@ class LinearDynamicalSystem(Estimator):
         """
         fit: SeriesFit = self._state
         place = place_of(sequence, len(fit.last_states))
+        y, ahead = steps_to(y, fit.tables[place], fit.reading.time)
         row, given = one_row(self, y), one_input(fit.result.model.n_inputs, inputs)
+        if ahead > 1 and given is not None:
+            msg = f"inputs must be known at every step, but y is {ahead} steps after the last row."
+            raise DataError(msg)
+        for _ in range(ahead - 1):
+            fit, _ = fit.updated(place, np.full_like(row, np.nan), None)
         self._fitted, told = fit.updated(place, row, given)
         return told
 
