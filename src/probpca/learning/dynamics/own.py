@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple, final
 
@@ -41,6 +41,7 @@ class Grid:
     seasons: tuple[float, ...] = (0.0, 1e-4, 1e-3, 1e-2, 0.05)  # variances of each seasonal state; 0: a fixed season
     least_scale: float = 1e-10  # smallest variance of one step, relative to that of the feature
     most_steps: int = 600  # of each sequence; the last ones are used
+    leaders: int = 3  # trends of a feature whose best candidate is refined
     steady: float = 1e-9  # change of all covariances in one step below which they are kept
 
 
@@ -56,6 +57,7 @@ class Candidate(NamedTuple):
     slope: float
     season: float | None
     free: int  # number of parameters, the scale included
+    place: tuple[int, int, int, int] = (0, 0, 0, 0)  # positions of share, damping, slope and season in the grid
 
     def components(self, scale: float, start: float) -> OwnComponents:
         """The same in units of the data, given the variance of one step."""
@@ -75,13 +77,16 @@ class Candidate(NamedTuple):
 def trend_candidates(trends: Sequence[str] = TRENDS, grid: Grid = GRID) -> list[Candidate]:
     """Candidates without a season."""
     rows: list[Candidate] = []
-    for a in grid.shares:
-        rows.append(Candidate("constant", a, 0.0, 0.0, None, 1) if a == 0 else Candidate("level", a, 0.0, 0.0, None, 2))
-        rows.append(Candidate("drift", a, 1.0, 0.0, None, 2 + (a > 0)))
-        rows += [Candidate("damped", a, phi, r, None, 4) for phi in grid.dampings for r in grid.slopes[1:]]
-        rows += [Candidate("slope", a, 1.0, r, None, 3) for r in grid.slopes]
-    each = product(grid.autoregressions, grid.ar_shares)
-    rows += [Candidate("ar", a, phi, a * (1 - phi**2), None, 3) for phi, a in each]
+    for i, a in enumerate(grid.shares):
+        kind = "constant" if a == 0 else "level"
+        rows.append(Candidate(kind, a, 0.0, 0.0, None, 1 + (a > 0), (i, 0, 0, 0)))
+        rows.append(Candidate("drift", a, 1.0, 0.0, None, 2 + (a > 0), (i, 0, 0, 0)))
+        slopes = list(enumerate(grid.slopes))
+        both = product(enumerate(grid.dampings), slopes[1:])
+        rows += [Candidate("damped", a, phi, r, None, 4, (i, j, k, 0)) for (j, phi), (k, r) in both]
+        rows += [Candidate("slope", a, 1.0, r, None, 3, (i, 0, k, 0)) for k, r in slopes]
+    each = product(enumerate(grid.autoregressions), enumerate(grid.ar_shares))
+    rows += [Candidate("ar", a, phi, a * (1 - phi**2), None, 3, (i, j, 0, 0)) for (j, phi), (i, a) in each]
     return [row for row in rows if row.trend in trends]
 
 
@@ -165,11 +170,7 @@ class Own:
     candidates: list[Candidate]
     value: Array  # log-likelihood of the scored cells less the penalty of BIC: (g, d)
     scale: Array  # variance of one step, relative to that of the feature: (g, d)
-
-    @property
-    def chosen(self) -> Index:
-        """Best candidate of each feature."""
-        return self.value.argmax(axis=0)
+    counts: Array  # number of scored cells: (d,)
 
 
 def try_all(
@@ -198,9 +199,205 @@ def try_all(
     mean = np.maximum(squares / n, grid.least_scale)
     value = -0.5 * (counts * (np.log(mean) + 1 + LOG_2PI) + logs) - 0.5 * np.log(np.maximum(counts, 2.0)) * free
     scale = np.maximum(mean * n / np.maximum(n - free, 1.0), grid.least_scale)
-    return Own(list(candidates), value, scale)
+    return Own(list(candidates), value, scale, counts)
 
 
 def with_seasons(candidates: Sequence[Candidate], seasons: Sequence[float]) -> list[Candidate]:
     """Each candidate with each season."""
-    return [c._replace(season=s, free=c.free + (s > 0)) for c, s in product(candidates, seasons)]
+    return [
+        c._replace(season=s, free=c.free + (s > 0), place=(*c.place[:3], k))
+        for c, (k, s) in product(candidates, enumerate(seasons))
+    ]
+
+
+def coarse(candidates: Sequence[Candidate], grid: Grid = GRID) -> npt.NDArray[np.bool_]:
+    """Whether each candidate is one of the few that are tried first: every other position, and the ends of the grid."""
+    last, last_slope, last_ar = len(grid.shares) - 1, len(grid.slopes) - 1, len(grid.ar_shares) - 1
+    out = []
+    for c in candidates:
+        i, j, k, s = c.place
+        own = c.trend == "ar"
+        share = i in (1, last_ar) if own else i % 2 == 0 or i == last
+        damping = j % 2 == 1 or c.trend not in ("ar", "damped")
+        slope = k % 2 == 1 or k == last_slope or c.trend not in ("damped", "slope")
+        out.append(share and damping and slope and s % 2 == 0)
+    return np.array(out, dtype=bool)
+
+
+def beside(candidates: Sequence[Candidate], best: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Whether each candidate has the trend of one of the best ones and lies beside it in the grid."""
+    place, trend = np.array([c.place for c in candidates]), np.array([c.trend for c in candidates])
+    out = np.zeros(len(candidates), dtype=bool)
+    for g in best:
+        out |= (trend == trend[g]) & (np.abs(place - place[g]).max(axis=1) <= 1)
+    return out
+
+
+def climb(
+    candidates: Sequence[Candidate],
+    parts: Sequence[tuple[Array, Array]],
+    period: int,
+    allowed: npt.NDArray[np.bool_],
+    grid: Grid = GRID,
+) -> Own:
+    """Value of some candidates for each feature: a coarse selection, then those beside the best, until none is better.
+
+    ``allowed`` (g, d) are the candidates that count for each feature. Others, and those not tried, have value -inf.
+    """
+    d, g = parts[0][0].shape[1], len(candidates)
+    value, scale, counts = np.full((g, d), -np.inf), np.ones((g, d)), np.zeros(d)
+
+    def fill(some: npt.NDArray[np.bool_], columns: Index) -> None:
+        places = np.flatnonzero(some)
+        if not places.size or not columns.size:
+            return
+        part = [(X[:, columns], seen[:, columns]) for X, seen in parts]
+        found = try_all([candidates[i] for i in places], part, period, grid)
+        at = np.ix_(places, columns)
+        value[at] = np.where(allowed[at], found.value, -np.inf)
+        scale[at], counts[columns] = found.scale, found.counts
+
+    first = coarse(candidates, grid)
+    fill(first, np.arange(d))
+    patterns = np.concatenate([seen for _, seen in parts])
+    _, which = np.unique(patterns, axis=1, return_inverse=True)
+    for k in range(which.max(initial=-1) + 1):
+        columns, tried, more = np.flatnonzero(which.ravel() == k), first.copy(), grid.leaders
+        while True:
+            new = beside(candidates, _leaders(candidates, value[:, columns], more)) & ~tried
+            if not new.any():
+                break
+            fill(new, columns)
+            tried, more = tried | new, 1
+    return Own(list(candidates), value, scale, counts)
+
+
+def _leaders(candidates: Sequence[Candidate], value: Array, most: int) -> list[int]:
+    """Best candidate of each of the best trends of each feature."""
+    trend, out = np.array([c.trend for c in candidates]), set[int]()
+    for column in value.T:
+        best = [np.flatnonzero(trend == kind) for kind in np.unique(trend)]
+        tops = sorted((int(some[column[some].argmax()]) for some in best), key=lambda g: -column[g])
+        out |= {g for g in tops[:most] if np.isfinite(column[g])}
+    return sorted(out)
+
+
+class OwnChoice(NamedTuple):
+    """Trend and season of each feature, in units of the data."""
+
+    components: list[OwnComponents]
+    offset: Array  # mean of each feature, to which starts are relative: (d,)
+    period: int  # 1 if there is no season among the candidates
+    value: Array  # of the chosen candidate: log-likelihood of the scored cells less the penalty of BIC: (d,)
+    n_tried: int  # number of candidates
+
+
+def choose_own(
+    rows: Sequences,
+    trend: str | Sequence[str] = "auto",
+    seasonal: str | None = "auto",
+    period: int = 1,
+    grid: Grid = GRID,
+) -> OwnChoice:
+    """Choose trend and season of each feature by BIC, among the candidates of a grid.
+
+    All candidates predict the same cells, those after the ones that determine unknown starts, so that the number of
+    unknown starts needs no penalty: prediction itself charges it.
+
+    Parameters
+    ----------
+    rows : Sequences
+        One or several time series.
+    trend : str or sequence of str
+        "auto", or the kind of trend of all features or of each: "constant", "ar", "level", "drift", "damped", "slope".
+    seasonal : "auto", "fixed", "stochastic" or None
+        Kind of season; "auto" chooses for each feature, no season included.
+    period : int
+        Number of steps of a season.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.blocks import as_sequences
+    >>> from probpca.learning.dynamics.own import choose_own
+    >>> t = np.arange(60)
+    >>> noise = np.random.default_rng(0).standard_normal((60, 2))
+    >>> y = np.column_stack([t + 3 * np.sin(2 * np.pi * t / 12), 0 * t]) + noise
+    >>> [(own.trend, own.season) for own in choose_own(as_sequences(y), period=12).components]
+    [('drift', 0.0), ('constant', None)]
+    """
+    d = rows.n_features
+    words = [trend] * d if isinstance(trend, str) else list(trend)
+    count = rows.counts
+    spread = np.sqrt(rows.squares / np.maximum(count, 1.0))
+    usual = float(np.median(spread[spread > 0])) if (spread > 0).any() else 1.0
+    unit = np.where(spread > 1e-12 * (np.abs(rows.centre) + usual), spread, usual)
+    parts = [(part - rows.centre) / unit for part in rows.split(rows.values)]
+    first = _first_values(parts, d)
+    season = period > 1 and seasonal is not None
+    least = 2 * period + 5  # cells from which on a season can be seen
+    wanted = np.isin(seasonal, ("fixed", "stochastic")) | (count >= least)
+    period = period if season and wanted.any() else 1
+    candidates = _candidates(words, seasonal, period, grid)
+    recent = [(part[-grid.most_steps :], ~np.isnan(part[-grid.most_steps :])) for part in parts]
+    allowed = _allowed(candidates, words, seasonal, wanted)
+    found = climb(candidates, recent, period, allowed, grid)
+    value = found.value
+    chosen = value.argmax(axis=0)
+    out = [candidates[g].components(found.scale[g, j], first[j]) for j, g in enumerate(chosen)]
+    scored = found.counts >= 2  # fewer say nothing about the variance of one step
+    out = [own if scored[j] else _unknown(own, count[j], first[j]) for j, own in enumerate(out)]
+    best = np.where(scored, value[chosen, np.arange(d)], 0.0)
+    return OwnChoice([in_units(own, u) for own, u in zip(out, unit, strict=True)], rows.centre, period, best, len(candidates))
+
+
+def in_units(own: OwnComponents, unit: float) -> OwnComponents:
+    """Components of a feature multiplied by ``unit``."""
+    square = unit * unit
+    return replace(
+        own,
+        noise=own.noise * square,
+        level=own.level * square,
+        slope=own.slope * square,
+        season=None if own.season is None else own.season * square,
+        unit=own.unit * square,
+        start=own.start * unit,
+    )
+
+
+def _unknown(own: OwnComponents, count: float, start: float) -> OwnComponents:
+    """Components of a feature with too few cells to score: a constant level and the variance of its cells."""
+    trend = own.trend if own.trend == "constant" else "level"
+    scale = max(count, 2.0) / max(count - 1.0, 1.0)
+    level = 0.0 if trend == "constant" else scale
+    return OwnComponents(trend, scale, level=level, season=own.season, unit=scale, start=start)
+
+
+def _first_values(parts: Sequence[Array], d: int) -> Array:
+    """Average over the sequences of the first observed value of each feature: (d,)."""
+    out = np.zeros(d)
+    for j in range(d):
+        firsts = [part[~np.isnan(part[:, j]), j][:1] for part in parts]
+        known = np.concatenate(firsts)
+        out[j] = known.mean() if known.size else 0.0
+    return out
+
+
+def _candidates(words: Sequence[str], seasonal: str | None, period: int, grid: Grid) -> list[Candidate]:
+    """All candidates for some feature."""
+    trends = trend_candidates(TRENDS if "auto" in words else tuple(words), grid)
+    if period == 1:
+        return trends
+    seasons = {"fixed": (0.0,), "stochastic": grid.seasons[1:]}.get(str(seasonal), grid.seasons)
+    return [*trends, *with_seasons(trends, seasons)]
+
+
+def _allowed(
+    candidates: Sequence[Candidate], words: Sequence[str], seasonal: str | None, wanted: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Whether each candidate may be chosen for each feature: (g, d)."""
+    trend, plain = np.array([c.trend for c in candidates]), np.array([c.season is None for c in candidates])
+    kinds = np.array([[word in ("auto", kind) for word in words] for kind in trend])
+    if seasonal in ("fixed", "stochastic") and not plain.all():
+        return np.asarray(kinds & ~plain[:, None])
+    return np.asarray(kinds & (plain[:, None] | wanted))
