@@ -82,11 +82,13 @@ class StateSpace:
         if B is not None and (B.ndim != 2 or len(B) != q or B.shape[1] < 1):
             msg = f"input_loadings must be a matrix ({q}, u) with u >= 1; got shape {B.shape}."
             raise ShapeError(msg)
-        if self.layout is not None:
-            require_shape("layout.features", self.layout.features, (q,))
-            if self.layout.features.max(initial=-1) >= self.n_features:
-                msg = f"the layout must name features below {self.n_features}; got {self.layout.features.max()}."
-                raise ShapeError(msg)
+        states = None if self.layout is None else self.layout.features
+        if states is not None and (len(states) != q or states.max(initial=-1) >= self.n_features):
+            msg = (
+                f"the layout must describe {q} states of {self.n_features} features; got {len(states)} states of "
+                f"features up to {states.max(initial=-1)}."
+            )
+            raise ShapeError(msg)
         _require_covariance("process_noise", self.process_noise)
         _require_covariance("initial covariance", self.initial.covariance)
 
@@ -226,11 +228,10 @@ class StateSpace:
         layout = self.layout
         if layout is None or layout.n_factors or self.n_features == 1 or self.input_loadings is not None:
             return None
-        return [self._part(j, np.flatnonzero(layout.features == j)) for j in range(self.n_features)]
+        return [self._part(layout, j, np.flatnonzero(layout.features == j)) for j in range(self.n_features)]
 
-    def _part(self, j: int, states: Index) -> Part:
-        layout, emission = self.layout, self.emission
-        assert layout is not None
+    def _part(self, layout: Layout, j: int, states: Index) -> Part:
+        emission = self.emission
         block = np.ix_(states, states)
         noise = np.broadcast_to(emission.noise_variance, (self.n_features,))[j]
         own = Layout(

@@ -17,6 +17,7 @@ from probpca.linalg.tridiagonal import InverseBlocks
 from probpca.models import Gaussian
 
 if TYPE_CHECKING:
+    from probpca.inference.time_series.row_filter import KnownState
     from probpca.models import StateSpace
     from probpca.typing import Array
 
@@ -189,12 +190,12 @@ def _piece_likelihood(model: StateSpace, rows: Sequences, piece_steps: int) -> f
         total += states.log_likelihood()
         push = model.pushes(stretch.inputs, stretch.n_steps)[-1]
         layout = None if model.layout is None else replace(model.layout, unscored=0)
-        model = replace(model, initial=advance(model, states.last_states()[0], push), layout=layout)
+        model = replace(model, initial=advance(model, states.last_states()[0].gaussian, push), layout=layout)
     return total
 
 
-def last_states(model: StateSpace, rows: Sequences) -> list[Gaussian]:
-    """Distribution of the last state of each sequence given its rows."""
+def last_states(model: StateSpace, rows: Sequences) -> list[KnownState]:
+    """Last state of each sequence given its rows."""
     return believe(model, rows).last_states()
 
 

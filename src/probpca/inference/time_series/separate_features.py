@@ -10,9 +10,9 @@ import numpy as np
 from probpca.available_memory import require_memory
 from probpca.blocks.sequences import Sequences
 from probpca.cached_property import cached_property
+from probpca.inference.time_series.row_filter import KnownState
 from probpca.inference.time_series.square_root_filter import FilteredTrajectory
 from probpca.linalg.tridiagonal import InverseBlocks
-from probpca.models import Gaussian
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,12 +54,11 @@ class SeparateTrajectories:
         both = ([np.moveaxis(blocks[k], -1, 0) for blocks in each] for k in (0, 1))
         return InverseBlocks(*(np.ascontiguousarray(np.moveaxis(self.block_diagonal(one), 0, -1)) for one in both))
 
-    def last_states(self) -> list[Gaussian]:
-        """Distribution of the last state of each sequence given its rows."""
+    def last_states(self) -> list[KnownState]:
+        """Last state of each sequence given its rows."""
         ends = self.rows.starts + self.rows.lengths - 1
         mean = self.together([one.found.mean[ends] for one in self.found])
-        roots = [one.found.root[ends] for one in self.found]
-        return list(map(Gaussian, mean, self.block_diagonal([r @ np.swapaxes(r, 1, 2) for r in roots])))
+        return list(map(KnownState, mean, self.block_diagonal([one.found.root[ends] for one in self.found])))
 
     def sample(self, noise: Array) -> Array:
         """Draw trajectories from the posterior, given standard normal ``noise`` (draws, n, q): (draws, n, q)."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
 from probpca.inference.likelihood import LOG_2PI
+from probpca.learning.dynamics.horizon_errors import excess
 from probpca.models.components import (
     DIFFUSE,
     LEAST_NOISE,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 class Grid:
     """Candidates for the trend and the season of a feature, in units of the variance of one step."""
 
-    shares: tuple[float, ...] = (0.0, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)  # of the level in level + noise
+    shares: tuple[float, ...] = (0.0, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)  # of the level
     slopes: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 0.05, 0.2)  # variances of the slope
     dampings: tuple[float, ...] = (0.8, 0.9, 0.97)
     autoregressions: tuple[float, ...] = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
@@ -103,8 +104,8 @@ class Systems:
 
     @classmethod
     def of(cls, candidates: Sequence[Candidate], period: int) -> Systems:
-        """Assemble the systems; candidates either all have a season, or none has."""
-        seasonal = candidates[0].season is not None
+        """Assemble the systems; the states of a season that a candidate does not have stay zero."""
+        seasonal = any(c.season is not None for c in candidates)
         G, z = seasonal_block(period) if seasonal else (np.zeros((0, 0)), np.zeros(0))
         trend = np.array([c.trend for c in candidates])
         share, phi, slope = (np.array([c[k] for c in candidates]) for k in (1, 2, 3))
@@ -116,8 +117,13 @@ class Systems:
         P[:, 0] = P[:, 2:] = DIFFUSE
         P[:, 1] = np.where(np.isin(trend, ("drift", "slope")), DIFFUSE, slope / np.maximum(1 - phi**2, 1e-12))
         if seasonal:
-            Q[:, 2:] = np.array([c.season for c in candidates])[:, None]
+            Q[:, 2:] = np.array([c.season or 0.0 for c in candidates])[:, None]
+            P[[c.season is None for c in candidates], 2:] = 0.0
         return cls(F, Z, Q, np.maximum(1 - share, LEAST_NOISE), P)
+
+    def some(self, places: slice) -> Systems:
+        """Some of the systems."""
+        return Systems(*(getattr(self, field.name)[places] for field in fields(self)))
 
 
 class Scored(NamedTuple):
@@ -125,7 +131,7 @@ class Scored(NamedTuple):
 
     squares: Array  # of standardised errors: (g, c)
     logs: Array  # of their variances: (g,)
-    count: int
+    n: int
 
 
 def filter_all(systems: Systems, X: Array, seen: npt.NDArray[np.bool_], unscored: int, steady: float) -> Scored:
@@ -174,7 +180,10 @@ class Own:
 
 
 def try_all(
-    candidates: Sequence[Candidate], parts: Sequence[tuple[Array, Array]], period: int, grid: Grid = GRID
+    candidates: Sequence[Candidate],
+    parts: Sequence[tuple[Array, npt.NDArray[np.bool_]]],
+    period: int,
+    grid: Grid = GRID,
 ) -> Own:
     """Value of each candidate for each feature, given standardised sequences and their masks."""
     d, g, unscored = parts[0][0].shape[1], len(candidates), unscored_rows(period)
@@ -191,14 +200,16 @@ def try_all(
                 continue
             for key, some in groups.items():
                 found = filter_all(systems[key], X[:, columns], pattern, unscored, grid.steady)
-                squares[np.ix_(some, columns)] += found.squares
-                logs[np.ix_(some, columns)] += found.logs[:, None]
-            counts[columns] += found.count
+                at = np.ix_(np.array(some), columns)
+                squares[at] += found.squares
+                logs[at] += found.logs[:, None]
+            counts[columns] += found.n
     free = np.array([c.free for c in candidates], dtype=np.float64)[:, None]
     n = np.maximum(counts, 1.0)
     mean = np.maximum(squares / n, grid.least_scale)
     value = -0.5 * (counts * (np.log(mean) + 1 + LOG_2PI) + logs) - 0.5 * np.log(np.maximum(counts, 2.0)) * free
-    scale = np.maximum(mean * n / np.maximum(n - free, 1.0), grid.least_scale)
+    # The variance of a t distribution with n - free degrees of freedom, of which the variance of one step is estimated.
+    scale = np.maximum(mean * n / np.maximum(n - free - 2, 1.0), grid.least_scale)
     return Own(list(candidates), value, scale, counts)
 
 
@@ -235,7 +246,7 @@ def beside(candidates: Sequence[Candidate], best: Sequence[int]) -> npt.NDArray[
 
 def climb(
     candidates: Sequence[Candidate],
-    parts: Sequence[tuple[Array, Array]],
+    parts: Sequence[tuple[Array, npt.NDArray[np.bool_]]],
     period: int,
     allowed: npt.NDArray[np.bool_],
     grid: Grid = GRID,
@@ -252,7 +263,7 @@ def climb(
         if not places.size or not columns.size:
             return
         part = [(X[:, columns], seen[:, columns]) for X, seen in parts]
-        found = try_all([candidates[i] for i in places], part, period, grid)
+        found = try_all([candidates[i] for i in places.tolist()], part, period, grid)
         at = np.ix_(places, columns)
         value[at] = np.where(allowed[at], found.value, -np.inf)
         scale[at], counts[columns] = found.scale, found.counts
@@ -336,7 +347,7 @@ def choose_own(
     first = _first_values(parts, d)
     season = period > 1 and seasonal is not None
     least = 2 * period + 5  # cells from which on a season can be seen
-    wanted = np.isin(seasonal, ("fixed", "stochastic")) | (count >= least)
+    wanted = (count >= least) | (seasonal in ("fixed", "stochastic"))
     period = period if season and wanted.any() else 1
     candidates = _candidates(words, seasonal, period, grid)
     recent = [(part[-grid.most_steps :], ~np.isnan(part[-grid.most_steps :])) for part in parts]
@@ -344,11 +355,16 @@ def choose_own(
     found = climb(candidates, recent, period, allowed, grid)
     value = found.value
     chosen = value.argmax(axis=0)
-    out = [candidates[g].components(found.scale[g, j], first[j]) for j, g in enumerate(chosen)]
+    best = [candidates[g] for g in chosen]
+    scale = found.scale[chosen, np.arange(d)]
+    in_steps = [(X / np.sqrt(scale), seen) for X, seen in recent]
+    scale = scale * excess(Systems.of(best, period), in_steps, unscored_rows(period), period)
+    out = [own.components(s, start) for own, s, start in zip(best, scale, first, strict=True)]
     scored = found.counts >= 2  # fewer say nothing about the variance of one step
     out = [own if scored[j] else _unknown(own, count[j], first[j]) for j, own in enumerate(out)]
-    best = np.where(scored, value[chosen, np.arange(d)], 0.0)
-    return OwnChoice([in_units(own, u) for own, u in zip(out, unit, strict=True)], rows.centre, period, best, len(candidates))
+    reached = np.where(scored, value[chosen, np.arange(d)], 0.0)
+    components = [in_units(own, u) for own, u in zip(out, unit, strict=True)]
+    return OwnChoice(components, rows.centre, period, reached, len(candidates))
 
 
 def in_units(own: OwnComponents, unit: float) -> OwnComponents:
