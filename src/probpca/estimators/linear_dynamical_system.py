@@ -644,7 +644,8 @@ class LinearDynamicalSystem(Estimator):
         Returns
         -------
         ndarray of shape (n_steps,)
-            Log-likelihoods in nats; 0 for the first rows if they determine unknown starts. A list of results if ``X`` is a list.
+            Log-likelihoods in nats; 0 for the first rows if they determine unknown starts. A list of results if ``X``
+            is a list.
         """
         rows = self._rows(X, inputs)
         return answer(X, kalman.filter_states(self.model_, rows).log_likelihood)

@@ -30,7 +30,7 @@ def period_of(X: Any) -> int:
         return 1
     if hasattr(index, "to_timestamp"):
         index = index.to_timestamp()
-    if not np.issubdtype(getattr(index.dtype, "base", index.dtype), np.datetime64):
+    if getattr(index, "inferred_type", "") != "datetime64":
         return 1
     stamps = index.to_numpy(dtype="datetime64[us]").astype(np.int64) / 1e6
     gaps = np.abs(np.diff(stamps))
