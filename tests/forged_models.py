@@ -84,6 +84,9 @@ FITS = {
     "LinearDynamicalSystem, column of dates": lambda x: system(
         frame(x).assign(when=days(2 * len(x))[1::2].tz_localize(None)), step="2D"
     ),
+    "LinearDynamicalSystem, own components": lambda x: LinearDynamicalSystem(
+        trend=["auto", "slope", "ar", "damped", "drift"]
+    ).fit(frame(x, days(len(x)))),
     "LinearDynamicalSystem, inputs": lambda x: system(
         [x[:25], x[25:]], [x[:25, :1] > 0, x[25:, :1] > 0], transition=np.eye(2) / 2
     ),

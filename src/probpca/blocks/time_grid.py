@@ -27,6 +27,8 @@ MOST_ABSENT = 20
 """Steps for each row, beyond which the step is taken for a wrong guess."""
 CLOSE_TO_A_DAY = 20
 """Hours between rows from which on they may be a day of the calendar apart."""
+LONGEST_SEASON = 96
+"""Largest number of steps of a day that is taken for a season: quarters of an hour."""
 
 MONTHS = {"month": 1, "M": 1, "ME": 1, "MS": 1, "quarter": 3, "Q": 3, "QE": 3, "QS": 3}
 MONTHS |= {"year": 12, "Y": 12, "YE": 12, "YS": 12, "A": 12, "AS": 12}
@@ -65,16 +67,13 @@ class Step:
         return f"{self.count:.0f} {self.unit}{'' if self.count == 1 else 's'}"
 
     def season(self, unit: str) -> int:
-        """Number of steps in a year of months, a week of days or a day of hours, whichever fits; 1 if none does."""
+        """Number of steps of a season: 12 months, 4 quarters, 52 weeks, 7 days, 5 weekdays, 24 hours; 1 if none."""
         if self.unit == "month":
             return 12 // int(self.count) if 12 % self.count == 0 else 1
         if self.unit in ("day", "weekday"):
-            week = 7 if self.unit == "day" else 5
-            return week if self.count == 1 else 52 if (self.unit, self.count) == ("day", 7) else 1
-        if self.unit == "instant":
-            day = 86400 * 10**9 / (self.count * NANOSECONDS[unit])
-            return int(day) if day == int(day) and self.count * NANOSECONDS[unit] >= 60 * 10**9 else 1
-        return 1
+            return {("day", 1): 7, ("day", 7): 52, ("weekday", 1): 5}.get((self.unit, int(self.count)), 1)
+        steps = NANOSECONDS["D"] / (self.count * NANOSECONDS[unit]) if self.unit == "instant" else 1.0
+        return int(steps) if steps == int(steps) and 1 <= steps <= LONGEST_SEASON else 1
 
 
 @final

@@ -33,6 +33,11 @@ class Reading(NamedTuple):
     names: tuple[str, ...] = ()  # of stacked series
     is_wide: bool = False  # whether stacked series are features of one sequence
 
+    @property
+    def season(self) -> int:
+        """Number of steps of a season that the times suggest; 1 if they suggest none."""
+        return self.step.season(self.unit) if isinstance(self.step, Step) else 1
+
     def record(self) -> dict[str, Any]:
         """Return what JSON can hold of this."""
         step = (
