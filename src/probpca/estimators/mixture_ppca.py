@@ -67,15 +67,16 @@ class MixtureFit(Fit):
     @cached_property
     def doubts(self) -> list[ParameterCovariance]:
         """Uncertainty of the parameters of each cluster, which imputed cells inherit."""
-        parts = zip(self.result.model.clusters, self.result.information, strict=True)
-        found = []
-        for model, information in parts:
-            counts, (d, q) = information[-1], model.loadings.shape
-            if model.noise_variance.ndim:
-                inflation: float | Array = noise_inflation_by_feature(counts, q)
-            else:
-                inflation = noise_inflation(float(counts.sum()), float(counts.max()), d, q)
-            found.append(ParameterCovariance.of_fit(model, information, inflation))
+        found, result = [], self.result
+        model, d, q = result.model, result.model.n_features, result.model.n_components
+        # Weights of cells are relative.
+        counts = result.information[:, -1] * (result.cells / result.information[:, -1].sum())  # (K, d)
+        for k, (cluster, information) in enumerate(zip(model.clusters, result.information, strict=True)):
+            inflation: float | Array = noise_inflation_by_feature(counts[k], q)
+            if not cluster.noise_variance.ndim:
+                rows = float(model.weights[k] * result.weight)
+                inflation = noise_inflation(float(counts[k].sum()), rows, d - result.empty.size, q)
+            found.append(ParameterCovariance.of_fit(cluster, information, inflation))
         return found
 
     @property

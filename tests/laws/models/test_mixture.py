@@ -50,7 +50,9 @@ def test_the_same_rows_have_the_same_density_in_every_description(rng, mixture):
     turned = mixture.rotate([random_rotation(rng, Q) for _ in range(2)])
     assert_allclose(mixture_log_likelihood(turned, x), plain)
     some = np.where(np.arange(D) < 3, x, np.nan)
-    assert_allclose(mixture_log_likelihood(mixture.restrict(np.arange(3)), x[:, :3]), mixture_log_likelihood(mixture, some))
+    assert_allclose(
+        mixture_log_likelihood(mixture.restrict(np.arange(3)), x[:, :3]), mixture_log_likelihood(mixture, some)
+    )
 
 
 def test_a_file_holds_the_mixture_to_the_last_bit(mixture, tmp_path):

@@ -38,7 +38,10 @@ def dense_sums(mixture, x, weight, precision=None):
     share = np.exp(joint - total[:, None])
     seen = ~np.isnan(x).all(axis=1)
     entropy = -(weight[:, None] * share * np.log(share))[seen].sum()
-    sums = [dense_regression(cluster, x, weight * r, precision) for cluster, r in zip(mixture.clusters, share.T, strict=True)]
+    sums = [
+        dense_regression(cluster, x, weight * r, precision)
+        for cluster, r in zip(mixture.clusters, share.T, strict=True)
+    ]
     return float((weight * total)[seen].sum()), float(entropy), sums
 
 

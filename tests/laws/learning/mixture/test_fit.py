@@ -39,9 +39,9 @@ def rows_of(mixture, n, rng, share=0.2):
     return punched(rng, x, share), labels
 
 
-def fit(x, k=3, q=Q, *, noise="shared", tol=1e-6, max_iter=2000, seed=0, n_init=5, **options):
-    settings = Settings(tol=tol, max_iter=max_iter, n_init=n_init, noise=noise, **options)
-    return fit_mixture(x, k, q, settings, np.random.default_rng(seed))
+def fit(x, k=3, q=Q, **options):
+    settings = Settings(**{"noise": "shared", "tol": 1e-6, "max_iter": 2000, "n_init": 5, **options})
+    return fit_mixture(x, k, q, settings, np.random.default_rng(0))
 
 
 def prepared(x):
@@ -214,9 +214,11 @@ def test_criteria_are_those_of_their_definition(clustered):
     assert found.criteria.icl[0] == pytest.approx(bic - entropy, abs=1e-6)
 
 
-@pytest.mark.parametrize(("k", "q", "error"), [(0, 1, ShapeError), (2, 0, ShapeError), (2, D, ShapeError), ("aic", 1, DataError)])
+@pytest.mark.parametrize(
+    ("k", "q", "error"), [(0, 1, ShapeError), (2, 0, ShapeError), (2, D, ShapeError), ("aic", 1, DataError)]
+)
 def test_sizes_that_make_no_sense_are_refused(clustered, k, q, error):
-    with pytest.raises(error, match="n_clusters|n_components"):
+    with pytest.raises(error, match=r"n_clusters|n_components"):
         fit(clustered[0], k, q)
 
 
