@@ -22,7 +22,7 @@ from probpca.learning.em.quasi_newton import QuasiNewton
 from probpca.learning.factor.complete import about_ledermann, most_factors, require_rows
 from probpca.learning.factor.pairwise import PairwiseFit
 from probpca.learning.loop import Iterated, Monitor, accelerate, iterate
-from probpca.learning.missing.start import Fitted, by_criteria, first_model, search, tells_rank
+from probpca.learning.missing.start import Fitted, ScaledCovariance, by_criteria, first_model, search, tells_rank
 from probpca.learning.result import FitResult, Status, collapsed_status
 from probpca.learning.saddle_points import SaddleCheck
 from probpca.learning.selection.correlations import choose_by_correlations
@@ -207,6 +207,7 @@ class Problem:
     steps: Steps
     sampled: Source | None  # rows in memory, all or a sample, as given
     prepare: Callable[[Block], Observed]
+    covariance: ScaledCovariance
 
     @classmethod
     def of(
@@ -221,7 +222,7 @@ class Problem:
         floor = np.asarray(noise_floor(summary, least_noise)) if shared else noise_floors(summary, settings.factor)
         steps = Steps(EM(floor, settings.solver != "em"), rows)
         sampled = source if source.in_memory else table.sample
-        return cls(rows, summary, floor, settings, rng, steps, sampled, prepare)
+        return cls(rows, summary, floor, settings, rng, steps, sampled, prepare, ScaledCovariance(rows, summary))
 
     @property
     def most_components(self) -> int:
@@ -357,7 +358,8 @@ class Problem:
             case _:
                 share = self.summary.observed / self.summary.total_weight
                 relax = partial(relaxed, share, self.floor) if self.floor.ndim else None
-                extrapolation = QuasiNewton(self.steps.gradient_at, start, self.floor)
+                covariance = None if self.floor.ndim else self.covariance.relative
+                extrapolation = QuasiNewton(self.steps.gradient_at, start, self.floor, covariance=covariance)
                 return accelerate(steps, start, monitor, extrapolation, relax)
 
     def _probe(self, q: int) -> Step | None:
