@@ -85,6 +85,9 @@ FITS = {
     ),
     "LinearDynamicalSystem": system,
     "LinearDynamicalSystem, days": lambda x: system(frame(x, days(len(x)))),
+    "LinearDynamicalSystem, own components": lambda x: LinearDynamicalSystem(
+        trend=["auto", "slope", "ar", "damped", "drift"]
+    ).fit(frame(x, days(len(x)))),
     "LinearDynamicalSystem, inputs": lambda x: system(
         [x[:25], x[25:]], [x[:25, :1] > 0, x[25:, :1] > 0], transition=np.eye(2) / 2
     ),

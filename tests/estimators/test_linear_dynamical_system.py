@@ -567,7 +567,10 @@ def test_rows_that_cannot_be_fitted(rows, error, message):
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"n_components": 0},
+        {"n_components": -1},
+        {"trend": "up"},
+        {"seasonal": "yes"},
+        {"seasonal_periods": 0},
         {"n_components": 1.5},
         {"n_components": "aic"},
         {"ridge": -1.0},

@@ -31,7 +31,9 @@ from probpca.estimators.constraints import (
     whole,
 )
 from probpca.estimators.online import one_input, one_row, place_of
+from probpca.estimators.own_components import SEASON_WORDS, TREND_WORDS, asked_components
 from probpca.estimators.ppca import PPCA, PPCAFit
+from probpca.estimators.seasonal_period import period_of
 from probpca.estimators.storage import read_story, story_record
 from probpca.estimators.summary import dynamics_summary
 from probpca.estimators.time_index import (
@@ -47,10 +49,19 @@ from probpca.inference.time_series.kalman import FilteredStates, Smoothed, last_
 from probpca.inference.time_series.row_filter import KnownState, RowFilter
 from probpca.learning import Settings
 from probpca.learning.components import given_count
-from probpca.learning.dynamics import Chosen, SeriesResult, Structure, choose_states, fit_series, n_parameters
+from probpca.learning.dynamics import (
+    Chosen,
+    SeriesResult,
+    Structure,
+    choose_states,
+    fit_series,
+    fit_structured,
+    n_parameters,
+)
 from probpca.learning.result import FitResult, complete_information
 from probpca.models import Gaussian
-from probpca.models.serialization import state_space_arrays, state_space_from_arrays
+from probpca.models.components import seasons_of, trends_of
+from probpca.models.serialization import layout_record, state_space_arrays, state_space_from_arrays
 from probpca.result_tables import WIDTH, default_names
 
 if TYPE_CHECKING:
@@ -107,6 +118,7 @@ class SeriesFit(Fit):
             "rule_": self.rule,
             "selection_scores_": list(self.scores.items()),
             "n_steps_": self.n_steps,
+            "layout": layout_record(self.result.model),
             "tables": [table.record() for table in self.tables],
             "several": self.several,
             "steady": [state.steady for state in self.last_states],
@@ -125,7 +137,7 @@ class SeriesFit(Fit):
     def from_record(cls, numbers: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
         """Build the fit from the numbers and arrays of a file."""
         result = SeriesResult(
-            model=state_space_from_arrays(arrays),
+            model=state_space_from_arrays(arrays, numbers["layout"]),
             log_likelihood=numbers["log_likelihood_"],
             n_observed=numbers["n_observed_"],
             empty=arrays["empty_features_"],
@@ -145,22 +157,48 @@ class SeriesFit(Fit):
 
 
 class LinearDynamicalSystem(Estimator):
-    r"""Linear dynamical system (linear-Gaussian state-space model), fitted by EM to time series with missing cells.
+    r"""Linear dynamical system (linear-Gaussian state-space model) for time series with missing cells.
 
     .. math::
         x_{t+1} = A x_t + B u_t + w_t, \quad w_t \sim N(0, Q), \qquad y_t = C x_t + c + v_t, \quad v_t \sim N(0, R)
 
-    A few hidden states x (dynamic factors) evolve over time and are observed through the features y with noise; u are
-    optional inputs. PPCA and factor analysis are the special case without memory, A = 0 and Q = I. Rows are time steps.
-    NaN marks a missing cell; the other cells of its row are still used. Several sequences are passed as a list.
+    Hidden states x evolve over time and are observed through the features y with noise; u are optional inputs. Rows are
+    time steps. NaN marks a missing cell; the other cells of its row are still used. Several sequences are passed as a
+    list.
 
-    In the shapes below q is the number of states and d the number of features.
+    By default each feature j has states of its own, a level l, a slope b and a season s, as far as its data ask for
+    them:
+
+    .. math::
+        y_{tj} = l_{tj} + s_{tj} + v_{tj}, \quad l_{t+1} = l_t + b_t + w^l_t, \quad b_{t+1} = \phi b_t + w^b_t,
+        \quad s_{t+1} = G s_t + w^s_t
+
+    G turns pairs of seasonal states by :math:`2 \pi k / p`, with p the steps of a season. Kind of trend, season or no
+    season, and all variances are the best of a grid of candidates by BIC, on rows that all candidates predict. Starts
+    are unknown (variance 1e6): the first rows, one more than a feature has states, determine them and are not scored.
+    Variances include the uncertainty of their scale, and are raised if forecasts of several steps within the rows were
+    worse than the model expects.
+
+    With ``n_components=k`` the states are k factors that all features share, fitted by EM; PPCA and factor analysis
+    are the special case without memory, A = 0 and Q = I. In the shapes below q is the number of states and d the number
+    of features.
 
     Parameters
     ----------
     n_components : int, "bic", "cv" or None, default=None
-        Number of states q, or the criterion that chooses it: "bic", or "cv", which predicts cells that are held out at
-        random. None: the same as "bic".
+        Number of factors, or the criterion that chooses it: "bic", or "cv", which predicts cells that are held out at
+        random. None or 0: no factors, a trend and a season for each feature. None with ``trend=None``, or with a
+        parameter that is about factors (from ``transition`` to ``ridge``, or inputs): the same as "bic".
+    trend : "auto", "constant", "level", "drift", "damped", "slope", "ar", None, or a list of these, default="auto"
+        Trend of all features, or of each: a "constant" level (None is the same); a "level" that moves as a random walk;
+        one with a fixed slope ("drift"), a slope that fades ("damped") or one that moves ("slope"); or a constant level
+        with an autoregressive deviation ("ar"). "auto": chosen by BIC for each feature.
+    seasonal : "auto", "fixed", "stochastic" or None, default="auto"
+        Season of the features: one that repeats itself, one that changes slowly, or none. "auto": chosen by BIC for
+        each feature.
+    seasonal_periods : int or "auto", default="auto"
+        Number of steps of a season. "auto": by the time index of a pandas dataframe, 12 for months, 4 for quarters, 52
+        for weeks, 7 for days (5 without weekends), 24 for hours; 1, no season, without one. None is the same.
     transition : "free", "diagonal", "stable" or array (q, q), default="free"
         Transition matrix A: any matrix, a diagonal one, or one whose eigenvalues stay within the unit circle
         ("stable"). An array is used as given and not learned.
@@ -218,18 +256,26 @@ class LinearDynamicalSystem(Estimator):
         Mean of the first state of a sequence.
     initial_covariance_ : ndarray (q, q)
         Covariance of the first state of a sequence.
-    eigenvalues_ : ndarray of complex (q,)
-        Eigenvalues of A, the slowest mode first.
-    time_constants_ : ndarray (q,)
-        Number of steps in which each mode decays to 1/e.
+    eigenvalues_ : ndarray of complex (n_components_,)
+        Eigenvalues of the transition matrix of the factors, the slowest mode first.
+    time_constants_ : ndarray (n_components_,)
+        Number of steps in which each mode of the factors decays to 1/e.
+    trend_ : list of str
+        Trend of each feature: "constant", "ar", "level", "drift", "damped" or "slope".
+    seasonal_ : list of str or None
+        Season of each feature: "fixed", "stochastic" or None.
+    seasonal_periods_ : int
+        Number of steps of a season; 1 if no season was looked for.
+    factors_ : tuple of ndarray
+        Transition of the factors (n_components_, n_components_) and their loadings (d, n_components_).
     log_likelihood_ : float
-        Total log-likelihood of the training sequences.
+        Total log-likelihood of the training sequences, of the rows that are scored.
     n_components_ : int
-        Number of states q.
+        Number of factors; states of single features are not counted.
     rule_ : str
-        How the number of states was chosen, in words.
+        How trend and season, or the number of factors, were chosen, in words.
     selection_scores_ : dict of int to float
-        Score of each number of states that was tried, larger is better; empty if ``n_components`` is a number.
+        Score of each number of factors that was tried, larger is better; empty if ``n_components`` is a number.
     n_steps_ : int
         Number of time steps in the training sequences.
     n_observed_ : int
@@ -262,10 +308,23 @@ class LinearDynamicalSystem(Estimator):
     (array([0.99]), array([0.9, 0.9, 0.9]))
     >>> system.forecast(3).mean.shape
     (3, 3)
+
+    Without ``n_components``, each feature has a trend and a season of its own:
+
+    >>> t = np.arange(72)
+    >>> births = 0.5 * t + 4 * np.sin(2 * np.pi * t / 12) + rng.standard_normal(72)
+    >>> system = LinearDynamicalSystem(seasonal_periods=12).fit(births[:, None])
+    >>> system.trend_, system.seasonal_
+    (['drift'], ['fixed'])
+    >>> system.forecast(3).mean.round(0).ravel()
+    array([36., 38., 41.])
     """
 
     _constraints: ClassVar[dict[str, Any]] = {
-        "n_components": (whole(1), one_of("bic", "cv"), nothing()),
+        "n_components": (whole(0), one_of("bic", "cv"), nothing()),
+        "trend": (one_of(*TREND_WORDS), Option("a list of str", (list, tuple)), nothing()),
+        "seasonal": (one_of(*SEASON_WORDS), nothing()),
+        "seasonal_periods": (whole(1), one_of("auto"), nothing()),
         "transition": (Option("a str", (str,)), array()),
         "process_noise": (Option("a str", (str,)), array()),
         "noise": (Option("a str or a float", (str, Real)), array()),
@@ -286,6 +345,9 @@ class LinearDynamicalSystem(Estimator):
         self,
         n_components: Any = None,
         *,
+        trend: Any = "auto",
+        seasonal: str | None = "auto",
+        seasonal_periods: Any = "auto",
         transition: Any = "free",
         process_noise: Any = "free",
         noise: Any = "diagonal",
@@ -303,6 +365,9 @@ class LinearDynamicalSystem(Estimator):
     ) -> None:
         """Store the parameters; ``fit`` checks them."""
         self.n_components = n_components
+        self.trend = trend
+        self.seasonal = seasonal
+        self.seasonal_periods = seasonal_periods
         self.transition = transition
         self.process_noise = process_noise
         self.noise = noise
@@ -342,7 +407,8 @@ class LinearDynamicalSystem(Estimator):
         self._fitted = None  # a fit that fails leaves no fit behind
         rows = checked(self, X, inputs, reset=True)
         with progress_bar(self.verbose) as bar:
-            chosen = self._learn(rows, Settings(self.solver, self.tol, self.max_iter, bar, self.n_init))
+            settings = Settings(self.solver, self.tol, self.max_iter, bar, self.n_init)
+            chosen = self._learn(rows, settings, period_of(X))
         fit = SeriesFit(
             chosen.result,
             chosen.rule,
@@ -356,9 +422,12 @@ class LinearDynamicalSystem(Estimator):
         )
         return self._finish(fit)
 
-    def _learn(self, rows: Sequences, settings: Settings) -> Chosen:
-        rng, structure = generator(self.random_state), self._structure()
+    def _learn(self, rows: Sequences, settings: Settings, period: int) -> Chosen:
         count = given_count(self.n_components)
+        own = asked_components(self, rows.n_features, period, inputs=rows.inputs is not None)
+        if own is not None:
+            return fit_structured(rows, *own)
+        rng, structure = generator(self.random_state), self._structure()
         if count is None:
             return choose_states(rows, self.n_components or "bic", settings, rng, structure)
         _warn_of_too_many(rows, structure, count)
@@ -375,6 +444,58 @@ class LinearDynamicalSystem(Estimator):
             self.initial_covariance,
             float(self.ridge),
         )
+
+    @property
+    def n_components_(self) -> int:
+        """Number of factors: states that all features share."""
+        return self.model_.n_factors
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.model_.n_components)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names of the columns that ``transform`` returns.
+
+        Parameters
+        ----------
+        input_features : sequence of str or None, default=None
+            Names of the input columns. They only have to match those of the fit, as in scikit-learn.
+
+        Returns
+        -------
+        ndarray of str, shape (n_states,)
+            F1, F2, ... for factors; the name of a feature with "level", "slope" or "season 1" for its own states.
+        """
+        names = super().get_feature_names_out(input_features)
+        layout = self.model_.layout
+        return names if layout is None else np.array(layout.names(self._feature_names()), dtype=object)
+
+    def _feature_names(self) -> list[str]:
+        return list(map(str, getattr(self, "feature_names_in_", default_names(self.n_features_in_))))
+
+    @property
+    def trend_(self) -> list[str]:
+        """Trend of each feature: "constant", "ar", "level", "drift", "damped" or "slope"."""
+        return trends_of(self.model_)
+
+    @property
+    def seasonal_(self) -> list[str | None]:
+        """Season of each feature: "fixed", "stochastic" or None."""
+        return seasons_of(self.model_)
+
+    @property
+    def seasonal_periods_(self) -> int:
+        """Number of steps of a season; 1 if no season was looked for."""
+        layout = self.model_.layout
+        return 1 if layout is None else layout.period
+
+    @property
+    def factors_(self) -> tuple[Array, Array]:
+        """Transition of the factors (q, q) and their loadings (n_features, q), with q = ``n_components_``."""
+        model = self.model_
+        some = np.arange(model.n_components) if model.layout is None else model.layout.factors
+        return model.transition[np.ix_(some, some)], model.emission.loadings[:, some]
 
     @property
     def transition_(self) -> Array:
@@ -434,7 +555,7 @@ class LinearDynamicalSystem(Estimator):
 
     @property
     def rule_(self) -> str:
-        """How the number of states was chosen, in words: such as "BIC, 1 to 3 states tried" or "as given"."""
+        """How the model was chosen, in words: such as "trend by BIC among 220 candidates" or "as given"."""
         return self._state.rule
 
     @property
@@ -453,7 +574,7 @@ class LinearDynamicalSystem(Estimator):
         return self._state.scores
 
     def summary(self, feature_names: Any = None, *, width: int = WIDTH) -> str:
-        """Describe the fit as text: the modes, the loadings of each state, and how the fit ended.
+        """Describe the fit as text: trends and seasons, modes and loadings of factors, and how the fit ended.
 
         A mode belongs to an eigenvalue of the transition matrix. Its modulus is the factor by which it shrinks in each
         step; the time constant is the number of steps in which it decays to 1/e, and the period that of an oscillation.
@@ -523,7 +644,8 @@ class LinearDynamicalSystem(Estimator):
         Returns
         -------
         ndarray of shape (n_steps,)
-            Log-likelihoods in nats. A list of results if ``X`` is a list.
+            Log-likelihoods in nats; 0 for the first rows if they determine unknown starts. A list of results if ``X``
+            is a list.
         """
         rows = self._rows(X, inputs)
         return answer(X, kalman.filter_states(self.model_, rows).log_likelihood)
@@ -541,7 +663,8 @@ class LinearDynamicalSystem(Estimator):
         Returns
         -------
         ndarray of shape (n_steps, n_components), or a dataframe after ``set_output``
-            Columns are named F1, F2, ... A list of results if ``X`` is a list.
+            Columns are named F1, F2, ..., or by a feature and the role of the state, such as "births level". A list of
+            results if ``X`` is a list.
         """
         rows = self._rows(X, inputs)
         if is_several(X) and _get_output_config("transform", self)["dense"] != "default":
@@ -583,7 +706,7 @@ class LinearDynamicalSystem(Estimator):
         ndarray of shape (n_steps, n_features)
             Predicted rows, without noise.
         """
-        states = checked_latents(X, self.n_components_)
+        states = checked_latents(X, self.model_.n_components)
         return rounded(states @ self.loadings_.T + self.offset_, states.dtype)
 
     def smooth(self, X: Any, *, inputs: Any = None) -> Any:
@@ -875,6 +998,12 @@ class LinearDynamicalSystem(Estimator):
         """
         fit: SeriesFit = self._state
         model = self.model_
+        if model.has_own_states:
+            msg = (
+                "to_ppca() needs a stationary system; the levels, slopes and seasons of single features do not return "
+                "to a mean.\nHint: fit with trend=None."
+            )
+            raise DataError(msg)
         if model.n_components >= model.n_features:
             msg = (
                 f"to_ppca() needs fewer states than features; got {model.n_components} and {model.n_features}.\n"

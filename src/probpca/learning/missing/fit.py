@@ -182,6 +182,15 @@ class Steps:
         self._model, self._sums = model, self._rows.fold(partial(expect, model))
         return self._em.advance(model, self._sums), self._sums.log_likelihood
 
+    def expanded(self, model: LinearGaussian) -> tuple[LinearGaussian, float]:
+        """Model after an iteration of parameter-expanded EM, whatever the method, and the log-likelihood of the given.
+
+        Statistics that were kept serve again, and others do not replace them.
+        """
+        kept = self._sums if self._model is model else None
+        sums = self._rows.fold(partial(expect, model)) if kept is None else kept
+        return replace(self._em, expand=True).advance(model, sums), sums.log_likelihood
+
     def sums_at(self, model: LinearGaussian) -> Regression:
         """Statistics of the E-step at a model."""
         if self._sums is None or self._model is not model:
@@ -311,7 +320,7 @@ class Problem:
         """Run the solver named in the settings from ``start``, and again if it ends at a saddle point."""
         start = self.placed(start)
         trace, settings = () if saver is None else saver.trace, self.settings
-        step = partial(EM(self.floor).step, source=self.rows)
+        step = self.steps.expanded
         slow = settings.solver in ("em", "gradient", "incremental") or self.floor.ndim > 0
         probe = self._probe(start.n_components) or step
         check = SaddleCheck(step, probe, self.floor, settings.tol, settings.saddle, slow)
@@ -367,10 +376,11 @@ class Problem:
         summary, limits, d = self.summary, self.settings.saddle, self.rows.n_features
         cells = max(limits.cells, limits.cells_per_parameter * (q + 1) * d)
         count = int(cells * (summary.total_weight / summary.observed.sum())) + 1  # whatever the unit of the weights
-        if self.sampled is None or 2 * count > summary.count:
+        if self.sampled is None or 3 * count > summary.count:  # it would have to be prepared, too
             return None
-        blocks = [self.prepare(block) for block in self.sampled.spread(count)]
-        return partial(EM(self.floor).step, source=Source.of_blocks(blocks, d))
+        sample = [Source.of_block(block, self.rows.n_jobs) for block in self.sampled.spread(count)]
+        blocks = [block for part in sample for block in part.keep(self.prepare).hold()]
+        return partial(EM(self.floor).step, source=Source.of_blocks(blocks, d, self.rows.n_jobs))
 
 
 def noise_floor(summary: ColumnSummary, share: float = NOISE_FLOOR) -> float:
