@@ -64,6 +64,12 @@ class Status(Enum):
         "others, or use fewer factors or more rows."
     )
 
+    DEGENERATE_CLUSTERS = (
+        "Degenerate: some clusters have no noise left or too few rows, so the likelihood has no maximum, and noise "
+        "variances were set to the smallest allowed value. Use fewer clusters or components, or drop repeated rows and "
+        "columns."
+    )
+
     LOW_RANK = (
         "Exact fit: the columns are exact combinations of these components. No noise is left, and its variance was set "
         "to 1e-12 of the mean variance."
