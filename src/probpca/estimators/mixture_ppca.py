@@ -67,15 +67,16 @@ class MixtureFit(Fit):
     @cached_property
     def doubts(self) -> list[ParameterCovariance]:
         """Uncertainty of the parameters of each cluster, which imputed cells inherit."""
-        parts = zip(self.result.model.clusters, self.result.information, strict=True)
-        found = []
-        for model, information in parts:
-            counts, (d, q) = information[-1], model.loadings.shape
-            if model.noise_variance.ndim:
-                inflation: float | Array = noise_inflation_by_feature(counts, q)
-            else:
-                inflation = noise_inflation(float(counts.sum()), float(counts.max()), d, q)
-            found.append(ParameterCovariance.of_fit(model, information, inflation))
+        found, result = [], self.result
+        model, d, q = result.model, result.model.n_features, result.model.n_components
+        # Weights of cells are relative.
+        counts = result.information[:, -1] * (result.cells / result.information[:, -1].sum())  # (K, d)
+        for k, (cluster, information) in enumerate(zip(model.clusters, result.information, strict=True)):
+            inflation: float | Array = noise_inflation_by_feature(counts[k], q)
+            if not cluster.noise_variance.ndim:
+                rows = float(model.weights[k] * result.weight)
+                inflation = noise_inflation(float(counts[k].sum()), rows, d - result.empty.size, q)
+            found.append(ParameterCovariance.of_fit(cluster, information, inflation))
         return found
 
     @property
@@ -239,10 +240,12 @@ class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
     >>> X = load_iris().data
     >>> X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
     >>> mixture = MixturePPCA(n_clusters=3, n_components=1, random_state=0).fit(X)
-    >>> mixture.weights_.round(2), mixture.means_.round(1)
-    (array([0.35, 0.33, 0.31]), array([[6.5, 2.9, 5.5, 1.9],
-           [5. , 3.4, 1.5, 0.2],
-           [5.9, 2.8, 4.3, 1.3]]))
+    >>> mixture.weights_.round(2)
+    array([0.36, 0.33, 0.3 ])
+    >>> mixture.means_.round(1)
+    array([[6.5, 3. , 5.5, 2. ],
+           [5. , 3.4, 1.5, 0.3],
+           [6. , 2.7, 4.2, 1.3]])
     >>> mixture.predict(X[[0, 60, 120]])
     array([1, 2, 0])
     """
@@ -724,6 +727,17 @@ class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
         >>> from probpca import MixturePPCA
         >>> X = load_iris(as_frame=True).data
         >>> print(MixturePPCA(3, 1, random_state=0).fit(X).summary())
+        MixturePPCA: 150 rows x 4 features, 3 clusters of 1 component (as given)
+        <BLANKLINE>
+        cluster   weight  explained  mean, in sd from that of all rows
+        C0         35.8%      73.7%  petal width (cm) +1, petal length (cm) +0.99
+        C1         33.3%      65.7%  petal length (cm) -1.3, petal width (cm) -1.3
+        C2         30.9%      72.7%  sepal width (cm) -0.69, petal length (cm) +0.26
+        <BLANKLINE>
+        noise variance    0.009905 to 0.08093
+        log-likelihood    -195.60  (-1.3040 per row)
+        criteria          BIC -290.80, ICL -296.79 (larger is better)
+        status            Converged: the log-likelihood is estimated to be within tol of its maximum.
         """
         return mixture_summary(self, feature_names, width)
 

@@ -40,6 +40,7 @@ from probpca.inference.time_series.prediction import (
     innovations,
     sample_series,
 )
+from probpca.inference.time_series.row_filter import KnownState, RowFilter, Update
 
 __all__ = [
     "Calibration",
@@ -47,11 +48,14 @@ __all__ = [
     "Forecast",
     "Imputed",
     "Innovations",
+    "KnownState",
     "MixturePosterior",
     "Outliers",
     "Pooled",
     "Predictive",
+    "RowFilter",
     "Smoothed",
+    "Update",
     "bartlett_scores",
     "calibrate",
     "condition",

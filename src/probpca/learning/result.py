@@ -50,6 +50,7 @@ class Status(Enum):
         "Not converged: max_iter was reached first. Raise max_iter or loosen tol; if the process noise of a state "
         "keeps shrinking towards zero, fix it, or use fewer components."
     )
+    GRID = "Exact search: each feature has the best of all candidates; nothing had to be iterated."
     BOUND_CONVERGED = "Converged: the lower bound of the log evidence is estimated to be within tol of its maximum."
     BOUND_MAX_ITER = "Not converged: max_iter was reached first. Raise max_iter or loosen tol."
     NOISE_COLLAPSED = (
@@ -90,7 +91,15 @@ class Status(Enum):
     @property
     def converged(self) -> bool:
         """Whether the fit reached its optimum: the closed form, or an iteration that converged."""
-        good = (Status.EXACT, Status.CONVERGED, Status.BOUND_CONVERGED, Status.SKETCHED, Status.ONLINE, Status.LOW_RANK)
+        good = (
+            Status.EXACT,
+            Status.CONVERGED,
+            Status.BOUND_CONVERGED,
+            Status.SKETCHED,
+            Status.ONLINE,
+            Status.LOW_RANK,
+            Status.GRID,
+        )
         return self in good
 
 

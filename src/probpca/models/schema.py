@@ -23,6 +23,7 @@ import numpy as np
 
 from probpca.errors import FileFormatError
 from probpca.linalg.packed import all_zero_or_definite, packed_size
+from probpca.models.layout import ROLES
 from probpca.models.rotation import METHODS
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ STEEPEST = 1e100
 """Entries of a transition beyond this make states infinite within a few steps."""
 WIDEST = 1e303
 """Variances of states and parameters beyond this have sums that are infinite."""
+ROOT_OF_WIDEST = 1e151
+"""Square roots of covariances of states beyond this have squares that are infinite."""
 INTEGERS = 2**63
 """Seeds of draws, and other whole numbers, lie below this."""
 
@@ -346,6 +349,20 @@ def are_sequences(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> bool:
     )
 
 
+def layout_fits(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> bool:
+    """Whether the layout of a structured system has an entry for each state, and names features that exist."""
+    layout = header.get("fitted", header).get("layout")
+    if layout is None:
+        return True
+    d, q = arrays["loadings"].shape
+    roles, features = layout["roles"], layout["features"]
+    return (
+        len(roles) == len(features) == q
+        and all(j < d for j in features)
+        and all((role == "factor") == (j < 0) for role, j in zip(roles, features, strict=True))
+    )
+
+
 # The tables
 
 
@@ -466,12 +483,46 @@ TIME_INDEX = entries(
     tz=one_of(TEXT, NOTHING),
     name=one_of(TEXT, NOTHING),
 )
+STEP = entries(unit=choice("number", "month", "day", "weekday", "instant"), count=number(SMALLEST), month_end=FLAG)
+TIME_UNIT = choice("", "D", "s", "ms", "us", "ns")
+COLUMN_NAME = one_of(TEXT, whole(-inf), NOTHING)
+TIME_AXIS = entries(
+    kind=choice("datetime", "date", "period", "duration", "range", "number"),
+    name=COLUMN_NAME,
+    is_column=FLAG,
+    freq=one_of(TEXT, NOTHING),
+    unit=TIME_UNIT,
+    zone=one_of(TEXT, NOTHING),
+    tick=number(),
+    step=one_of(STEP, NOTHING),
+)
+READING = entries(
+    time=COLUMN_NAME,
+    series=COLUMN_NAME,
+    step=one_of(STEP, NOTHING),
+    unit=TIME_UNIT,
+    names=each(TEXT),
+    is_wide=FLAG,
+)
 SERIES_TABLE = entries(
     backend=one_of(choice("pandas", "polars", "pyarrow", "modin", "cudf"), NOTHING),
     columns=one_of(each(one_of(TEXT, whole(-inf))), NOTHING),
     index=one_of(TIME_INDEX, NOTHING),
     length=whole(),
+    later=whole(0, 2**53),
+    axis=one_of(TIME_AXIS, NOTHING),
 )
+TRENDS_OF_FEATURES = one_of(each(one_of(TEXT, NOTHING)), TEXT, NOTHING)
+SERIES_PARAMETER_VALUES = Value(
+    f"{PARAMETERS.words}, with texts, or one for each feature, as trend",
+    lambda value: (
+        type(value) is dict
+        and PARAMETERS.allows({name: entry for name, entry in value.items() if name != "trend"})
+        and TRENDS_OF_FEATURES.allows(value.get("trend", 0))
+    ),
+)
+LAYOUT = entries(roles=each(choice(*ROLES)), features=each(whole(-1)), period=whole(1), unscored=whole())
+"""What each state of a structured dynamical system is."""
 SERIES_NUMBERS = {
     **STORY,
     "log_likelihood_": number(),
@@ -479,8 +530,12 @@ SERIES_NUMBERS = {
     "rule_": TEXT,
     "selection_scores_": each(row(whole(), number())),
     "n_steps_": whole(1),
+    "layout": one_of(LAYOUT, NOTHING),
     "tables": each(SERIES_TABLE, "s"),
     "several": FLAG,
+    "reading": READING,
+    "n_inserted_": whole(),
+    "steady": each(FLAG, "s"),
 }
 STATE_SPACE = {
     **model(),
@@ -506,6 +561,7 @@ NEAR_DRAWS = (
     f"draws_noise_variance must have a finite sum, and draws_mean must lie {FAR}",
     moments_are_moderate("draws_"),
 )
+LAID_OUT = ("layout must describe every state, and features of the model", layout_fits)
 NEAR_STATES = (f"initial_mean and last_mean, times loadings, must lie {FAR}", states_are_near)
 UNCOUNTED = ("empty_features_ must be the features whose counts are zero", empty_features_are_uncounted)
 ONE_NOISE = ("noise_variance must be a multiple of the squares of scale_", one_noise_variance)
@@ -569,7 +625,7 @@ IMPUTER_LAWS = (
 )
 KINDS = {
     "LinearGaussian": Kind({}, model(), (NEAR_MEAN,)),
-    "StateSpace": Kind({}, STATE_SPACE, (NEAR_MEAN, NEAR_STATES)),
+    "StateSpace": Kind({"layout": one_of(LAYOUT, NOTHING)}, STATE_SPACE, (NEAR_MEAN, NEAR_STATES, LAID_OUT)),
     "PPCA": Kind(estimator("d", PPCA_NUMBERS), ppca_arrays(), PPCA_LAWS),
     "FactorAnalysis": Kind(estimator("d", FACTOR_NUMBERS, FACTOR_PARAMETERS), factor_arrays(), FACTOR_LAWS),
     "Mixture": Kind({}, mixture(), (NEAR_MEAN,)),
@@ -590,7 +646,7 @@ KINDS = {
         ),
     ),
     "LinearDynamicalSystem": Kind(
-        estimator("d", SERIES_NUMBERS),
+        estimator("d", SERIES_NUMBERS, SERIES_PARAMETER_VALUES),
         {
             **parameter_arrays(*SERIES_PARAMETERS),
             **STATE_SPACE,
@@ -598,13 +654,14 @@ KINDS = {
             "empty_features_": positions("d"),
             "counts": Numbers(("d",), 0, INTEGERS),
             "last_mean": Numbers(("s q",)),
-            "last_covariance": Numbers(("s q q",), -WIDEST, WIDEST, also=COVARIANCE),
+            "last_root": Numbers(("s q q",), -ROOT_OF_WIDEST, ROOT_OF_WIDEST),
             "last_inputs": Numbers(("s u",), needed="input_loadings"),
         },
         (
             NEAR_MEAN,
             NEAR_STATES,
             UNCOUNTED,
+            LAID_OUT,
             ("n_steps_, n_observed_, several, tables and counts must describe the same sequences", are_sequences),
         ),
     ),

@@ -10,6 +10,7 @@ from probpca.errors import FileFormatError, ProbpcaError
 from probpca.models.archive import SCHEMA_VERSION, read_archive, write_archive
 from probpca.models.belief import ParameterBelief
 from probpca.models.gaussian import Gaussian, LinearGaussian
+from probpca.models.layout import Layout
 from probpca.models.mixture import Mixture
 from probpca.models.schema import check_record
 from probpca.models.state_space import StateSpace
@@ -93,11 +94,24 @@ def state_space_arrays(model: StateSpace) -> dict[str, Any]:
     return {**model_arrays(model.emission), **dynamics, **start}
 
 
-def state_space_from_arrays(arrays: Mapping[str, Any]) -> StateSpace:
-    """Build a ``StateSpace`` from stored arrays."""
+def layout_record(model: StateSpace) -> dict[str, Any] | None:
+    """Layout of a ``StateSpace`` as JSON can hold it; None if it has none."""
+    layout = model.layout
+    if layout is None:
+        return None
+    return {
+        "roles": list(layout.roles),
+        "features": layout.features.tolist(),
+        "period": layout.period,
+        "unscored": layout.unscored,
+    }
+
+
+def state_space_from_arrays(arrays: Mapping[str, Any], layout: Mapping[str, Any] | None = None) -> StateSpace:
+    """Build a ``StateSpace`` from stored arrays, and the record of its layout."""
     initial = Gaussian(arrays["initial_mean"], arrays["initial_covariance"])
-    transition, process_noise = arrays["transition"], arrays["process_noise"]
-    return StateSpace(initial, transition, process_noise, model_from_arrays(arrays), arrays.get("input_loadings"))
+    dynamics = arrays["transition"], arrays["process_noise"], model_from_arrays(arrays), arrays.get("input_loadings")
+    return StateSpace(initial, *dynamics, None if layout is None else Layout(**layout))
 
 
 def save_model(model: LinearGaussian | Mixture | StateSpace, path: str | Path) -> None:
@@ -119,14 +133,13 @@ def save_model(model: LinearGaussian | Mixture | StateSpace, path: str | Path) -
     ...     load_model(path).noise_variance
     array(0.5)
     """
-    arrays = _arrays_of(model)
-    write_record(path, {"kind": type(model).__name__}, arrays)
-
-
-def _arrays_of(model: LinearGaussian | Mixture | StateSpace) -> dict[str, Any]:
-    if isinstance(model, Mixture):
-        return mixture_arrays(model)
-    return model_arrays(model) if isinstance(model, LinearGaussian) else state_space_arrays(model)
+    header: dict[str, Any] = {"kind": type(model).__name__}
+    if isinstance(model, LinearGaussian):
+        write_record(path, header, model_arrays(model))
+    elif isinstance(model, Mixture):
+        write_record(path, header, mixture_arrays(model))
+    else:
+        write_record(path, header | {"layout": layout_record(model)}, state_space_arrays(model))
 
 
 def load_model(path: str | Path) -> LinearGaussian | Mixture | StateSpace:
@@ -161,4 +174,6 @@ def load_model(path: str | Path) -> LinearGaussian | Mixture | StateSpace:
             return belief_from_arrays(arrays).predictive()
         if "cluster_weights" in arrays:
             return mixture_from_arrays(arrays)
-        return state_space_from_arrays(arrays) if "transition" in arrays else model_from_arrays(arrays)
+        if "transition" not in arrays:
+            return model_from_arrays(arrays)
+        return state_space_from_arrays(arrays, header.get("fitted", header)["layout"])

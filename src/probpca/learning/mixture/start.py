@@ -13,7 +13,7 @@ from probpca.inference.imputation import impute
 from probpca.inference.projection import encode
 from probpca.learning.em.m_step import EM
 from probpca.learning.loop import Monitor, iterate
-from probpca.learning.missing.start import spectral_start
+from probpca.learning.missing.start import ScaledCovariance, spectral_start
 from probpca.models import LinearGaussian, Mixture
 from probpca.sources import Source
 from probpca.statistics import ColumnSummary
@@ -70,7 +70,7 @@ class StartingRows:
         if summary.count <= 2 * q + 2 or (summary.observed == 0).any() or np.count_nonzero(summary.variance) <= q:
             return self._with_noise(replace(base, mean=mean))
         source = Source.of_block(rows).keep(partial(observe, centre=summary.mean))
-        start = spectral_start(source, summary, q, rng).model(q)
+        start = spectral_start(ScaledCovariance(source, summary), q, rng).model(q)
         least = float(self.settings.least_noise * base.noise_variance)
         step = partial(EM(np.asarray(least)).step, source=source)
         ended = iterate(
