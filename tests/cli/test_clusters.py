@@ -164,7 +164,10 @@ def test_options_that_clusters_do_not_have_are_refused(run, options, said):
 
 
 @pytest.mark.usefixtures("fitted")
-def test_the_explorer_says_what_shows_clusters(run):
-    done = run("explorer", "model.npz", "boxes.csv")
+@pytest.mark.parametrize(
+    ("command", "instead"), [("explorer", "transform"), ("report", "transform"), ("outliers", "score")]
+)
+def test_commands_that_a_mixture_does_not_have_name_another(run, command, instead):
+    done = run(command, "model.npz", "boxes.csv")
     assert done.code == 1
-    assert "Hint: probpca report" in done.err
+    assert f"Hint: probpca {instead}" in done.err

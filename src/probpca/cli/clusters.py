@@ -91,10 +91,13 @@ class Assignment:
             ]
         )
         rows = int(self.sizes.sum())
-        have = "has" if self.n_unsure == 1 else "have"
-        unsure = f"{self.n_unsure:,} of {several(rows, 'row')} {have} no cluster with a probability of {SURE:g} or more"
         if not self.n_unsure:
-            return f"{sizes}\n\n{wrap(f'{unsure}.')}"
+            sure = f"Each of {several(rows, 'row')} belongs to its cluster with a probability of {SURE:g} or more."
+            return f"{sizes}\n\n{wrap(sure)}"
+        unsure = (
+            f"{self.n_unsure:,} of {several(rows, 'row')} may belong to several clusters: the largest probability is "
+            f"below {SURE:g}. The least certain:"
+        )
         shown = [(label, share) for label, share in self.unsure.kept if share.max() < SURE]
         best = [np.argsort(-share, kind="stable")[:2] for _, share in shown]
         columns = [words("row", [label for label, _ in shown])]
@@ -103,7 +106,7 @@ class Assignment:
                 words(title, [f"C{order[place]}" for order in best]),
                 numbers("probability", [share[order[place]] for (_, share), order in zip(shown, best, strict=True)]),
             ]
-        return f"{sizes}\n\n{wrap(f'{unsure}; the least certain:')}\n{table(columns)}"
+        return f"{sizes}\n\n{wrap(unsure)}\n{table(columns)}"
 
 
 def assign(args: Any, place: Path | None, opened: Opened) -> None:

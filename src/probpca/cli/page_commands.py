@@ -48,10 +48,10 @@ def run(args: Any) -> None:
     """Write the page, and print its name."""
     out = place_for(args.out, force=args.force, reads=[args.model, args.table], suffixes=(".html", ".htm"))
     opened = open_both(args)
-    if args.command == "explorer" and opened.fitted.is_mixture:
+    if opened.fitted.is_mixture:
         msg = (
-            f"the explorer needs components that all rows share; {args.model} holds a mixture, with components of its "
-            "own in each cluster.\nHint: probpca report shows clusters, rows and cells."
+            f"the {args.command} needs components that all rows share; {args.model} holds a mixture, with components "
+            "of its own in each cluster.\nHint: probpca transform shows the clusters of the rows."
         )
         raise DataError(msg)
     if args.color_by is not None:

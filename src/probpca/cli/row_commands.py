@@ -429,7 +429,11 @@ def _cells_of_row(line: tuple[Any, ...], room: int) -> str:
 def _outliers(args: Any) -> None:
     """Write the outlier scores of each row, or show the worst rows."""
     place = place_for_table(args, args.model, args.table)
-    judgement = Judgement(open_both(args), LeastRows(args.top or WORST_ROWS))
+    opened = open_both(args)
+    if opened.fitted.is_mixture:
+        msg = f"{args.model} holds a mixture, which has no p-values.\nHint: probpca score finds its least likely rows."
+        raise DataError(msg)
+    judgement = Judgement(opened, LeastRows(args.top or WORST_ROWS))
     with shown_progress() as watch:
         batches = judgement.batches if args.top is None else judgement.worst_batch
         head = finish(args, place, batches(watch), judgement.facts)
