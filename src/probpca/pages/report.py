@@ -19,6 +19,7 @@ from probpca.pages.page import (
     write_page,
 )
 from probpca.pages.report_charts import ChartSizes, altair, charts, drawing_script
+from probpca.pages.report_clusters import cluster_report
 from probpca.pages.report_components import ComponentSettings, loadings_data, loadings_of, shares_of
 from probpca.pages.report_factors import (
     about_eigenvalues,
@@ -40,6 +41,7 @@ from probpca.pages.report_text import (
     how_judged,
     main_figures,
     model_details,
+    pair,
     unusual_rows,
     warning,
 )
@@ -149,6 +151,9 @@ def report(  # noqa: PLR0913
     altair()
     place = page_place(path)
     table = ask_table("report", estimator, X, RowNames(labels, groups, feature_names, row_numbers))
+    heading = f"{type(estimator).__name__} report" if title is None else str(title)
+    if table.is_mixture:
+        return cluster_report(place, estimator, table, heading, settings)
     facts = Facts(
         estimator,
         table,
@@ -157,7 +162,6 @@ def report(  # noqa: PLR0913
         shares_of(estimator, table.cells, settings.components),
         factors_of(estimator, X, table, training=training),
     )
-    heading = f"{type(estimator).__name__} report" if title is None else str(title)
     what = "Principal component" if facts.factors is None else "Factor analysis"
     parts = {"title": escape(heading), "lead": escape(f"{what} report: {table.size}"), **_text(facts)}
     own = ("groups.js", "report_axes.js", "report_model.js", "report_biplot.js", "report_views.js", "report.js")
@@ -178,7 +182,7 @@ def _text(facts: Facts) -> dict[str, str]:
     return {
         **{name: escape(said) for name, said in _wording(facts).items()},
         "warning": f'<p class="warning" role="alert">{escape(alarm)}</p>' if alarm else "",
-        "tiles": "".join(_pair("div", *one) for one in main_figures(estimator, table, rows)),
+        "tiles": "".join(pair("div", *one) for one in main_figures(estimator, table, rows)),
         "overview": "\n".join(f"<p>{escape(said)}</p>" for said in sentences),
         "components": "\n".join(first),
         "more": f'<p class="note">{counted(more, f"smaller {table.noun}")}: see the loadings below.</p>'
@@ -195,7 +199,7 @@ def _text(facts: Facts) -> dict[str, str]:
         "unusual": "\n".join(unusual_rows(table, rows)),
         "judged": escape(how_judged(rows)),
         "caution": escape(rows.found.note),
-        "details": "".join(_pair("div", *one) for one in model_details(estimator, table, rows)),
+        "details": "".join(pair("div", *one) for one in model_details(estimator, table, rows)),
         "odd": f"{settings.p:g}",
     }
 
@@ -220,10 +224,6 @@ def _wording(facts: Facts) -> dict[str, str]:
         "scree_note": note + " ".join(filter(None, [shares.how, hidden])),
         "loading_note": "A loading says how strongly a column is related to a component.",
     }
-
-
-def _pair(tag: str, name: str, value: str) -> str:
-    return f"<{tag}><dt>{escape(name)}</dt><dd>{escape(value)}</dd></{tag}>"
 
 
 def _components(facts: Facts) -> list[tuple[str, str, str]]:
