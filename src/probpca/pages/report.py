@@ -1,4 +1,4 @@
-"""The report: a page that says what the components of a fitted model are, and shows its rows."""
+"""The report: a page that says what the components or clusters of a fitted model are, and shows its rows."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def report(  # noqa: PLR0913
     training: bool = True,
     settings: ReportSettings = ReportSettings(),
 ) -> Path:
-    """Write an HTML report about a fitted ``PPCA``, ``BayesianPCA`` or ``FactorAnalysis`` and the rows of a table.
+    """Write an HTML report about a fitted model and the rows of a table.
 
     The page says in plain words what the components are and which rows are unusual. It draws the loadings with their
     intervals, a biplot, the share of the variance of all components, and for each row its component scores, observed
@@ -101,9 +101,13 @@ def report(  # noqa: PLR0913
     uniquenesses of all columns, the correlations of oblique factors, and the fit indices if they are known. It is a
     single file that needs no network.
 
+    For ``MixturePPCA`` the page says how many clusters there are and how sure that is, draws rows and clusters in the
+    plane that separates these best, and shows a profile of each cluster, the rows that are unusual or may belong to
+    several clusters, and for each row the probability of each cluster and its observed and imputed cells.
+
     Parameters
     ----------
-    estimator : PPCA, BayesianPCA or FactorAnalysis
+    estimator : PPCA, BayesianPCA, FactorAnalysis or MixturePPCA
         A fitted estimator.
     X : array, sparse matrix or dataframe
         Rows in memory, with or without missing cells.
@@ -121,7 +125,8 @@ def report(  # noqa: PLR0913
     title : str or None, default=None
         Title of the page.
     training : bool, default=True
-        Whether ``X`` are the training rows; p-values are then those of rows that are left out of the fit.
+        Whether ``X`` are the training rows; p-values are then those of rows that are left out of the fit. Does not
+        matter for a mixture, whose p-values treat the fit as exact.
     settings : ReportSettings
         How much of a large table the page shows. By default all rows up to 20,000, or a random sample of more. With
         more than 200,000 cells the page shows the columns with the largest contributions to each row, and says so.
