@@ -231,8 +231,8 @@ class Cells(Protocol):
 class Residual(Protocol):
     """Protocol of the residuals r of the observed cells after subtracting a prediction."""
 
-    def row_squares(self) -> Array:
-        """Sum over features of omega r^2: (b,)."""
+    def row_squares(self, scale: Array | None = None) -> Array:
+        """Sum over features of omega r^2, times ``scale`` (d,) if given: (b,)."""
         ...
 
     def column_squares(self, weight: Array) -> Array:
@@ -349,10 +349,11 @@ class StoredResidual:
     weighted: Array  # omega r: (stored,)
     cells: StoredCells
 
-    def row_squares(self) -> Array:
-        """Sum over features of omega r^2: (b,)."""
-        n = self.cells.stored.shape[0]
-        return np.asarray(np.bincount(row_of_cell(self.cells.stored), self._squares, n), np.float64)
+    def row_squares(self, scale: Array | None = None) -> Array:
+        """Sum over features of omega r^2, times ``scale`` (d,) if given: (b,)."""
+        n, squares = self.cells.stored.shape[0], self._squares
+        squares = squares if scale is None else squares * scale[self.cells.stored.indices]
+        return np.asarray(np.bincount(row_of_cell(self.cells.stored), squares, n), np.float64)
 
     def column_squares(self, weight: Array) -> Array:
         """Sum over rows of w omega r^2: (d,)."""
@@ -385,9 +386,11 @@ class DenseResidual:
     weighted: Array  # omega r: (d, b)
     precision: Array | None  # omega: (d, b); None if every omega is 1 or 0
 
-    def row_squares(self) -> Array:
-        """Sum over features of omega r^2: (b,)."""
-        return np.einsum("db,db->b", self.weighted, self._plain())
+    def row_squares(self, scale: Array | None = None) -> Array:
+        """Sum over features of omega r^2, times ``scale`` (d,) if given: (b,)."""
+        if scale is None:
+            return np.einsum("db,db->b", self.weighted, self._plain())
+        return np.einsum("db,db,d->b", self.weighted, self._plain(), scale)
 
     def column_squares(self, weight: Array) -> Array:
         """Sum over rows of w omega r^2: (d,)."""

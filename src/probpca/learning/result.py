@@ -133,6 +133,10 @@ class FitResult(NamedTuple):
     heywood : ndarray of int or None
         Positions of the features whose noise variance is at its floor in factor analysis, constant features left out;
         None for PPCA.
+    row_weight : ndarray of shape (n,) or None
+        Share of each row that a robust fit used, 0 or 1 for nearly all rows; None for ordinary fits.
+    cell_weight : ndarray of shape (n, d) or None
+        Weight of each cell in a robust fit with weights of cells, 0 if it is missing; None for other fits.
     """
 
     model: LinearGaussian
@@ -152,6 +156,8 @@ class FitResult(NamedTuple):
     heywood: Index | None = None
     moments: Moments | None = None
     precision_unit: float = 1.0
+    row_weight: Array | None = None
+    cell_weight: Array | None = None
 
     def in_units(self, units: Units) -> FitResult:
         """Convert a fit of columns divided by ``units.scale`` to the units of the data.

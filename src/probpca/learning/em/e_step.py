@@ -92,7 +92,7 @@ def _from_sums(parameters: Parameters, groups: tuple[Group, ...], work: Workspac
 
 def _from_residuals(parameters: Parameters, groups: tuple[Group, ...], work: Workspace) -> Regression:
     """Expected statistics from separate sums of residuals at the posterior means and of posterior covariances."""
-    sums = _Residuals(parameters)
+    sums = ResidualSums(parameters)
     k = packed_size(parameters.q)
     for group in groups:
         cells, w = group.cells.ready(work), group.weight
@@ -121,7 +121,7 @@ def regress_on(
     """
     counts = max(block.n_rows, 1)
     clear = bool((model.noise_variance > CLEAR * squares / counts).all())
-    kind = _Products if clear and all(_is_one_pattern(group.cells) for group in block.groups) else _Residuals
+    kind = _Products if clear and all(_is_one_pattern(group.cells) for group in block.groups) else ResidualSums
     sums = kind(Parameters.of(model, block.centre), squares)
     k, size = packed_size(model.n_components), packed_size(model.n_components + 1)
     with workspace() as work:
@@ -142,7 +142,7 @@ def regress_on(
     return sums.shrunk(), sums.squares
 
 
-class _Residuals(_Sums):
+class ResidualSums(_Sums):
     """Sums of residuals at the means of the latent variables, and of their covariances."""
 
     def __init__(self, parameters: Parameters, total: Array | None = None) -> None:
@@ -188,7 +188,7 @@ def _moments(found: Latents, w: Array) -> tuple[Array, Array]:
     return moments, weighted
 
 
-class _Products(_Residuals):
+class _Products(ResidualSums):
     """Sums of residuals of complete rows whose noise is not small, computed from sums of products."""
 
     def add(self, group: Group, cells: Cells, mean: Array, latent_covariance: Array, work: Workspace) -> None:

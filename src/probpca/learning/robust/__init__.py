@@ -1,0 +1,1 @@
+"""Fits that outlying rows and cells cannot bend: trimmed rows, and cells with precisions."""

@@ -1,0 +1,278 @@
+"""Weights of cells: the probability that each follows the model, judged by its prediction from all other cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, final
+
+import numpy as np
+from scipy.special import chdtri, expit, logit
+
+from probpca.blocks.cells import Group, MaskedCells
+from probpca.inference.masked_rows import Parameters, doubled, latents
+from probpca.learning.em.e_step import ResidualSums
+from probpca.learning.em.m_step import latent_moments, maximise
+from probpca.learning.robust.consistency import weighting_factor
+from probpca.learning.robust.trimming import movement
+from probpca.learning.settings import WildCellSettings
+from probpca.linalg.packed import doubled_sides, inverse, outer_products, packed_size, unpack
+from probpca.scratch import workspace
+
+if TYPE_CHECKING:
+    from probpca.models import LinearGaussian
+    from probpca.statistics import Regression
+    from probpca.typing import Array
+
+LOG_2PI = float(np.log(2 * np.pi))
+FARTHEST = 50.0
+"""Largest log odds of a cell."""
+
+
+class Judged(NamedTuple):
+    """Posterior of the latent variables of all rows, with the residuals of the cells."""
+
+    mean: Array  # m: (q, n)
+    covariance: Array  # P, packed by rows: (q (q + 1) / 2, n)
+    residual: Array  # x - mu - W m, 0 in missing cells: (d, n)
+    doubt: Array  # w'Pw / psi, the posterior variance of the signal in units of the noise: (d, n)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class CellTable:
+    """Rows in memory with a column per row, prepared for fits with weights of cells."""
+
+    values: Array  # minus the centre, 0 in missing cells: (d, n)
+    precision: Array  # relative precision of each cell as given, 0 if it is missing: (d, n)
+    centre: Array  # (d,)
+    weight: Array  # frequencies of the rows: (n,)
+
+    @classmethod
+    def of(cls, values: Array, weight: Array, precision: Array | None, centre: Array) -> CellTable:
+        """Prepare rows (n, d) with NaN in missing cells."""
+        seen = ~np.isnan(values)
+        given = seen.astype(np.float64) if precision is None else np.where(seen, precision, 0.0)
+        deviation = np.where(given > 0, values - centre, 0.0)
+        return cls(np.ascontiguousarray(deviation.T), np.ascontiguousarray(given.T), centre, weight)
+
+    @property
+    def seen(self) -> Array:
+        """Whether each cell is observed: (d, n)."""
+        return self.precision > 0
+
+    def judge(self, model: LinearGaussian, omega: Array) -> Judged:
+        """Posteriors of the rows if cells have the precisions ``omega``, (d, n)."""
+        parameters, cells = Parameters.of(model, self.centre), self._cells(omega)
+        found = latents(parameters, cells)
+        m, P = found.mean, found.covariance[: packed_size(parameters.q)]
+        fitted = model.loadings @ m + (model.mean - self.centre)[:, None]
+        signal = (P.T @ doubled(parameters.loadings[:-1])).T
+        noise = np.broadcast_to(model.noise_variance, self.centre.shape)[:, None]
+        return Judged(m, P, np.where(self.seen, self.values - fitted, 0.0), signal / noise)
+
+    def sums(self, model: LinearGaussian, omega: Array, judged: Judged, weight: Array, counts: Array) -> Regression:
+        """Expected statistics for an M-step with cell precisions ``omega``, row weights and counts of cells (d,)."""
+        parameters, cells = Parameters.of(model, self.centre), self._cells(omega)
+        sums = ResidualSums(parameters)
+        group = Group.of(cells, np.arange(weight.size), weight)
+        covariance = np.zeros((packed_size(parameters.q + 1), weight.size))
+        covariance[: len(judged.covariance)] = judged.covariance * weight
+        with workspace() as work:
+            sums.add(group, cells, judged.mean, covariance, work)
+        sums.weight = float(weight.sum())
+        return replace(sums.shrunk(), counts=counts)
+
+    def _cells(self, omega: Array) -> MaskedCells:
+        return MaskedCells.of(omega, omega * self.values)
+
+
+def left_out(
+    table: CellTable,
+    model: LinearGaussian,
+    omega: Array,
+    judged: Judged,
+    gram: Array | None = None,
+    weight: Array | float = 1.0,
+    least: float = 1e-3,
+) -> tuple[Array, Array]:
+    r"""Residual of each cell predicted from all other cells, and its variance, both (d, n).
+
+    .. math::
+        r_{-ij} = \frac{r_{ij}}{g_{ij}}, \qquad
+        v_{ij} = \psi_j \Big(\frac{1}{b_{ij}} + \frac{h_{ij}}{g_{ij}}\Big), \qquad
+        g_{ij} = 1 - \omega_{ij} h_{ij}, \quad
+        h_{ij} = w_j^\top P_i w_j / \psi_j + v_i t_i^\top A_j^{-1} t_i
+
+    Here b is the precision of the cell as given and :math:`\omega` the one in the fit. The first part of h is exact:
+    it leaves the cell out of the posterior of its row. The second one, if the matrices A of the regressions of the
+    columns on t = [z; 1] are given as ``gram``, leaves it out of the parameters of its column.
+    """
+    leverage, noise = judged.doubt, np.broadcast_to(model.noise_variance, table.centre.shape)[:, None]
+    column: Array | float = 0.0
+    if gram is not None:
+        t = np.vstack([judged.mean, np.ones(judged.mean.shape[1])])
+        column = doubled_sides(inverse(gram)).T @ outer_products(t)
+    own = np.maximum(1.0 - omega * (leverage + column * weight), least)
+    given = np.where(table.seen, table.precision, 1.0)
+    return judged.residual / own, noise * (1.0 / given + (leverage + column) / own)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class WildCells:
+    """Distribution of wild cells: of feature j they are N(mu_j, kappa C_jj), and say nothing about their row."""
+
+    share: float
+    spread: float  # kappa
+
+    def log_density(self, model: LinearGaussian, deviation: Array) -> Array:
+        """Log density of wild cells at deviations from the mean, (d, n)."""
+        variance = self.spread * model.covariance.diag()[:, None]
+        return -0.5 * (LOG_2PI + np.log(variance) + np.square(deviation) / variance)
+
+    def tame(self, table: CellTable, model: LinearGaussian, residual: Array, variance: Array) -> Array:
+        """Probability that each cell is not wild, given its leave-one-out residual and its variance: (d, n)."""
+        log_tame = -0.5 * (LOG_2PI + np.log(variance) + np.square(residual) / variance)
+        wild = logit(self.share) + self.log_density(model, table.values - (model.mean - table.centre)[:, None])
+        return np.where(table.seen, expit(np.clip(log_tame - wild, -FARTHEST, FARTHEST)), 0.0)
+
+    def lost(self, model: LinearGaussian, variance: Array) -> Array:
+        """Mean square of the scores of tame cells under their weights, given the typical variance of cells: (d,)."""
+        # A typical wild cell of the same column lies one standard deviation of the column away.
+        wild = logit(self.share) + self.log_density(model, np.sqrt(model.covariance.diag())[:, None])
+
+        def weight_of(z: Array) -> Array:
+            log_tame = -0.5 * (LOG_2PI + np.log(variance)[:, None] + z * z)
+            return np.asarray(expit(np.clip(log_tame - wild, -FARTHEST, FARTHEST)))
+
+        return weighting_factor(weight_of)
+
+    def refitted(self, table: CellTable, model: LinearGaussian, tame: Array, weight: Array, most: float) -> WildCells:
+        """Share and spread of wild cells, given the probabilities that cells are not wild."""
+        wild = (table.seen - tame) * weight
+        total = float(wild.sum())
+        share = total / max(float((table.seen * weight).sum()), 1.0)
+        deviation = table.values - (model.mean - table.centre)[:, None]
+        squares = np.square(deviation) / model.covariance.diag()[:, None]
+        return WildCells(float(np.clip(share, 1e-3, most)), max(float((wild * squares).sum()) / max(total, 1e-12), 1.0))
+
+
+class Climbed(NamedTuple):
+    """End of a fit with weights of cells."""
+
+    model: LinearGaussian
+    tame: Array  # weight of each cell: (d, n)
+    used: Array  # whether each row is used, 0 or 1: (n,)
+    gram: Array  # matrices of the regressions of the columns, packed: (., d)
+    n_iter: int
+    converged: bool
+
+
+def fit_student_cells(
+    table: CellTable, model: LinearGaussian, floor: float, settings: WildCellSettings = WildCellSettings()
+) -> Climbed:
+    """Fit cells with Student's t distribution around the model, whose weights fall with the squared residual."""
+    nu, used = settings.degrees, np.ones(table.weight.size)
+    omega, gram, converged, steps = table.precision, np.empty((0, 0)), False, 0
+    tame = table.seen.astype(np.float64)
+    counts = tame @ table.weight
+    for steps in range(1, settings.max_iter + 1):  # noqa: B007
+        judged = table.judge(model, omega)
+        noise = np.broadcast_to(model.noise_variance, table.centre.shape)[:, None]
+        squares = table.precision * np.square(judged.residual) / noise + table.precision * judged.doubt
+        tame = np.where(table.seen, (nu + 1) / (nu + squares), 0.0)
+        omega = table.precision * tame
+        sums = table.sums(model, omega, judged, table.weight, counts)
+        gram, following = sums.gram, maximise(model, sums, floor, latent=latent_moments(sums))
+        converged, model = steps > 2 and movement(model, following) < settings.movement, following
+        if converged:
+            break
+    return Climbed(model, tame, used, gram, steps, converged)
+
+
+def fit_wild_cells(
+    table: CellTable,
+    start: Climbed,
+    floor: float,
+    settings: WildCellSettings = WildCellSettings(),
+    *,
+    judge_rows: bool = True,
+) -> Climbed:
+    """Fit with cells weighted by the probability that they are not wild, and without rows that do not fit.
+
+    With ``judge_rows`` the rows that are used are chosen again every few steps; otherwise they stay as they are.
+    """
+    model, tame, used, gram = start.model, start.tame, start.used, start.gram
+    wild = WildCells(settings.share, settings.spread)
+    omega, converged, steps = table.precision * tame, False, 0
+    for steps in range(1, settings.max_iter + 1):  # noqa: B007
+        weight = table.weight * used
+        judged = table.judge(model, omega)
+        residual, variance = _inflated(table, model, omega, judged, gram, weight, settings)
+        tame = wild.tame(table, model, residual, variance)
+        wild = wild.refitted(table, model, tame, weight, settings.most)
+        omega = table.precision * tame
+        if judge_rows and steps % settings.judge_rows == 0:
+            used = used_rows(table, model, judged, np.square(residual) / variance, settings)
+            weight = table.weight * used
+        sums = table.sums(model, omega, judged, weight, tame @ weight)
+        gram, following = sums.gram, maximise(model, sums, floor, latent=latent_moments(sums))
+        following = _widened(following, wild.lost(model, _typical(table, variance)))
+        moved, model = movement(model, following), following
+        converged = moved < settings.movement and steps > max(2, 2 * settings.judge_rows * judge_rows)
+        if converged:
+            break
+    return Climbed(model, tame, used, gram, steps, converged)
+
+
+def _inflated(  # noqa: PLR0913, PLR0917
+    table: CellTable,
+    model: LinearGaussian,
+    omega: Array,
+    judged: Judged,
+    gram: Array,
+    weight: Array,
+    settings: WildCellSettings,
+) -> tuple[Array, Array]:
+    """Leave-one-out residuals and variances, these corrected for the degrees of freedom of the parameters."""
+    residual, variance = left_out(table, model, omega, judged, gram, weight, settings.least_share)
+    cells = float((omega * weight).sum())
+    free = cells - table.centre.size * (model.n_components + 1)
+    return residual, variance * (cells / max(free, cells / 2))
+
+
+def _typical(table: CellTable, variance: Array) -> Array:
+    """Median variance of the observed cells of each column: (d,)."""
+    found = np.where(table.seen, variance, np.nan)
+    empty = ~table.seen.any(axis=1)
+    found[empty] = 1.0
+    return np.asarray(np.nanmedian(found, axis=1))
+
+
+def _widened(model: LinearGaussian, lost: Array) -> LinearGaussian:
+    """Model whose noise is divided by the mean squares that weights leave of it, at least a half."""
+    share = lost.mean() if model.noise_variance.ndim == 0 else lost
+    return replace(model, noise_variance=model.noise_variance / np.maximum(share, 0.5))
+
+
+def used_rows(
+    table: CellTable, model: LinearGaussian, judged: Judged, squares: Array, settings: WildCellSettings
+) -> Array:
+    """Rows, 1 or 0, that are neither far away within the subspace nor full of large scores; at least half of them.
+
+    ``squares`` are the squared leave-one-out scores of the cells, (d, n).
+    """
+    q, seen = model.n_components, table.seen
+    counts = seen.sum(axis=0)
+    some = counts > 0
+    if not some.any():
+        return np.ones(counts.size)
+    mean = (np.minimum(squares, chdtri(1, 1 - settings.bound)) * seen).sum(axis=0) / np.maximum(counts, 1)
+    middle = np.median(mean[some])
+    spread = max(1.4826 * float(np.median(np.abs(mean[some] - middle))), 1e-12)
+    # I - P is the variance of the posterior means.
+    means = np.linalg.inv(np.eye(q) * (1 + 1e-9) - unpack(judged.covariance))
+    inside = np.einsum("in,nij,jn->n", judged.mean, means, judged.mean)
+    scale = max(float(np.median(inside[some])) / chdtri(q, 0.5), 1e-12)
+    worst = np.maximum((mean - middle) / (settings.row_cut * spread), inside / (chdtri(q, 1 - settings.row_level) * scale))
+    return np.where(some, worst <= max(1.0, float(np.median(worst[some]))), True).astype(np.float64)
