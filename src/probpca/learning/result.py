@@ -63,6 +63,12 @@ class Status(Enum):
         "others, or use fewer factors or more rows."
     )
 
+    ROBUST_CONVERGED = "Converged: the weights of cells and rows, and the model that follows from them, agree."
+    ROBUST_MAX_ITER = (
+        "Not converged: the choice of rows, or the weights of cells, still changed after the largest number of steps. "
+        "The table may have no majority of rows that agree; look at the report, or use robust=None."
+    )
+
     LOW_RANK = (
         "Exact fit: the columns are exact combinations of these components. No noise is left, and its variance was set "
         "to 1e-12 of the mean variance."
@@ -84,8 +90,8 @@ class Status(Enum):
     @property
     def converged(self) -> bool:
         """Whether the fit reached its optimum: the closed form, or an iteration that converged."""
-        good = (Status.EXACT, Status.CONVERGED, Status.BOUND_CONVERGED, Status.SKETCHED, Status.ONLINE, Status.LOW_RANK)
-        return self in good
+        good = "EXACT", "CONVERGED", "BOUND_CONVERGED", "SKETCHED", "ONLINE", "LOW_RANK", "ROBUST_CONVERGED"
+        return self.name in good
 
 
 def collapsed_status(rule: str) -> Status:

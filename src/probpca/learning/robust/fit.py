@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 import numpy as np
 
 from probpca.available_memory import require_memory
-from probpca.blocks import Block
+from probpca.blocks import Block, observe
 from probpca.blocks.block import dense_precision, dense_values, joined
+from probpca.cached_property import cached_property
 from probpca.errors import DataError
-from probpca.learning.describe import can_learn, require_counted, summarise
+from probpca.learning.describe import NothingToLearnError, can_learn, summarise
+from probpca.learning.em.e_step import expect
+from probpca.learning.result import Status, collapsed_status
 from probpca.learning.robust.consistency import inflated, trimming_factor
 from probpca.learning.robust.trimming import Trimming, medians
 from probpca.learning.robust.wild_cells import CellTable, fit_student_cells, fit_wild_cells
+from probpca.linalg.packed import identity, turn_bordered
+from probpca.models import LinearGaussian
 from probpca.sources import Source
+from probpca.statistics import ColumnSummary, Sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +31,6 @@ if TYPE_CHECKING:
     from probpca.learning.result import FitResult
     from probpca.learning.settings import Settings
     from probpca.learning.robust.wild_cells import Climbed
-    from probpca.models import LinearGaussian
     from probpca.typing import Array
 
     Learn: TypeAlias = Callable[[Source, Any, Settings, np.random.Generator], FitResult]
@@ -76,6 +83,24 @@ class DenseRows:
         return replace(self, values=np.where(hidden, np.nan, self.values)).source(used)
 
 
+def fit_robust(  # noqa: PLR0913
+    source: Source,
+    n_components: Any,
+    settings: Settings,
+    rng: np.random.Generator,
+    *,
+    how: Robust,
+    learn: Learn,
+    own_units: bool,
+) -> FitResult:
+    """Fit a model by ``learn`` to the "rows", or to the "cells", that agree with each other.
+
+    ``own_units`` says that the columns have units of their own, so that they must be scaled to be compared.
+    """
+    fit = fit_trimmed if how == "rows" else fit_cellwise
+    return fit(source, n_components, settings, rng, learn=learn, own_units=own_units)
+
+
 def fit_trimmed(
     source: Source, n_components: Any, settings: Settings, rng: np.random.Generator, *, learn: Learn, own_units: bool
 ) -> FitResult:
@@ -108,14 +133,21 @@ def fit_trimmed(
     distance = float(weight @ trimming.distances(plain))
     cells = float(weight @ trimming.degrees)
     gain = -0.5 * (cells * np.log(factor) + (1 / factor - 1) * distance)
-    return _widened(result, factor, gain)._replace(row_weight=trimmed.used)
+    status = result.status if trimmed.converged else Status.ROBUST_MAX_ITER
+    return _widened(result, factor, gain)._replace(row_weight=trimmed.used, status=status)
 
 
 def _learn_used(
     learn: Learn, rows: DenseRows, used: Array, n_components: Any, settings: Settings, rng: np.random.Generator
 ) -> FitResult:
     source = rows.source(used)
-    summary = summarise(source)
+    if not can_learn(source.fold(ColumnSummary.of)):
+        n = np.count_nonzero(used)
+        msg = (
+            f"robust='rows' needs rows that agree and still vary; the {n} rows that agree best are identical.\n"
+            "Hint: a larger keep, or robust=None."
+        )
+        raise NothingToLearnError(msg)
     return learn(source, n_components, settings, rng)
 
 
@@ -165,48 +197,73 @@ def _require_plain(settings: Settings) -> None:
 def fit_cellwise(
     source: Source, n_components: Any, settings: Settings, rng: np.random.Generator, *, learn: Learn, own_units: bool
 ) -> FitResult:
-    """Fit a model in which each cell counts by the probability that it follows the model.
+    """Fit a model by ``learn`` in which each cell counts by the probability that it follows the model.
 
     Cells far from the median of their column are hidden from a first fit. Student's t for cells and the trimming of
-    rows give the start of the fit with weights of cells. The number of components is chosen on the first fit, and again
-    on the cells that follow the model.
+    rows, unless ``keep`` is 1, give the start of the fit with weights of cells. The number of components is chosen on
+    the first fit, and again on the cells that follow the model.
+
+    ``own_units`` says that the columns have units of their own, so that they are scaled by their spread.
     """
     _require_plain(settings)
+    _require_hidden_cells(settings)
     rows, how = DenseRows.of(source), settings.wild_cells
     summarise(rows.source())
     centre, spread = medians(rows.values), robust_scale(rows.values)
     far = np.abs(rows.values - centre) > how.hidden * spread
-    first = learn(rows.masked(far), n_components, replace(settings, watch=None), rng)
-    scale = spread if own_units else np.asarray(1.0)
-    fit = _CellFit(CellTable.of(rows.values / scale, rows.weight, rows.precision, centre / scale), rows, scale, settings)
-    found = fit.run(_in_units(first.model, scale, rows.unit, settings), rng)
-    result = first
+    quiet = replace(settings, watch=None)
+    first = learn(rows.masked(far), n_components, quiet, rng)
+    q = first.model.n_components
+    if not isinstance(n_components, Integral) and q < source.n_features - 1:
+        # Hiding far cells hides a weak component, and then the cells that it explains look wild: start with one more.
+        first = learn(rows.masked(far), q + 1, quiet, rng)
+    fit = _CellFit(rows, spread if own_units else np.asarray(1.0), settings)
+    found = fit.run(fit.units(first.model), rng)
     for _ in range(settings.trimming.rechosen):
         result = learn(rows.masked(found.tame.T < 0.5, found.used), n_components, settings, rng)
         if result.model.n_components == found.model.n_components:
             break
-        found = fit.go_on(_in_units(result.model, scale, rows.unit, settings), found)
+        found = fit.go_on(fit.units(result.model), found)
+    if own_units and settings.noise == "shared":
+        variance = found.model.covariance.diag()
+        fit = _CellFit(rows, fit.scale * np.sqrt(variance), settings)
+        found = fit.go_on(fit.units(found.model.rescale(fit.scale / np.sqrt(variance))), found)
     return fit.finished(found, result)
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _CellFit:
-    table: CellTable
+    """Fits with weights of cells to rows divided by ``scale``, (d,) or ()."""
+
     rows: DenseRows
     scale: Array
     settings: Settings
 
-    @property
+    @cached_property
+    def table(self) -> CellTable:
+        """The rows divided by the scale."""
+        values = self.rows.values / self.scale
+        return CellTable.of(values, self.rows.weight, self.rows.precision, medians(values))
+
+    @cached_property
     def floor(self) -> float:
-        spread = robust_scale(self.rows.values) / self.scale
-        return self.settings.wild_cells.least_noise * float(np.mean(np.square(spread)))
+        """Smallest noise variance of a column."""
+        if self.settings.noise == "per_feature":
+            return self.settings.factor.floor  # of columns with a variance of about 1
+        return self.settings.wild_cells.least_noise * float(np.square(robust_scale(self.rows.values) / self.scale).mean())
 
     @property
     def trims(self) -> bool:
+        """Whether rows may be left out."""
         return self.settings.trimming.keep < 1
 
+    def units(self, model: LinearGaussian) -> LinearGaussian:
+        """Model in the units of this fit."""
+        return _in_units(model, self.scale, self.rows.unit, self.settings)
+
     def run(self, start: LinearGaussian, rng: np.random.Generator) -> Climbed:
+        """Fit from a start that no single far cell has influenced."""
         how = self.settings.wild_cells
         found = fit_student_cells(self.table, start, self.floor, how)
         if self.trims:
@@ -218,12 +275,54 @@ class _CellFit:
         return fit_wild_cells(self.table, found, self.floor, how, judge_rows=self.trims)
 
     def go_on(self, start: LinearGaussian, found: Climbed) -> Climbed:
-        how = self.settings.wild_cells
-        begun = fit_student_cells(self.table, start, self.floor, replace(how, max_iter=3))
-        begun = begun._replace(model=start, used=found.used, tame=found.tame)
-        return fit_wild_cells(self.table, begun, self.floor, how, judge_rows=self.trims)
+        """Fit from another model, with the weights that were found."""
+        q, d = start.n_components, start.n_features
+        if q != found.model.n_components:
+            found = found._replace(gram=np.repeat(identity(q + 1), d, axis=1) * float(found.tame.sum() / d))
+        found = found._replace(model=start)
+        return fit_wild_cells(self.table, found, self.floor, self.settings.wild_cells, judge_rows=self.trims)
 
     def finished(self, found: Climbed, result: FitResult) -> FitResult:
-        model = found.model.rotate(found.model.canonical_rotation).rescale(self.scale).in_precision_unit(self.rows.unit)
-        used = found.tame.T > 0.5
-        return result._replace(model=model, row_weight=found.used, cell_weight=found.tame.T)
+        """Result in the units of the data; what a fit to the tame cells found completes it."""
+        rotation, unit = found.model.canonical_rotation, self.rows.unit
+        model, empty = found.model.rotate(rotation), np.flatnonzero(found.gram[-1] == 0)
+        mean, loadings = model.mean.copy(), model.loadings.copy()
+        mean[empty], loadings[empty] = 0.0, 0.0
+        model = LinearGaussian(mean, loadings, model.noise_variance).rescale(self.scale).in_precision_unit(unit)
+        tame = self.rows.masked(found.tame.T < 0.5, found.used)
+        value = tame.fold(partial(_log_likelihood, model)).value
+        collapsed = bool((model.noise_variance <= 2 * self.floor * np.square(self.scale) * unit).all())
+        status = Status.ROBUST_CONVERGED if found.converged else Status.ROBUST_MAX_ITER
+        low = np.flatnonzero(found.model.noise_variance <= 2 * self.floor) if model.noise_variance.ndim else empty[:0]
+        return result._replace(
+            model=model,
+            status=collapsed_status(result.rule) if collapsed else status,
+            log_likelihood=float(value[0]),
+            trace=(float(value[0]),),
+            n_iter=found.n_iter,
+            cells=float(value[1]),
+            weight=float(self.rows.weight @ found.used),
+            information=turn_bordered(found.gram, rotation) * unit,
+            empty=empty,
+            scale=np.broadcast_to(self.scale, mean.shape).copy() if result.scale is not None else None,
+            heywood=None if result.heywood is None else low,
+            moments=None,
+            row_weight=found.used,
+            cell_weight=found.tame.T,
+        )
+
+
+def _log_likelihood(model: LinearGaussian, block: Block) -> Sum:
+    """Log-likelihood of the observed cells of a block, and their number, weighted: (2,)."""
+    sums = expect(model, observe(block, model.mean))
+    return Sum(np.array([sums.log_likelihood, sums.cells]))
+
+
+def _require_hidden_cells(settings: Settings) -> None:
+    """Raise ``DataError`` for solvers that cannot leave out cells."""
+    if settings.solver not in ("auto", "em", "px_em", "gradient"):
+        msg = (
+            f"robust='cells' leaves out cells, which solver={settings.solver!r} cannot.\n"
+            "Hint: solver='auto', or robust='rows'."
+        )
+        raise DataError(msg)
