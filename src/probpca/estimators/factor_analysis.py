@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
 
 from probpca.blocks import observe
 from probpca.cached_property import cached_property
@@ -24,6 +25,7 @@ from probpca.estimators.maximum_likelihood import (
     fit_rows,
     merged_streams,
     present,
+    reads_once,
     require_ordinary,
     stream_of,
     training_rows,
@@ -741,6 +743,7 @@ class FactorAnalysis(TableEstimator):
 
     # Streams
 
+    @available_if(reads_once)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Update the model with one more batch of rows, for data that do not fit into memory or arrive over time.
 

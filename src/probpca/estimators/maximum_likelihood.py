@@ -236,6 +236,17 @@ def _robust(estimator: Any, learn: Learn) -> Learn:
     return partial(fit_robust, how=estimator.robust, learn=learn, own_units=own_units)
 
 
+def reads_once(estimator: Any) -> bool:
+    """Whether rows may be read once, by ``partial_fit``; raises ``AttributeError`` if the estimator is robust."""
+    if estimator.robust is None:
+        return True
+    msg = (
+        f"partial_fit() reads each row once; robust={estimator.robust!r} needs all rows again and again.\n"
+        "Hint: fit(X), or robust=None."
+    )
+    raise AttributeError(msg)
+
+
 def require_ordinary(estimator: Any, what: str) -> None:
     """Raise ``DataError`` after a robust fit, about which ``what`` cannot say anything."""
     if estimator._state.result.row_weight is not None:  # noqa: SLF001
@@ -325,12 +336,6 @@ def stream_of(estimator: Any) -> Stream | None:
 def with_batch(estimator: Any, X: Any, sample_weight: Any) -> Stream | None:
     """Sums over the rows of a stream and one more batch; None if the batch has no rows that count."""
     check_parameters(estimator, estimator._constraints)  # noqa: SLF001
-    if estimator.robust is not None:
-        msg = (
-            f"partial_fit() reads each row once; robust={estimator.robust!r} needs all rows again and again.\n"
-            "Hint: fit(X), or robust=None."
-        )
-        raise DataError(msg)
     check_half_life(estimator.half_life, estimator.n_components)
     first = stream_of(estimator) is None
     rows = checked_matrix(estimator, X, reset=first, ensure_min_features=1 + first)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 
 from probpca.errors import DataError, ShapeError
 from probpca.estimators.base import names_for, progress_bar
@@ -19,6 +20,7 @@ from probpca.estimators.maximum_likelihood import (
     fit_rows,
     merged_streams,
     present,
+    reads_once,
     require_ordinary,
     stream_of,
     training_rows,
@@ -403,6 +405,7 @@ class PPCA(TableEstimator):
 
     # Streams
 
+    @available_if(reads_once)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Update the model with one more batch of rows, for data that do not fit into memory or arrive over time.
 

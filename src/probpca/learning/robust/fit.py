@@ -19,7 +19,7 @@ from probpca.learning.em.e_step import expect
 from probpca.learning.result import Status, collapsed_status
 from probpca.learning.robust.consistency import inflated, trimming_factor
 from probpca.learning.robust.trimming import Trimming, medians
-from probpca.learning.robust.wild_cells import CellTable, fit_student_cells, fit_wild_cells
+from probpca.learning.robust.wild_cells import NORMAL_MAD, CellTable, fit_student_cells, fit_wild_cells
 from probpca.linalg.packed import identity, turn_bordered
 from probpca.models import LinearGaussian
 from probpca.sources import Source
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     Learn: TypeAlias = Callable[[Source, Any, Settings, np.random.Generator], FitResult]
 
 Robust: TypeAlias = Literal["rows", "cells"]
-NORMAL_MAD = 1.4826
-"""Standard deviation of a Gaussian relative to its median absolute deviation."""
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +115,7 @@ def fit_trimmed(
     if how.keep >= 1:
         return learn(rows.source(), n_components, settings, rng)._replace(row_weight=np.ones(len(rows.values)))
     first = learn(rows.source(), n_components, replace(settings, watch=None), rng)
-    scale = robust_scale(rows.values) if own_units else np.asarray(1.0)
+    scale = robust_scale(rows.values, rows.weight) if own_units else np.asarray(1.0)
     trimming = Trimming(rows.values / scale, rows.weight, rows.precision, how)
     trimmed = trimming.find(_in_units(first.model, scale, rows.unit, settings), rng)
     for _ in range(how.rechosen):
@@ -170,13 +167,14 @@ def _widened(result: FitResult, factor: float, gain: float) -> FitResult:
     )
 
 
-def robust_scale(values: Array) -> Array:
+def robust_scale(values: Array, weight: Array) -> Array:
     """Median absolute deviation of each column, for a Gaussian its standard deviation; 1 for a constant column: (d,)."""
-    deviation = np.abs(values - medians(values))
-    scale = NORMAL_MAD * medians(deviation)
+    deviation = np.abs(values - medians(values, weight))
+    scale = NORMAL_MAD * medians(deviation, weight)
     # Half of the cells are equal: the mean size of the others is all that is left.
-    seen = np.maximum((~np.isnan(values)).sum(axis=0), 1)
-    rest = np.sqrt(np.nansum(np.square(deviation), axis=0) / seen)
+    total = weight @ ~np.isnan(values)
+    squares = weight @ np.where(np.isnan(values), 0.0, np.square(deviation))
+    rest = np.sqrt(np.divide(squares, total, out=np.zeros_like(total), where=total > 0))
     scale = np.where(scale > 0, scale, rest)
     return np.where(scale > 0, scale, 1.0)
 
@@ -209,7 +207,7 @@ def fit_cellwise(
     _require_hidden_cells(settings)
     rows, how = DenseRows.of(source), settings.wild_cells
     summarise(rows.source())
-    centre, spread = medians(rows.values), robust_scale(rows.values)
+    centre, spread = medians(rows.values, rows.weight), robust_scale(rows.values, rows.weight)
     far = np.abs(rows.values - centre) > how.hidden * spread
     quiet = replace(settings, watch=None)
     first = learn(rows.masked(far), n_components, quiet, rng)
@@ -244,19 +242,19 @@ class _CellFit:
     def table(self) -> CellTable:
         """The rows divided by the scale."""
         values = self.rows.values / self.scale
-        return CellTable.of(values, self.rows.weight, self.rows.precision, medians(values))
+        return CellTable.of(values, self.rows.weight, self.rows.precision, medians(values, self.rows.weight))
 
     @cached_property
     def floor(self) -> float:
         """Smallest noise variance of a column."""
         if self.settings.noise == "per_feature":
             return self.settings.factor.floor  # of columns with a variance of about 1
-        return self.settings.wild_cells.least_noise * float(np.square(robust_scale(self.rows.values) / self.scale).mean())
+        return self.settings.wild_cells.least_noise * float(np.square(robust_scale(self.rows.values, self.rows.weight) / self.scale).mean())
 
     @property
-    def trims(self) -> bool:
-        """Whether rows may be left out."""
-        return self.settings.trimming.keep < 1
+    def keep(self) -> float:
+        """Smallest share of the rows to use."""
+        return self.settings.trimming.keep
 
     def units(self, model: LinearGaussian) -> LinearGaussian:
         """Model in the units of this fit."""
@@ -266,13 +264,13 @@ class _CellFit:
         """Fit from a start that no single far cell has influenced."""
         how = self.settings.wild_cells
         found = fit_student_cells(self.table, start, self.floor, how)
-        if self.trims:
+        if self.keep < 1:
             untrusted = (found.tame < how.untrusted).T
             values = np.where(untrusted, np.nan, self.rows.values / self.scale)
             trimming = Trimming(values, self.rows.weight, self.rows.precision, self.settings.trimming)
             trimmed = trimming.find(found.model, rng)
-            found = found._replace(model=trimmed.model, used=trimmed.used)
-        return fit_wild_cells(self.table, found, self.floor, how, judge_rows=self.trims)
+            found = found._replace(model=trimmed.model, used=np.ceil(trimmed.used))
+        return fit_wild_cells(self.table, found, self.floor, how, keep=self.keep)
 
     def go_on(self, start: LinearGaussian, found: Climbed) -> Climbed:
         """Fit from another model, with the weights that were found."""
@@ -280,7 +278,7 @@ class _CellFit:
         if q != found.model.n_components:
             found = found._replace(gram=np.repeat(identity(q + 1), d, axis=1) * float(found.tame.sum() / d))
         found = found._replace(model=start)
-        return fit_wild_cells(self.table, found, self.floor, self.settings.wild_cells, judge_rows=self.trims)
+        return fit_wild_cells(self.table, found, self.floor, self.settings.wild_cells, keep=self.keep)
 
     def finished(self, found: Climbed, result: FitResult) -> FitResult:
         """Result in the units of the data; what a fit to the tame cells found completes it."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import numpy as np
 
 from probpca.blocks import Block, observe
+from probpca.blocks.block import mixed
 from probpca.cached_property import cached_property
 from probpca.inference.calibration import log10_chi2_tail, weighted_quantile
-from probpca.inference.likelihood import LOG_2PI
 from probpca.inference.masked_rows import Parameters, latents
 from probpca.learning.em.e_step import expect
 from probpca.learning.em.m_step import EM
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from probpca.blocks import Observed
-    from probpca.typing import Array
+    from probpca.typing import Array, Index
 
 SMALLEST_SCALE = 1e-12
 
@@ -33,7 +33,7 @@ class Trimmed(NamedTuple):
     """Rows that a trimmed fit uses, and its last model, whose covariance is that of these rows alone."""
 
     model: LinearGaussian
-    used: Array  # share of each row that is used, 0 or 1 for all but one row at most: (n,)
+    used: Array  # share of each row that is used, 0 or 1 for all but the rows that equal one of them: (n,)
     n_iter: int  # number of concentration steps
     converged: bool
 
@@ -60,12 +60,12 @@ class Trimming:
     @cached_property
     def observed(self) -> Observed:
         """The observed cells of the rows, minus the medians of the columns."""
-        return observe(self._block(np.arange(len(self.values))), self.centre)
+        return observe(Block(self.values, self.weight, self.precision), self.centre)
 
     @cached_property
     def centre(self) -> Array:
         """Median of each column: (d,)."""
-        return medians(self.values)
+        return medians(self.values, self.weight)
 
     @cached_property
     def seen(self) -> Array:
@@ -92,21 +92,41 @@ class Trimming:
     @cached_property
     def mean_variance(self) -> float:
         """Mean squared deviation of the cells from the medians of their columns."""
-        return float(np.square(np.where(self.seen, self.values - self.centre, 0.0)).sum() / self.seen.sum())
+        squares = np.square(np.where(self.seen, self.values - self.centre, 0.0)).sum(axis=1)
+        return float(self.weight @ squares / max(float(self.weight @ self.degrees), 1.0))
 
     @cached_property
     def floor(self) -> float:
         """Smallest noise variance of a feature."""
         return self.settings.least_noise * self.mean_variance
 
+    @cached_property
+    def words(self) -> Array:
+        """Bits of the cells, the same for equal rows wherever they are in the table: (d, n)."""
+        cells = [np.where(self.seen, self.values, np.inf) + 0.0]
+        cells += [] if self.precision is None else [np.where(self.seen, self.precision, 0.0)]
+        return np.ascontiguousarray(np.hstack(cells).T).view(np.uint64)
+
+    def random_rows(self, count: int, rng: np.random.Generator) -> tuple[Index, Index]:
+        """Positions of a random set of different rows, and the position among them of every row that equals one.
+
+        Rows of weight 0 are not drawn. A row of weight 2 is drawn like two equal rows: once.
+        """
+        keys = mixed(self.words, int(rng.integers(2**63)))
+        possible = np.flatnonzero(self.counted > 0)
+        _, first, which = np.unique(keys[possible], return_index=True, return_inverse=True)
+        places = np.full(keys.size, -1)
+        places[possible] = np.where(which < count, which, -1)
+        return possible[first[:count]], places
+
     def sampled(self, count: int, rng: np.random.Generator) -> Trimming:
-        """The same for a random sample of rows, all rows if there are no more."""
-        n = len(self.values)
-        if n <= count:
+        """The same for a random sample of different rows; all rows if there are no more."""
+        if len(self.values) <= count:
             return self
-        chosen = np.sort(rng.choice(n, count, replace=False))
+        chosen, places = self.random_rows(count, rng)
+        weight = np.bincount(places[places >= 0], self.weight[places >= 0], chosen.size)
         precision = None if self.precision is None else self.precision[chosen]
-        return Trimming(self.values[chosen], self.weight[chosen], precision, self.settings)
+        return Trimming(self.values[chosen], weight, precision, self.settings)
 
     def find(self, start: LinearGaussian, rng: np.random.Generator, extra: Sequence[LinearGaussian] = ()) -> Trimmed:
         """Rows to use, found from many starts: ``start``, Student's t begun at it, ``extra``, and small sets of rows.
@@ -128,13 +148,20 @@ class Trimming:
         how = self.settings
         nearest = self.concentrate(start, self.nearest, how.max_iter)
         within = self.concentrate(nearest.model, self.within_distance, how.max_iter)
-        return Trimmed(within.model, within.used, how.max_iter, nearest.converged and within.converged)
+        return Trimmed(within.model, self.evened(within.used), how.max_iter, nearest.converged and within.converged)
+
+    def evened(self, used: Array) -> Array:
+        """Shares in which rows are used, the same for equal rows; sums over the rows do not change: (n,)."""
+        if not ((used > 0) & (used < 1)).any():
+            return used
+        _, which = np.unique(mixed(self.words), return_inverse=True)
+        total, weight = np.bincount(which, used * self.weight), np.bincount(which, self.weight)
+        return np.divide(total, weight, out=np.zeros_like(total), where=weight > 0)[which]
 
     def subset_start(self, like: LinearGaussian, rng: np.random.Generator) -> LinearGaussian:
         """Principal components of a small random set of rows, with as many noise variances as ``like``."""
         q, how = like.n_components, self.settings
-        possible = np.flatnonzero(self.counted > 0)
-        rows = rng.choice(possible, min(2 * (q + 1), possible.size), replace=False)
+        rows, _ = self.random_rows(2 * (q + 1), rng)
         values = np.where(self.seen[rows], self.values[rows], np.nan)
         empty = ~self.seen[rows].any(axis=0)
         mean = np.where(empty, self.centre, np.nansum(values, axis=0) / np.maximum(self.seen[rows].sum(axis=0), 1))
@@ -147,7 +174,7 @@ class Trimming:
         least = how.start_noise * self.mean_variance
         noise = max(float(np.square(roots[q:]).sum() / deviation.size), least)
         model = LinearGaussian(mean, basis * np.sqrt(np.maximum(variance, 0.1 * noise)), np.asarray(noise))
-        block = observe(self._block(rows), self.centre)
+        block = observe(self._block(rows, np.ones(rows.size)), self.centre)
         step = EM(least)
         for _ in range(how.subset_steps):
             model = step.advance(model, expect(model, block))
@@ -199,12 +226,12 @@ class Trimming:
         return used
 
     def within_distance(self, distance: Array) -> Array:
-        """Weights that use all rows up to a quantile of chi-square, scaled to agree with the nearest rows: (n,)."""
-        how = self.settings
+        """Weights that use the nearest rows, and all others up to a quantile of chi-square: (n,)."""
+        how, nearest = self.settings, self.nearest(distance)
         # Nearly all of the nearest rows are good ones: their median is a quantile of the good rows.
-        scale = self._scale(distance, self.nearest(distance), 0.5 * how.keep)
+        scale = self._scale(distance, nearest, 0.5 * how.keep)
         within = distance <= scale * chi2_quantile(how.level, self.degrees)
-        return np.where(within, self.counted, 0.0)
+        return np.where(within, self.counted, nearest)
 
     def _scale(self, distance: Array, weight: Array, share: float) -> float:
         """Median over rows of the distance divided by the quantile ``share`` of chi-square."""
@@ -212,16 +239,19 @@ class Trimming:
         some = weight > 0
         return max(weighted_quantile(ratio[some], weight[some], 0.5), SMALLEST_SCALE)
 
-    def _block(self, rows: Array) -> Block:
-        precision = None if self.precision is None else self.precision[rows]
-        return Block(self.values[rows], self.weight[rows], precision)
+    def _block(self, rows: Index, weight: Array) -> Block:
+        return Block(self.values[rows], weight, None if self.precision is None else self.precision[rows])
 
 
-def medians(values: Array) -> Array:
-    """Median of the observed cells of each column, 0 without one: (d,)."""
-    out = np.zeros(values.shape[1])
-    seen = ~np.isnan(values).all(axis=0)
-    out[seen] = np.nanmedian(values[:, seen], axis=0)
+def medians(values: Array, weight: Array) -> Array:
+    """Weighted median of the observed cells of each column, 0 without one: (d,)."""
+    out, seen = np.zeros(values.shape[1]), ~np.isnan(values) & (weight > 0)[:, None]
+    some = seen.any(axis=0)
+    if (weight == 1).all():
+        out[some] = np.nanmedian(values[:, some], axis=0)
+        return out
+    for j in np.flatnonzero(some):
+        out[j] = weighted_quantile(values[seen[:, j], j], weight[seen[:, j]], 0.5)
     return out
 
 

@@ -9,11 +9,12 @@ import numpy as np
 from scipy.special import chdtri, expit, logit
 
 from probpca.blocks.cells import Group, MaskedCells
+from probpca.inference.calibration import weighted_quantile
 from probpca.inference.masked_rows import Parameters, doubled, latents
 from probpca.learning.em.e_step import ResidualSums
 from probpca.learning.em.m_step import latent_moments, maximise
 from probpca.learning.robust.consistency import weighting_factor
-from probpca.learning.robust.trimming import movement
+from probpca.learning.robust.trimming import medians, movement
 from probpca.learning.settings import WildCellSettings
 from probpca.linalg.packed import doubled_sides, inverse, outer_products, packed_size, unpack
 from probpca.scratch import workspace
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from probpca.typing import Array
 
 LOG_2PI = float(np.log(2 * np.pi))
+NORMAL_MAD = 1.4826
+"""Standard deviation of a Gaussian relative to its median absolute deviation."""
 FARTHEST = 50.0
 """Largest log odds of a cell."""
 
@@ -92,7 +95,7 @@ def left_out(
     omega: Array,
     judged: Judged,
     gram: Array | None = None,
-    weight: Array | float = 1.0,
+    used: Array | float = 1.0,
     least: float = 1e-3,
 ) -> tuple[Array, Array]:
     r"""Residual of each cell predicted from all other cells, and its variance, both (d, n).
@@ -101,18 +104,19 @@ def left_out(
         r_{-ij} = \frac{r_{ij}}{g_{ij}}, \qquad
         v_{ij} = \psi_j \Big(\frac{1}{b_{ij}} + \frac{h_{ij}}{g_{ij}}\Big), \qquad
         g_{ij} = 1 - \omega_{ij} h_{ij}, \quad
-        h_{ij} = w_j^\top P_i w_j / \psi_j + v_i t_i^\top A_j^{-1} t_i
+        h_{ij} = w_j^\top P_i w_j / \psi_j + u_i t_i^\top A_j^{-1} t_i
 
     Here b is the precision of the cell as given and :math:`\omega` the one in the fit. The first part of h is exact:
     it leaves the cell out of the posterior of its row. The second one, if the matrices A of the regressions of the
-    columns on t = [z; 1] are given as ``gram``, leaves it out of the parameters of its column.
+    columns on t = [z; 1] are given as ``gram``, leaves it out of the parameters of its column, to which rows that are
+    not ``used`` (u = 0) have not contributed.
     """
     leverage, noise = judged.doubt, np.broadcast_to(model.noise_variance, table.centre.shape)[:, None]
     column: Array | float = 0.0
     if gram is not None:
         t = np.vstack([judged.mean, np.ones(judged.mean.shape[1])])
         column = doubled_sides(inverse(gram)).T @ outer_products(t)
-    own = np.maximum(1.0 - omega * (leverage + column * weight), least)
+    own = np.maximum(1.0 - omega * (leverage + column * used), least)
     given = np.where(table.seen, table.precision, 1.0)
     return judged.residual / own, noise * (1.0 / given + (leverage + column) / own)
 
@@ -196,11 +200,11 @@ def fit_wild_cells(
     floor: float,
     settings: WildCellSettings = WildCellSettings(),
     *,
-    judge_rows: bool = True,
+    keep: float = 1.0,
 ) -> Climbed:
     """Fit with cells weighted by the probability that they are not wild, and without rows that do not fit.
 
-    With ``judge_rows`` the rows that are used are chosen again every few steps; otherwise they stay as they are.
+    At least the share ``keep`` of the rows is used. Unless it is 1, they are chosen again every few steps.
     """
     model, tame, used, gram = start.model, start.tame, start.used, start.gram
     wild = WildCells(settings.share, settings.spread)
@@ -208,45 +212,30 @@ def fit_wild_cells(
     for steps in range(1, settings.max_iter + 1):  # noqa: B007
         weight = table.weight * used
         judged = table.judge(model, omega)
-        residual, variance = _inflated(table, model, omega, judged, gram, weight, settings)
+        cells = float((omega * weight).sum())
+        free = cells - table.centre.size * (model.n_components + 1)
+        residual, variance = left_out(table, model, omega, judged, gram, used, settings.least_share)
+        variance *= cells / max(free, cells / 2)  # for the degrees of freedom of the parameters
         tame = wild.tame(table, model, residual, variance)
         wild = wild.refitted(table, model, tame, weight, settings.most)
         omega = table.precision * tame
-        if judge_rows and steps % settings.judge_rows == 0:
-            used = used_rows(table, model, judged, np.square(residual) / variance, settings)
+        if keep < 1 and steps % settings.judge_rows == 0:
+            used = used_rows(table, model, judged, np.square(residual) / variance, settings, keep)
             weight = table.weight * used
         sums = table.sums(model, omega, judged, weight, tame @ weight)
         gram, following = sums.gram, maximise(model, sums, floor, latent=latent_moments(sums))
         following = _widened(following, wild.lost(model, _typical(table, variance)))
         moved, model = movement(model, following), following
-        converged = moved < settings.movement and steps > max(2, 2 * settings.judge_rows * judge_rows)
+        converged = moved < settings.movement and steps > (2 * settings.judge_rows if keep < 1 else 2)
         if converged:
             break
     return Climbed(model, tame, used, gram, steps, converged)
 
 
-def _inflated(  # noqa: PLR0913, PLR0917
-    table: CellTable,
-    model: LinearGaussian,
-    omega: Array,
-    judged: Judged,
-    gram: Array,
-    weight: Array,
-    settings: WildCellSettings,
-) -> tuple[Array, Array]:
-    """Leave-one-out residuals and variances, these corrected for the degrees of freedom of the parameters."""
-    residual, variance = left_out(table, model, omega, judged, gram, weight, settings.least_share)
-    cells = float((omega * weight).sum())
-    free = cells - table.centre.size * (model.n_components + 1)
-    return residual, variance * (cells / max(free, cells / 2))
-
-
 def _typical(table: CellTable, variance: Array) -> Array:
     """Median variance of the observed cells of each column: (d,)."""
-    found = np.where(table.seen, variance, np.nan)
-    empty = ~table.seen.any(axis=1)
-    found[empty] = 1.0
-    return np.asarray(np.nanmedian(found, axis=1))
+    found = medians(np.where(table.seen, variance, np.nan).T, table.weight)
+    return np.where(found > 0, found, 1.0)
 
 
 def _widened(model: LinearGaussian, lost: Array) -> LinearGaussian:
@@ -255,24 +244,27 @@ def _widened(model: LinearGaussian, lost: Array) -> LinearGaussian:
     return replace(model, noise_variance=model.noise_variance / np.maximum(share, 0.5))
 
 
-def used_rows(
-    table: CellTable, model: LinearGaussian, judged: Judged, squares: Array, settings: WildCellSettings
+def used_rows(  # noqa: PLR0913, PLR0917
+    table: CellTable, model: LinearGaussian, judged: Judged, squares: Array, settings: WildCellSettings, keep: float
 ) -> Array:
-    """Rows, 1 or 0, that are neither far away within the subspace nor full of large scores; at least half of them.
+    """Rows, 1 or 0, that are neither far away within the subspace nor full of large scores, at least the share ``keep``.
 
     ``squares`` are the squared leave-one-out scores of the cells, (d, n).
     """
     q, seen = model.n_components, table.seen
     counts = seen.sum(axis=0)
-    some = counts > 0
-    if not some.any():
-        return np.ones(counts.size)
+    some = (counts > 0) & (table.weight > 0)
+
+    def middle_of(values: Array, share: float = 0.5) -> float:
+        return weighted_quantile(values[some], table.weight[some], share)
+
     mean = (np.minimum(squares, chdtri(1, 1 - settings.bound)) * seen).sum(axis=0) / np.maximum(counts, 1)
-    middle = np.median(mean[some])
-    spread = max(1.4826 * float(np.median(np.abs(mean[some] - middle))), 1e-12)
+    middle = middle_of(mean)
+    spread = max(NORMAL_MAD * middle_of(np.abs(mean - middle)), 1e-12)
     # I - P is the variance of the posterior means.
     means = np.linalg.inv(np.eye(q) * (1 + 1e-9) - unpack(judged.covariance))
     inside = np.einsum("in,nij,jn->n", judged.mean, means, judged.mean)
-    scale = max(float(np.median(inside[some])) / chdtri(q, 0.5), 1e-12)
-    worst = np.maximum((mean - middle) / (settings.row_cut * spread), inside / (chdtri(q, 1 - settings.row_level) * scale))
-    return np.where(some, worst <= max(1.0, float(np.median(worst[some]))), True).astype(np.float64)
+    scale = max(middle_of(inside) / chdtri(q, 0.5), 1e-12)
+    far = inside / (chdtri(q, 1 - settings.row_level) * scale)
+    worst = np.maximum((mean - middle) / (settings.row_cut * spread), far)
+    return np.asarray(some & (worst <= max(1.0, middle_of(worst, keep))), dtype=np.float64)
