@@ -405,7 +405,7 @@ class PPCA(TableEstimator):
 
     # Streams
 
-    @available_if(reads_once)
+    @available_if(reads_once)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Update the model with one more batch of rows, for data that do not fit into memory or arrive over time.
 

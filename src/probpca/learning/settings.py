@@ -280,7 +280,6 @@ class WildCellSettings:
     max_iter: int = 150  # largest number of steps of each fit
     movement: float = 3e-3  # change of subspace, log noise and mean at which a fit ends
     least_noise: float = 1e-9  # smallest noise variance, as a share of the mean squared robust standard deviation
-    least_share: float = 1e-3  # smallest share of a cell in its own prediction that is left after leaving it out
 
 
 @final

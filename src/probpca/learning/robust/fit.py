@@ -28,14 +28,19 @@ from probpca.statistics import ColumnSummary, Sum
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy.typing as npt
+
     from probpca.learning.result import FitResult
-    from probpca.learning.settings import Settings
     from probpca.learning.robust.wild_cells import Climbed
+    from probpca.learning.settings import Settings
     from probpca.typing import Array
+
+    Mask = npt.NDArray[np.bool_]
 
     Learn: TypeAlias = Callable[[Source, Any, Settings, np.random.Generator], FitResult]
 
 Robust: TypeAlias = Literal["rows", "cells"]
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +80,7 @@ class DenseRows:
         block = Block(self.values, None if plain else weight, precision)
         return Source.of_block(block, self.like.n_jobs, self.like.columns)
 
-    def masked(self, hidden: Array, used: Array | float = 1.0) -> Source:
+    def masked(self, hidden: Mask, used: Array | float = 1.0) -> Source:
         """Source of the same rows without the ``hidden`` cells (n, d)."""
         return replace(self, values=np.where(hidden, np.nan, self.values)).source(used)
 
@@ -168,7 +173,7 @@ def _widened(result: FitResult, factor: float, gain: float) -> FitResult:
 
 
 def robust_scale(values: Array, weight: Array) -> Array:
-    """Median absolute deviation of each column, for a Gaussian its standard deviation; 1 for a constant column: (d,)."""
+    """Median absolute deviation of each column, scaled to be the standard deviation of a Gaussian; 1 if constant: (d,)."""
     deviation = np.abs(values - medians(values, weight))
     scale = NORMAL_MAD * medians(deviation, weight)
     # Half of the cells are equal: the mean size of the others is all that is left.
@@ -249,7 +254,9 @@ class _CellFit:
         """Smallest noise variance of a column."""
         if self.settings.noise == "per_feature":
             return self.settings.factor.floor  # of columns with a variance of about 1
-        return self.settings.wild_cells.least_noise * float(np.square(robust_scale(self.rows.values, self.rows.weight) / self.scale).mean())
+        return self.settings.wild_cells.least_noise * float(
+            np.square(robust_scale(self.rows.values, self.rows.weight) / self.scale).mean()
+        )
 
     @property
     def keep(self) -> float:

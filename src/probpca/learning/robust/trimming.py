@@ -16,15 +16,20 @@ from probpca.learning.em.e_step import expect
 from probpca.learning.em.m_step import EM
 from probpca.learning.robust.consistency import chi2_quantile
 from probpca.learning.robust.student import StudentRows, squared_distances
-from probpca.learning.settings import TrimmingSettings
 from probpca.models import LinearGaussian
 from probpca.scratch import workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy.typing as npt
+
     from probpca.blocks import Observed
+    from probpca.learning.settings import TrimmingSettings
     from probpca.typing import Array, Index
+
+    Mask = npt.NDArray[np.bool_]
+    Words = npt.NDArray[np.uint64]
 
 SMALLEST_SCALE = 1e-12
 
@@ -68,7 +73,7 @@ class Trimming:
         return medians(self.values, self.weight)
 
     @cached_property
-    def seen(self) -> Array:
+    def seen(self) -> Mask:
         """Whether each cell is observed: (n, d)."""
         present = ~np.isnan(self.values)
         return present if self.precision is None else present & (self.precision > 0)
@@ -101,7 +106,7 @@ class Trimming:
         return self.settings.least_noise * self.mean_variance
 
     @cached_property
-    def words(self) -> Array:
+    def words(self) -> Words:
         """Bits of the cells, the same for equal rows wherever they are in the table: (d, n)."""
         cells = [np.where(self.seen, self.values, np.inf) + 0.0]
         cells += [] if self.precision is None else [np.where(self.seen, self.precision, 0.0)]
@@ -124,7 +129,8 @@ class Trimming:
         if len(self.values) <= count:
             return self
         chosen, places = self.random_rows(count, rng)
-        weight = np.bincount(places[places >= 0], self.weight[places >= 0], chosen.size)
+        weight = np.zeros(chosen.size)
+        np.add.at(weight, places[places >= 0], self.weight[places >= 0])
         precision = None if self.precision is None else self.precision[chosen]
         return Trimming(self.values[chosen], weight, precision, self.settings)
 
@@ -180,9 +186,7 @@ class Trimming:
             model = step.advance(model, expect(model, block))
         return model if like.noise_variance.ndim == 0 else _with_own_noise(model)
 
-    def concentrate(
-        self, model: LinearGaussian, choose: Callable[[Array], Array], most: int
-    ) -> Concentrated:
+    def concentrate(self, model: LinearGaussian, choose: Callable[[Array], Array], most: int) -> Concentrated:
         """Choose rows by their distances and take an EM step to the chosen ones, until nothing changes.
 
         On complete rows with the nearest rows chosen, no step lowers the likelihood of the chosen rows.
@@ -260,8 +264,8 @@ def movement(model: LinearGaussian, following: LinearGaussian) -> float:
     q, noise = model.n_components, model.noise_variance
     overlap = np.linalg.norm(model.principal_axes[0].T @ following.principal_axes[0]) ** 2
     relative = float(np.abs(np.log(following.noise_variance / noise)).max())
-    shift = np.sqrt(np.mean(np.square(following.mean - model.mean) / noise))
-    return max(relative + float(shift), float(np.sqrt(max(q - overlap, 0.0))))
+    shift = float(np.sqrt(np.mean(np.square(following.mean - model.mean) / noise)))
+    return max(relative + shift, float(max(q - overlap, 0.0)) ** 0.5)
 
 
 def _with_own_noise(model: LinearGaussian) -> LinearGaussian:

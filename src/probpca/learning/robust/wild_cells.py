@@ -20,13 +20,19 @@ from probpca.linalg.packed import doubled_sides, inverse, outer_products, packed
 from probpca.scratch import workspace
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from probpca.models import LinearGaussian
     from probpca.statistics import Regression
     from probpca.typing import Array
 
+    Mask = npt.NDArray[np.bool_]
+
 LOG_2PI = float(np.log(2 * np.pi))
 NORMAL_MAD = 1.4826
 """Standard deviation of a Gaussian relative to its median absolute deviation."""
+LEAST_SHARE = 1e-3
+"""Smallest share of a residual that is due to the other cells; a cell of a smaller one predicts only itself."""
 FARTHEST = 50.0
 """Largest log odds of a cell."""
 
@@ -59,7 +65,7 @@ class CellTable:
         return cls(np.ascontiguousarray(deviation.T), np.ascontiguousarray(given.T), centre, weight)
 
     @property
-    def seen(self) -> Array:
+    def seen(self) -> Mask:
         """Whether each cell is observed: (d, n)."""
         return self.precision > 0
 
@@ -96,7 +102,6 @@ def left_out(
     judged: Judged,
     gram: Array | None = None,
     used: Array | float = 1.0,
-    least: float = 1e-3,
 ) -> tuple[Array, Array]:
     r"""Residual of each cell predicted from all other cells, and its variance, both (d, n).
 
@@ -116,7 +121,7 @@ def left_out(
     if gram is not None:
         t = np.vstack([judged.mean, np.ones(judged.mean.shape[1])])
         column = doubled_sides(inverse(gram)).T @ outer_products(t)
-    own = np.maximum(1.0 - omega * (leverage + column * used), least)
+    own = np.maximum(1.0 - omega * (leverage + column * used), LEAST_SHARE)
     given = np.where(table.seen, table.precision, 1.0)
     return judged.residual / own, noise * (1.0 / given + (leverage + column) / own)
 
@@ -180,7 +185,7 @@ def fit_student_cells(
     omega, gram, converged, steps = table.precision, np.empty((0, 0)), False, 0
     tame = table.seen.astype(np.float64)
     counts = tame @ table.weight
-    for steps in range(1, settings.max_iter + 1):  # noqa: B007
+    for steps in range(1, settings.max_iter + 1):
         judged = table.judge(model, omega)
         noise = np.broadcast_to(model.noise_variance, table.centre.shape)[:, None]
         squares = table.precision * np.square(judged.residual) / noise + table.precision * judged.doubt
@@ -209,12 +214,12 @@ def fit_wild_cells(
     model, tame, used, gram = start.model, start.tame, start.used, start.gram
     wild = WildCells(settings.share, settings.spread)
     omega, converged, steps = table.precision * tame, False, 0
-    for steps in range(1, settings.max_iter + 1):  # noqa: B007
+    for steps in range(1, settings.max_iter + 1):
         weight = table.weight * used
         judged = table.judge(model, omega)
         cells = float((omega * weight).sum())
         free = cells - table.centre.size * (model.n_components + 1)
-        residual, variance = left_out(table, model, omega, judged, gram, used, settings.least_share)
+        residual, variance = left_out(table, model, omega, judged, gram, used)
         variance *= cells / max(free, cells / 2)  # for the degrees of freedom of the parameters
         tame = wild.tame(table, model, residual, variance)
         wild = wild.refitted(table, model, tame, weight, settings.most)
@@ -244,10 +249,10 @@ def _widened(model: LinearGaussian, lost: Array) -> LinearGaussian:
     return replace(model, noise_variance=model.noise_variance / np.maximum(share, 0.5))
 
 
-def used_rows(  # noqa: PLR0913, PLR0917
+def used_rows(
     table: CellTable, model: LinearGaussian, judged: Judged, squares: Array, settings: WildCellSettings, keep: float
 ) -> Array:
-    """Rows, 1 or 0, that are neither far away within the subspace nor full of large scores, at least the share ``keep``.
+    """Rows, 1 or 0, neither far away within the subspace nor full of large scores; at least the share ``keep``.
 
     ``squares`` are the squared leave-one-out scores of the cells, (d, n).
     """
