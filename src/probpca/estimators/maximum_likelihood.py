@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 import numpy as np
 from scipy import sparse
@@ -215,6 +215,7 @@ def fit_rows(estimator: Any, learn: Learn, X: Any, sample_weight: Any, cell_weig
             require_memory_for_draws(estimator.n_parameter_draws, source.n_features, q)
             result = learn(source, estimator.n_components, estimator._settings(bar), rng)  # noqa: SLF001
         robust = result.row_weight is not None
+        result = _with_uncounted_rows(result, sample_weight) if robust else result
         training = Calibration() if robust else distances_of_fit(source, result, complete=result.cells is None)
     kept, seed = source if estimator.keep_source else None, int(rng.integers(2**63))
     fit = estimator._fit_type.of(result, seed, source=kept, training=training, **estimator._details)  # noqa: SLF001
@@ -245,6 +246,21 @@ def reads_once(estimator: Any) -> bool:
         "Hint: fit(X), or robust=None."
     )
     raise AttributeError(msg)
+
+
+def _with_uncounted_rows(result: FitResult, sample_weight: Any) -> FitResult:
+    """Result of a robust fit with weights of 0 for the rows of ``sample_weight`` 0, which no source contains."""
+    used, cells = cast("Array", result.row_weight), result.cell_weight
+    counted = None if sample_weight is None else np.asarray(unmasked(sample_weight), dtype=np.float64).ravel() > 0
+    if counted is None or counted.size == used.size:
+        return result
+    rows = np.zeros(counted.size)
+    rows[counted] = used
+    if cells is not None:
+        weight = np.zeros((counted.size, cells.shape[1]))
+        weight[counted] = cells
+        cells = weight
+    return result._replace(row_weight=rows, cell_weight=cells)
 
 
 def require_ordinary(estimator: Any, what: str) -> None:

@@ -255,6 +255,7 @@ class TrimmingSettings:
     compared_rows: int = 2000
     max_iter: int = 200  # largest number of concentration steps of the best start
     movement: float = 3e-3  # change of subspace, log noise and mean at which concentration ends
+    unchanged: int = 10  # steps with the same rows after which concentration ends
     least_noise: float = 1e-9  # smallest noise variance, as a share of the mean variance
     start_noise: float = 0.05  # smallest noise variance of a random start, as a share of the mean variance
     degrees: float = 3.0  # degrees of freedom of the Student-t start
@@ -273,7 +274,9 @@ class WildCellSettings:
     share: float = 0.05  # first share of wild cells
     most: float = 0.4  # largest share of wild cells
     spread: float = 2.0  # first variance of wild cells, relative to that of their column
+    held_steps: int = 5  # steps in which no noise variance of a column may exceed what half of its scores allow
     judge_rows: int = 3  # rows are judged again after so many steps
+    judged_steps: int = 60  # later, rows that come and go would keep a fit from ending
     row_level: float = 0.999  # probability of the squared distance within the subspace up to which rows are used
     row_cut: float = 3.0  # robust standard deviations of the mean bounded squared score up to which rows are used
     bound: float = 0.99  # probability of the squared score at which it is bounded for that

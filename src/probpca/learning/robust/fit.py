@@ -19,7 +19,13 @@ from probpca.learning.em.e_step import expect
 from probpca.learning.result import Status, collapsed_status
 from probpca.learning.robust.consistency import inflated, trimming_factor
 from probpca.learning.robust.trimming import Trimming, medians
-from probpca.learning.robust.wild_cells import NORMAL_MAD, CellTable, fit_student_cells, fit_wild_cells
+from probpca.learning.robust.wild_cells import (
+    NORMAL_MAD,
+    CellTable,
+    fit_student_cells,
+    fit_wild_cells,
+    with_robust_noise,
+)
 from probpca.linalg.packed import identity, turn_bordered
 from probpca.models import LinearGaussian
 from probpca.sources import Source
@@ -173,7 +179,7 @@ def _widened(result: FitResult, factor: float, gain: float) -> FitResult:
 
 
 def robust_scale(values: Array, weight: Array) -> Array:
-    """Median absolute deviation of each column, scaled to be the standard deviation of a Gaussian; 1 if constant: (d,)."""
+    """Median absolute deviation of each column, as the standard deviation of a Gaussian; 1 if constant: (d,)."""
     deviation = np.abs(values - medians(values, weight))
     scale = NORMAL_MAD * medians(deviation, weight)
     # Half of the cells are equal: the mean size of the others is all that is left.
@@ -270,13 +276,17 @@ class _CellFit:
     def run(self, start: LinearGaussian, rng: np.random.Generator) -> Climbed:
         """Fit from a start that no single far cell has influenced."""
         how = self.settings.wild_cells
-        found = fit_student_cells(self.table, start, self.floor, how)
+        # With a noise variance for each column, one that has many wild cells would take them for noise.
+        shared = start.isotropic() if start.noise_variance.ndim else start
+        found = fit_student_cells(self.table, shared, self.floor, how)
         if self.keep < 1:
             untrusted = (found.tame < how.untrusted).T
             values = np.where(untrusted, np.nan, self.rows.values / self.scale)
             trimming = Trimming(values, self.rows.weight, self.rows.precision, self.settings.trimming)
             trimmed = trimming.find(found.model, rng)
             found = found._replace(model=trimmed.model, used=np.ceil(trimmed.used))
+        if start.noise_variance.ndim:
+            found = found._replace(model=with_robust_noise(self.table, found, self.floor))
         return fit_wild_cells(self.table, found, self.floor, how, keep=self.keep)
 
     def go_on(self, start: LinearGaussian, found: Climbed) -> Climbed:

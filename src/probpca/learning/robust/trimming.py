@@ -107,10 +107,13 @@ class Trimming:
 
     @cached_property
     def words(self) -> Words:
-        """Bits of the cells, the same for equal rows wherever they are in the table: (d, n)."""
-        cells = [np.where(self.seen, self.values, np.inf) + 0.0]
+        """Cells as bits, the same for equal rows wherever they are, and in whatever units: (d, n)."""
+        unit = np.sqrt(self.mean_variance) or 1.0
+        cells = [np.where(self.seen, (self.values - self.centre) / unit, np.inf)]
         cells += [] if self.precision is None else [np.where(self.seen, self.precision, 0.0)]
-        return np.ascontiguousarray(np.hstack(cells).T).view(np.uint64)
+        with np.errstate(over="ignore"):  # single precision, which rounding errors of a change of units do not reach
+            rounded = np.hstack(cells).T.astype(np.float32) + np.float32(0)
+        return np.ascontiguousarray(rounded).view(np.uint32).astype(np.uint64)
 
     def random_rows(self, count: int, rng: np.random.Generator) -> tuple[Index, Index]:
         """Positions of a random set of different rows, and the position among them of every row that equals one.
@@ -191,14 +194,14 @@ class Trimming:
 
         On complete rows with the nearest rows chosen, no step lowers the likelihood of the chosen rows.
         """
-        step, used, value, converged = EM(self.floor), self.counted, -np.inf, False
+        step, used, value, converged, same = EM(self.floor), self.counted, -np.inf, False, 0
         for _ in range(most):
-            distance = self.distances(model)
-            used = choose(distance)
+            before, used = used, choose(self.distances(model))
+            same = same + 1 if np.array_equal(before, used) else 0
             sums = expect(model, self.observed.reweighted(used))
             value = sums.log_likelihood / max(float(used @ self.degrees), 1.0)
             following = step.advance(model, sums)
-            converged = movement(model, following) < self.settings.movement
+            converged = same == self.settings.unchanged or movement(model, following) < self.settings.movement
             model = following
             if converged:
                 break
@@ -262,10 +265,10 @@ def medians(values: Array, weight: Array) -> Array:
 def movement(model: LinearGaussian, following: LinearGaussian) -> float:
     """How far a step moved the subspace, the logarithm of the noise, and the mean in units of the noise."""
     q, noise = model.n_components, model.noise_variance
-    overlap = np.linalg.norm(model.principal_axes[0].T @ following.principal_axes[0]) ** 2
-    relative = float(np.abs(np.log(following.noise_variance / noise)).max())
+    overlap = float(np.square(model.principal_axes[0].T @ following.principal_axes[0]).sum())
+    relative = float(np.abs(np.log(following.noise_variance / noise)).mean())
     shift = float(np.sqrt(np.mean(np.square(following.mean - model.mean) / noise)))
-    return max(relative + shift, float(max(q - overlap, 0.0)) ** 0.5)
+    return max(relative + shift, float(np.sqrt(max(q - overlap, 0.0))))
 
 
 def _with_own_noise(model: LinearGaussian) -> LinearGaussian:

@@ -16,7 +16,7 @@ from probpca.learning.em.m_step import latent_moments, maximise
 from probpca.learning.robust.consistency import weighting_factor
 from probpca.learning.robust.trimming import medians, movement
 from probpca.learning.settings import WildCellSettings
-from probpca.linalg.packed import doubled_sides, inverse, outer_products, packed_size, unpack
+from probpca.linalg.packed import doubled_sides, identity, inverse, outer_products, packed_size, unpack
 from probpca.scratch import workspace
 
 if TYPE_CHECKING:
@@ -120,7 +120,9 @@ def left_out(
     column: Array | float = 0.0
     if gram is not None:
         t = np.vstack([judged.mean, np.ones(judged.mean.shape[1])])
-        column = doubled_sides(inverse(gram)).T @ outer_products(t)
+        known = gram[-1] > 0  # columns that have cells in the rows that are used
+        of_known = doubled_sides(inverse(np.where(known, gram, identity(len(t))))).T @ outer_products(t)
+        column = np.where(known[:, None], of_known, 0.0)
     own = np.maximum(1.0 - omega * (leverage + column * used), LEAST_SHARE)
     given = np.where(table.seen, table.precision, 1.0)
     return judged.residual / own, noise * (1.0 / given + (leverage + column) / own)
@@ -224,17 +226,35 @@ def fit_wild_cells(
         tame = wild.tame(table, model, residual, variance)
         wild = wild.refitted(table, model, tame, weight, settings.most)
         omega = table.precision * tame
-        if keep < 1 and steps % settings.judge_rows == 0:
+        if keep < 1 and steps % settings.judge_rows == 0 and steps <= settings.judged_steps:
             used = used_rows(table, model, judged, np.square(residual) / variance, settings, keep)
             weight = table.weight * used
         sums = table.sums(model, omega, judged, weight, tame @ weight)
         gram, following = sums.gram, maximise(model, sums, floor, latent=latent_moments(sums))
         following = _widened(following, wild.lost(model, _typical(table, variance)))
+        if model.noise_variance.ndim and steps <= settings.held_steps:
+            # If half of the scores of a column are too small, it takes its wild cells for noise.
+            ratio = _median_ratio(table, np.square(residual) / variance, weight)
+            following = replace(following, noise_variance=following.noise_variance * np.minimum(ratio, 1.0))
         moved, model = movement(model, following), following
         converged = moved < settings.movement and steps > (2 * settings.judge_rows if keep < 1 else 2)
         if converged:
             break
     return Climbed(model, tame, used, gram, steps, converged)
+
+
+def with_robust_noise(table: CellTable, found: Climbed, floor: float) -> LinearGaussian:
+    """Model with a noise variance for each column, from the median of its squared leave-one-out scores."""
+    model, omega = found.model, table.precision * found.tame
+    residual, variance = left_out(table, model, omega, table.judge(model, omega), found.gram, found.used)
+    ratio = _median_ratio(table, np.square(residual) / variance, table.weight * found.used)
+    return replace(model, noise_variance=np.maximum(ratio * float(model.noise_variance), floor))
+
+
+def _median_ratio(table: CellTable, squares: Array, weight: Array) -> Array:
+    """Median of the squared scores of the cells of each column, relative to Gaussian ones; 1 if unknown: (d,)."""
+    ratio = medians(np.where(table.seen, squares, np.nan).T, weight) / chdtri(1, 0.5)
+    return np.where(ratio > 0, ratio, 1.0)
 
 
 def _typical(table: CellTable, variance: Array) -> Array:
