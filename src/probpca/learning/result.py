@@ -50,6 +50,7 @@ class Status(Enum):
         "Not converged: max_iter was reached first. Raise max_iter or loosen tol; if the process noise of a state "
         "keeps shrinking towards zero, fix it, or use fewer components."
     )
+    GRID = "Exact search: each feature has the best of all candidates; nothing had to be iterated."
     BOUND_CONVERGED = "Converged: the lower bound of the log evidence is estimated to be within tol of its maximum."
     BOUND_MAX_ITER = "Not converged: max_iter was reached first. Raise max_iter or loosen tol."
     NOISE_COLLAPSED = (
@@ -67,6 +68,12 @@ class Status(Enum):
     ROBUST_MAX_ITER = (
         "Not converged: the choice of rows, or the weights of cells, still changed after the largest number of steps. "
         "The table may have no majority of rows that agree; look at the report, or use robust=None."
+    )
+
+    DEGENERATE_CLUSTERS = (
+        "Degenerate: some clusters have no noise left or too few rows, so the likelihood has no maximum, and noise "
+        "variances were set to the smallest allowed value. Use fewer clusters or components, or drop repeated rows and "
+        "columns."
     )
 
     LOW_RANK = (
@@ -90,8 +97,17 @@ class Status(Enum):
     @property
     def converged(self) -> bool:
         """Whether the fit reached its optimum: the closed form, or an iteration that converged."""
-        good = "EXACT", "CONVERGED", "BOUND_CONVERGED", "SKETCHED", "ONLINE", "LOW_RANK", "ROBUST_CONVERGED"
-        return self.name in good
+        good = (
+            Status.EXACT,
+            Status.CONVERGED,
+            Status.BOUND_CONVERGED,
+            Status.SKETCHED,
+            Status.ONLINE,
+            Status.LOW_RANK,
+            Status.GRID,
+            Status.ROBUST_CONVERGED,
+        )
+        return self in good
 
 
 def collapsed_status(rule: str) -> Status:

@@ -9,9 +9,9 @@ import numpy as np
 
 from probpca.cached_property import cached_property
 from probpca.inference.time_series.emissions import collapse_roots, distances, noise_constants
+from probpca.inference.time_series.row_filter import KnownState
 from probpca.linalg.rotations import applied, divided, symmetric_root, triangular
 from probpca.linalg.tridiagonal import InverseBlocks, solve_bidiagonal
-from probpca.models import Gaussian
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -193,10 +193,10 @@ class FilteredTrajectory:
         """Smoothed covariances, and covariances of each state with the next."""
         return self._smoothed[1]
 
-    def last_states(self) -> list[Gaussian]:
-        """Distribution of the last state of each sequence given its rows."""
+    def last_states(self) -> list[KnownState]:
+        """Last state of each sequence given its rows."""
         ends = self.rows.starts + self.rows.lengths - 1
-        return [Gaussian(m, r @ r.T) for m, r in zip(self.found.mean[ends], self.found.root[ends], strict=True)]
+        return list(map(KnownState, self.found.mean[ends], self.found.root[ends]))
 
     def sample(self, noise: Array) -> Array:
         """Draw trajectories from the posterior, given standard normal ``noise`` (draws, n, q): (draws, n, q)."""
@@ -211,13 +211,22 @@ class FilteredTrajectory:
         return distances(self.model.emission, self.rows.observed, self.found.mean.T) + self.found.surprise
 
     def row_likelihoods(self) -> Array:
-        """Log density of each row given the rows before it: (n,)."""
+        """Log density of each row given the rows before it, 0 where a row is not scored: (n,)."""
         constants = noise_constants(self.model.emission, self.rows.observed)
-        return np.asarray(-0.5 * (constants + self.found.logdet + self.distance))
+        values = np.asarray(-0.5 * (constants + self.found.logdet + self.distance))
+        return np.where(scored(self.model, self.rows), values, 0.0)
 
     def log_likelihood(self, squares: Array | None = None) -> float:  # noqa: ARG002
         """Log density of all rows."""
         return float(self.row_likelihoods().sum())
+
+
+def scored(model: StateSpace, rows: Sequences) -> npt.NDArray[np.bool_]:
+    """Whether each row counts in likelihoods: not the first ones of a sequence, if they determine unknown starts."""
+    if model.layout is None or not model.layout.unscored:
+        return np.ones(rows.n_steps, dtype=bool)
+    step = np.arange(rows.n_steps) - np.repeat(rows.starts, rows.lengths)
+    return np.asarray(step >= model.layout.unscored)
 
 
 @final
