@@ -274,7 +274,7 @@ def _robust(estimator: Any) -> list[str]:
     used = rows > 0
     text = f"{np.count_nonzero(used):,} of {several(used.size, 'row')} used"
     if cells is not None:
-        observed = np.count_nonzero(cells[used] > 0)
+        observed = int(np.count_nonzero(cells[used] > 0))
         text += f", and {np.count_nonzero(cells[used] > 0.5):,} of their {several(observed, 'observed cell')}"
     return [f"{'robust':<18}{text}"]
 
