@@ -150,15 +150,15 @@ def mixture_summary(estimator: Any, feature_names: Any = None, width: int = WIDT
     names, model = _names(estimator, feature_names), estimator.model_
     rows = f"{estimator.n_samples_:,.12g} rows x {estimator.n_features_in_:,} features"
     size = f"{several(model.n_clusters, 'cluster')} of {several(model.n_components, 'component')} ({estimator.rule_})"
-    heading = f"{'cluster':<9}{'weight':>7}{'explained':>11}  "
+    heading = f"{'cluster':<9}{'weight':>7}{'rows':>9}{'explained':>11}  "
     std = estimator.column_std_
     shift = np.divide(model.means - model.mean, std, out=np.zeros(model.means.shape), where=std > 0)
     lines = [f"{type(estimator).__name__}: {rows}, {size}", "", f"{heading}mean, in sd from that of all rows"]
-    shown = _shown(model.n_clusters)
+    shown, rows_of = _shown(model.n_clusters), model.weights * estimator.n_samples_  # expected numbers
     for k, cluster in enumerate(model.clusters[:shown]):
         explained = np.square(cluster.loadings).sum() / cluster.covariance.trace()
         first, *below = _largest(names, shift[k], "+.2g", width - len(heading)) if shift.any() else ["the same"]
-        lines.append(f"{f'C{k}':<9}{model.weights[k]:>7.1%}{explained:>11.1%}  {first}")
+        lines.append(f"{f'C{k}':<9}{model.weights[k]:>7.1%}{rows_of[k]:>9,.0f}{explained:>11.1%}  {first}")
         lines += [" " * len(heading) + text for text in below]
     if model.n_clusters > shown:
         lines.append(f"... and {model.n_clusters - shown} more")
