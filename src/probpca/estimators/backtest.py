@@ -15,7 +15,6 @@ from probpca.result_tables import several
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from probpca.estimators.series_tables import Reading
     from probpca.inference.time_series.prediction import Forecast
     from probpca.result_tables import Names
     from probpca.typing import Array
@@ -59,11 +58,10 @@ def fewest_rows(period: int) -> int:
     return max(FEWEST_ROWS, 2 * period + 5 if period > 1 else 0)
 
 
-def span_words(reading: Reading, count: int) -> str:
-    """The last ``count`` steps in words, such as "the last 3 years"."""
-    step = reading.step
+def span_words(step: Any, count: int, time: Any = None) -> str:
+    """The last ``count`` steps in words, such as "the last 3 years"; ``time`` is the name of the column of times."""
     if not isinstance(step, Step) or step.unit in ("number", "instant"):
-        years = step is not None and step.unit == "number" and str(reading.time).lower() == "year"
+        years = isinstance(step, Step) and step.unit == "number" and str(time).lower() == "year"
         size, unit = (count * int(step.count), "year") if years else (count, "step")
     else:
         size, unit = count * int(step.count), step.unit
@@ -86,14 +84,19 @@ def _cut(rows: Sequences, horizon: int, before: int, least: int) -> Origin:
     return Origin(past, [values[k][some] for k, some in zip(kept, after, strict=True)], later, kept)
 
 
-def run_backtest(  # noqa: PLR0917
-    origins: list[Origin],
-    predict: Callable[[Origin], list[Forecast]],
-    horizon: int,
-    period: int,
-    level: float,
-    names: Names,
-    span: str,
+class About(NamedTuple):
+    """What a backtest is called and how it is judged."""
+
+    period: int  # of the season of seasonal naive forecasts
+    level: float
+    span: str
+    rows: list[Array]
+    times: list[Any]
+    names: Names
+
+
+def run_backtest(
+    origins: list[Origin], predict: Callable[[Origin], list[Forecast]], horizon: int, about: About
 ) -> Backtest:
     """Forecast from every origin, with the model and without, and collect what came."""
     parts: dict[str, list[Array]] = {"model": [], "naive": [], "seasonal_naive": [], "drift": []}
@@ -102,15 +105,15 @@ def run_backtest(  # noqa: PLR0917
         for found, past, came, k in zip(
             predict(origin), origin.past.split(origin.past.values), origin.future, origin.which, strict=True
         ):
-            ends = found.interval(level)
+            ends = found.interval(about.level)
             low.append(ends[0])
             high.append(ends[1])
             actual.append(came)
             seen.append(len(past))
             which.append(k)
             parts["model"].append(found.mean)
-            for name, forecast in naive_forecasts(past, horizon, period).items():
+            for name, forecast in naive_forecasts(past, horizon, about.period).items():
                 parts[name].append(forecast)
     forecasts = {name: np.array(values) for name, values in parts.items()}
     counts = np.array(seen), np.array(which)
-    return Backtest(np.array(actual), forecasts, np.array(low), np.array(high), *counts, level, period, span, names)
+    return Backtest(np.array(actual), forecasts, np.array(low), np.array(high), *counts, **about._asdict())

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils._set_output import _get_output_config
 
 from probpca.errors import DataError, ShapeError
-from probpca.estimators.backtest import Origin, origins_of, run_backtest, span_words
+from probpca.estimators.backtest import About, Origin, origins_of, run_backtest, span_words
 from probpca.estimators.base import (
     Estimator,
     Fit,
@@ -901,8 +901,10 @@ class LinearDynamicalSystem(Estimator):
             return found
 
         names = names_for(tables.tables[0].features, getattr(probe, "feature_names_in_", None))
-        span = span_words(reading, horizon + max(horizon // 2, 1) * (len(origins) - 1))
-        return run_backtest(origins, predict, horizon, period, level, replace(names, rows=None), span)
+        span = span_words(reading.step, horizon + max(horizon // 2, 1) * (len(origins) - 1), reading.time)
+        rows = tables.rows.split(tables.rows.values)
+        about = About(period, level, span, rows, tables.times(), replace(names, rows=None))
+        return run_backtest(origins, predict, horizon, about)
 
     def impute(self, X: Any, *, inputs: Any = None, return_std: bool = False) -> Any:
         """Replace missing cells by their expected values given all observed cells of the sequence, past and future.

@@ -15,7 +15,6 @@ from probpca.result_tables import (
     ResultTable,
     Section,
     frame_of,
-    numbers,
     rest,
     several,
     shown_as_table,
@@ -36,7 +35,15 @@ def naive_forecasts(past: Array, horizon: int, period: int = 1) -> dict[str, Arr
     """Forecasts without a model: the last value, that of the last season, and the line through first and last.
 
     Missing values are skipped: the last observed value counts, and that of an earlier season. NaN for a feature without
-    any observed value. The first array is that of "naive", and so on: (horizon, d) each.
+    any observed value: (horizon, d) each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probpca.inference import naive_forecasts
+    >>> past = np.array([[1.0], [5.0], [2.0], [7.0], [np.nan]])
+    >>> {name: forecast.ravel().tolist() for name, forecast in naive_forecasts(past, 2, period=2).items()}
+    {'naive': [7.0, 7.0], 'seasonal_naive': [7.0, 2.0], 'drift': [11.0, 13.0]}
     """
     n, d = past.shape
     seen = ~np.isnan(past)
@@ -99,6 +106,12 @@ class Backtest:
         Steps of the season of "seasonal_naive"; 1 without a season.
     span : str
         The time that was forecast, in words, such as "the last 24 months".
+    rows : list of ndarray (n, d)
+        The sequences, with empty rows at steps without a row.
+    times : list of ndarray (n,)
+        Times of these steps: dates, or numbers.
+    names : Names
+        Names of the features, and the library of the table.
     """
 
     actual: Array
@@ -110,6 +123,8 @@ class Backtest:
     level: float
     period: int
     span: str
+    rows: list[Array]
+    times: list[Any]
     names: Names
 
     @property
@@ -170,7 +185,7 @@ class Backtest:
     def sentence(self) -> str:
         """The result in one sentence."""
         error, share = self.relative_error["model"], 100 * self.mean_coverage
-        off = "had no error to compare with" if np.isnan(error) else f"was off by {error:.2g} of the naive forecast"
+        off = "had no error to compare with" if np.isnan(error) else f"was off by {error:.2f} of the naive forecast"
         return f"on {self.span} this model {off}; its {100 * self.level:g}% intervals held {share:.0f}%."
 
     @property
@@ -230,7 +245,7 @@ class Backtest:
 
 
 def _relative(title: str, values: Any) -> Column:
-    return numbers(title, np.round(np.asarray(values, dtype=np.float64), 3))
+    return Column(title, ["" if np.isnan(value) else f"{value:.2f}" for value in values])
 
 
 def _means(values: Any, axes: Any) -> Array:
