@@ -53,5 +53,5 @@ def test_what_is_no_backtest_is_refused(y, found):
         BacktestDisplay.from_backtest(y)
     with pytest.raises(DataError, match="needs an estimator with the method backtest"):
         BacktestDisplay.from_estimator(PPCA(), y)
-    with pytest.raises(DataError, match="features"):
+    with pytest.raises(ValueError, match="height"):
         BacktestDisplay.from_backtest(found, features="height")

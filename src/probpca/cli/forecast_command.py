@@ -106,18 +106,12 @@ def run(args: Any) -> None:
     system = LinearDynamicalSystem(args.components, **options).fit(given.rows)
     found = _ahead(args, system, given, stamps.title)
     judged = _backtest(args, options, given, stamps.name)
-    for text in _growth(system, found.mean, np.vstack(given.sequences), given.names):
-        note(text)
-    for text in ("there are too few rows to test forecasts on the past.",) if judged is None else judged.notes:
+    for text in (*_growth(system, found.mean, np.vstack(given.sequences), given.names), *_doubts(judged)):
         note(text)
     if plot is not None:
         _draw(system, given, found, args, plot)
         args.written.append(plot)
-    facts = {"n_components": system.n_components_, "log_likelihood": system.log_likelihood_, "level": args.level}
-    facts |= {"converged": system.converged_, "status": system.status_.value, "steps": args.steps}
-    facts |= {} if plot is None else {"plot": plot}
-    facts |= {} if judged is None else {"backtest": _facts(judged)}
-    if finish(args, place, _batches(found, place), lambda: facts) is None:
+    if finish(args, place, _batches(found, place), lambda: _facts(args, system, judged, plot)) is None:
         return
     print_answer(on_screen(system.summary(given.names, width=screen_width()), system))
     if judged is not None:
@@ -144,9 +138,21 @@ def _backtest(args: Any, options: dict[str, Any], given: Given, time: str | None
     return replace(found, span=span_words(given.times[0].step, steps, time))
 
 
-def _facts(judged: Backtest) -> dict[str, Any]:
+def _doubts(judged: Backtest | None) -> tuple[str, ...]:
+    """What speaks against relying on the forecast, by the backtest."""
+    return ("there are too few rows to test forecasts on the past.",) if judged is None else judged.notes
+
+
+def _facts(args: Any, system: LinearDynamicalSystem, judged: Backtest | None, plot: Path | None) -> dict[str, Any]:
+    """What a program is told beside the forecasts."""
+    facts = {"n_components": system.n_components_, "log_likelihood": system.log_likelihood_, "level": args.level}
+    facts |= {"converged": system.converged_, "status": system.status_.value, "steps": args.steps}
+    facts |= {} if plot is None else {"plot": plot}
+    if judged is None:
+        return facts
     errors = {f"relative_error_{name}": value for name, value in judged.relative_error.items()}
-    return {"horizon": judged.horizon, "n_forecasts": judged.n_origins, "coverage": judged.mean_coverage, **errors}
+    found = {"horizon": judged.horizon, "n_forecasts": judged.n_origins, "coverage": judged.mean_coverage, **errors}
+    return facts | {"backtest": {name: value if value == value else None for name, value in found.items()}}  # noqa: PLR0124
 
 
 def _ahead(args: Any, system: LinearDynamicalSystem, given: Given, title: str) -> Ahead:
