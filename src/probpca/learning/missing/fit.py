@@ -18,7 +18,7 @@ from probpca.learning.em.e_step import expect
 from probpca.learning.em.gradient import ascend, gradient_of
 from probpca.learning.em.incremental import Incremental
 from probpca.learning.em.m_step import EM, relaxed
-from probpca.learning.em.quasi_newton import QuasiNewton
+from probpca.learning.em.quasi_newton import Likelihood, LikelihoodSteps
 from probpca.learning.factor.complete import about_ledermann, most_factors, require_rows
 from probpca.learning.factor.pairwise import PairwiseFit
 from probpca.learning.loop import Iterated, Monitor, accelerate, iterate
@@ -357,7 +357,7 @@ class Problem:
             case _:
                 share = self.summary.observed / self.summary.total_weight
                 relax = partial(relaxed, share, self.floor) if self.floor.ndim else None
-                extrapolation = QuasiNewton(self.steps.gradient_at, start, self.floor)
+                extrapolation = LikelihoodSteps(Likelihood(self.steps.gradient_at, start, self.floor))
                 return accelerate(steps, start, monitor, extrapolation, relax)
 
     def _probe(self, q: int) -> Step | None:

@@ -31,11 +31,11 @@ from probpca.blocks.cells import FORMS
 from probpca.inference import impute, sample
 from probpca.inference.sampling import sample_parameters
 from probpca.learning import Settings, Status, fit_ppca
-from probpca.learning.bayesian.fit import (
+from probpca.learning.bayesian.fit import fit_variational
+from probpca.learning.bayesian.variational_em import (
     VariationalEM,
     best_basis,
     divergence,
-    fit_variational,
     with_faster_noise,
     without_dead,
 )
