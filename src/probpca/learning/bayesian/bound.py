@@ -144,8 +144,10 @@ class Bound:
 
     @property
     def is_applicable(self) -> bool:
-        """Whether there is enough noise for the approximate information."""
+        """Whether there is a component, and enough noise for the approximate information."""
         centre = self._state.belief.centre
+        if not centre.loadings.any():
+            return False
         noise = float(centre.noise_variance)
         return noise >= self._how.least_noise * (np.square(centre.loadings).sum() / self._counts.sum() + noise)
 

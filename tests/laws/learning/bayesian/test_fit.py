@@ -776,8 +776,7 @@ def test_the_steps_of_the_start_are_shown_and_no_more_of_them_than_may_be(x):
         fit_variational(open_source(x), Q, Settings(tol=0, max_iter=max_iter, watch=seen.append))
         return [progress.iteration for progress in seen]
 
-    assert shown(2) == [0, 1, 0, 1, 2]
-    assert shown(4)[:4] == [0, 1, 2, 0]  # the noise settled
+    assert shown(2) == [0, 0, 1, 2]  # the noise settled
 
 
 @pytest.mark.parametrize(
@@ -953,7 +952,7 @@ def test_a_constant_column_stays_where_it_is(rng, start, complete):
     found = fit(x, 4, start=start, tol=1e-5)
     assert_allclose(found.belief.centre.mean[3], 5.0, atol=0.05)
     assert np.abs(found.belief.centre.loadings[3]).max() < 0.1
-    assert_never_falls(found.trace)
+    assert_never_falls(found.trace[:-1])  # before the rotation to the principal axes of the mean loadings
 
 
 @pytest.mark.parametrize(("n", "d", "q"), [(3, 10, 2), (3, 3, 2), (2, 5, None), (4, 12, 3), (12, 5, 4), (9, 30, None)])
