@@ -85,7 +85,7 @@ class Dense:
 
     def minus(self, fitted: Array) -> Array:
         """Difference of M' and an array (d, b), which is overwritten."""
-        whole = self.entries.size <= self.whole_cells
+        whole = self.entries.size <= self.whole_cells or self.entries.dtype == np.float64
         for slab in (slice(None),) if whole else self.slabs():
             np.subtract(self._floats(slab, self.work), fitted[slab], out=fitted[slab])
         return fitted
@@ -160,8 +160,10 @@ class Complement:
         ones, slabs = np.ones(mask.size - np.count_nonzero(mask)), []
         for start in range(0, mask.shape[1], width):
             missing = ~mask[:, start : start + width]
-            indices = np.nonzero(missing)[1].astype(np.int32)
-            indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(missing, axis=1))]).astype(np.int32)
+            counts = np.count_nonzero(missing, axis=1)
+            first = missing.shape[1] * np.arange(len(missing), dtype=np.int32)  # places of the first cells of the rows
+            indices = np.flatnonzero(missing).astype(np.int32) - np.repeat(first, counts)
+            indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
             slabs.append(share(sparse.csr_array(missing.shape), ones[: indices.size], indices, indptr))
         return cls(tuple(slabs), tuple(map(transposed, slabs)), width, np.flatnonzero(~mask.any(axis=0)))
 
@@ -499,8 +501,8 @@ class Holes:
 
     def residual(self, left: Array, right: Array) -> DenseResidual:
         """Residuals omega (y - left' right) of the observed cells, with ``left`` (r, d) and ``right`` (r, b)."""
-        fitted = left.T @ right
-        weighted = self.values.minus(fitted)
+        rows_first = self.values.entries.flags.f_contiguous
+        weighted = self.values.minus((right.T @ left).T if rows_first else left.T @ right)
         for place, slab in self.mask.placed(self.mask.slabs):
             weighted[place][slab.indices, row_of_cell(slab)] = 0.0
         return DenseResidual(weighted, None)
@@ -767,7 +769,9 @@ def _dense_cells(  # noqa: PLR0913
         omega = np.where(mask, _precision(block, rows), 0.0).T
         double = replace(block, values=block.values.astype(np.float64, copy=False))
         return MaskedCells.of(np.ascontiguousarray(omega), _turned(double, mask, centre, rows) * omega)
-    values, kept = _turned(block, mask, centre, rows), _kept_centre(block.values, centre)
+    kept = _kept_centre(block.values, centre)
+    as_it_is = name == "holes" and kept is None and not block.is_sparse and block.values.flags.c_contiguous
+    values = _deviations(block.values, mask, centre, rows).T if as_it_is else _turned(block, mask, centre, rows)
     if name == "stored":
         matrix = sparse.csr_array(mask.astype(block.values.dtype))
         matrix.data = values.T[mask]
@@ -786,6 +790,16 @@ def _as_slice(rows: Index) -> Index | slice:
     first, last = int(rows[0]), int(rows[-1])
     in_order = last - first == rows.size - 1 and bool((rows[1:] > rows[:-1]).all())
     return slice(first, last + 1) if in_order else rows
+
+
+def _deviations(values: Array, mask: Mask, centre: Array, rows: Index) -> Array:
+    """Selected rows minus the centre, zero in missing cells: (b, d)."""
+    out, step = np.empty((rows.size, centre.size)), max(2**15 // centre.size, 1)
+    for start in range(0, rows.size, step):  # few rows at a time, so that they stay in cache
+        some = slice(start, start + step)
+        np.subtract(values[_as_slice(rows[some])], centre, out=out[some])
+        out[some].reshape(-1)[np.flatnonzero(~mask[some])] = 0.0
+    return out
 
 
 def _turned(block: Block, mask: Mask, centre: Array, rows: Index) -> Any:

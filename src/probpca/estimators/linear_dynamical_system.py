@@ -30,6 +30,7 @@ from probpca.estimators.constraints import (
     one_of,
     whole,
 )
+from probpca.estimators.online import one_input, one_row, place_of
 from probpca.estimators.ppca import PPCA, PPCAFit
 from probpca.estimators.storage import read_story, story_record
 from probpca.estimators.summary import dynamics_summary
@@ -43,6 +44,7 @@ from probpca.estimators.time_index import (
 )
 from probpca.inference.time_series import kalman, prediction
 from probpca.inference.time_series.kalman import FilteredStates, Smoothed, last_states
+from probpca.inference.time_series.row_filter import KnownState, RowFilter
 from probpca.learning import Settings
 from probpca.learning.components import given_count
 from probpca.learning.dynamics import Chosen, SeriesResult, Structure, choose_states, fit_series, n_parameters
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from probpca.blocks.sequences import Sequences
     from probpca.inference.imputation import Imputed
     from probpca.inference.time_series.prediction import Innovations
+    from probpca.inference.time_series.row_filter import Update
     from probpca.models import StateSpace
     from probpca.typing import Array
 
@@ -72,14 +75,28 @@ class SeriesFit(Fit):
     scores: dict[int, float]  # of each number of states that was tried
     n_steps: int
     counts: Array  # observed cells of each feature: (d,)
-    last_states: list[Gaussian]  # of each sequence, given all of its steps
-    last_inputs: Array | None
+    last_states: list[KnownState]  # of each sequence, given all of its steps
+    last_inputs: Array | None  # of each sequence: (s, u)
     tables: list[Remembered]
     several: bool
+    row_filter: RowFilter | None = None  # prepared by the first update
 
     def __getstate__(self) -> dict[str, Any]:
         """State for pickle, copy and skops, which knows no index of pandas."""
-        return {**self.__dict__, "tables": [table.portable() for table in self.tables]}
+        return {**self.__dict__, "tables": [table.portable() for table in self.tables], "row_filter": None}
+
+    def updated(self, k: int, row: Array, inputs: Array | None) -> tuple[Self, Update]:
+        """Return the fit with sequence ``k`` continued by a row and its inputs, and what the row says."""
+        model, last = self.result.model, self.last_inputs
+        row_filter = RowFilter(model) if self.row_filter is None else self.row_filter
+        push = None if last is None else model.input_loadings @ last[k]
+        state, told = row_filter.update(self.last_states[k], row, push)
+        states, tables = list(self.last_states), list(self.tables)
+        states[k], tables[k] = state, tables[k]._replace(later=tables[k].later + 1)
+        if last is not None:
+            last = last.copy()
+            last[k] = inputs
+        return replace(self, last_states=states, last_inputs=last, tables=tables, row_filter=row_filter), told
 
     def record(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the numbers and arrays that go into a file."""
@@ -92,12 +109,13 @@ class SeriesFit(Fit):
             "n_steps_": self.n_steps,
             "tables": [table.record() for table in self.tables],
             "several": self.several,
+            "steady": [state.steady for state in self.last_states],
         }
         arrays |= {
             "empty_features_": self.result.empty,
             "counts": self.counts,
             "last_mean": np.stack([state.mean for state in self.last_states]),
-            "last_covariance": np.stack([state.covariance for state in self.last_states]),
+            "last_root": np.stack([state.root for state in self.last_states]),
         }
         if self.last_inputs is not None:
             arrays["last_inputs"] = self.last_inputs
@@ -119,7 +137,7 @@ class SeriesFit(Fit):
             scores=dict(numbers["selection_scores_"]),
             n_steps=numbers["n_steps_"],
             counts=arrays["counts"],
-            last_states=list(map(Gaussian, arrays["last_mean"], arrays["last_covariance"])),
+            last_states=list(map(KnownState, arrays["last_mean"], arrays["last_root"], numbers["steady"])),
             last_inputs=arrays.get("last_inputs"),
             tables=[Remembered.from_record(table) for table in numbers["tables"]],
             several=numbers["several"],
@@ -624,7 +642,7 @@ class LinearDynamicalSystem(Estimator):
         horizon : int
             Number of steps to forecast.
         X : array or dataframe of shape (n_steps, n_features), a list of them, or None, default=None
-            The sequence to continue. None: the training data.
+            The sequence to continue. None: the training data, and the rows of ``update`` after them.
         inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
             Inputs u of each step of ``X``, if the system was fitted with inputs.
         future : array of shape (horizon - 1, n_inputs), a list of them, or None, default=None
@@ -649,7 +667,8 @@ class LinearDynamicalSystem(Estimator):
         """
         fit: SeriesFit = self._state
         if X is None:
-            found = prediction.forecast_from(self.model_, fit.last_states, horizon, fit.last_inputs, future)
+            states = [state.gaussian for state in fit.last_states]
+            found = prediction.forecast_from(self.model_, states, horizon, fit.last_inputs, future)
             tables, several = fit.tables, fit.several
         else:
             found = prediction.forecast(self.model_, self._rows(X, inputs), horizon, future=future)
@@ -754,6 +773,49 @@ class LinearDynamicalSystem(Estimator):
         found = prediction.innovations(self.model_, rows)
         parts: list[Innovations] = [type(found)(*part) for part in zip(*map(rows.split, found), strict=True)]
         return parts if is_several(X) else parts[0]
+
+    def update(self, y: Any, *, inputs: Any = None, sequence: int | None = None) -> Update:
+        r"""Take the next row of a sequence as it arrives, and compare it with its prediction.
+
+        .. math:: e = y - (C \hat x + c), \qquad S = C \hat P C^\top + R, \qquad p = P(\chi^2 > e^\top S^{-1} e)
+
+        The state moves by one step and is conditioned on the observed cells of the row, as ``filter`` does for all
+        rows of a sequence. The estimator remembers the state: the next ``update`` and ``forecast`` continue from it,
+        and so do those of the file of ``to_file``. The parameters of the model stay as they are.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_features,), pandas Series, or dataframe of one row
+            The row after the last one; NaN marks a missing cell. A row of NaN: only time moves on.
+        inputs : array-like of shape (n_inputs,) or None, default=None
+            Inputs u of this step, which affect the next one, if the system was fitted with inputs.
+        sequence : int or None, default=None
+            Position of the training sequence that the row continues. None: the only one.
+
+        Returns
+        -------
+        Update
+            ``state_mean`` (q,) and ``state_covariance`` (q, q) of the filtered state; ``predicted``, ``std`` and
+            ``residual`` of each cell, (n_features,); ``p_value``, ``distance`` and ``log_likelihood`` of the row.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from probpca import LinearDynamicalSystem
+        >>> rng = np.random.default_rng(0)
+        >>> Y = np.outer(np.cumsum(rng.standard_normal(200)), [1.0, -1.0]) + rng.standard_normal((200, 2))
+        >>> system = LinearDynamicalSystem(n_components=1, random_state=0).fit(Y[:190])
+        >>> found = [system.update(row) for row in Y[190:]]
+        >>> bool(np.allclose(found[-1].state_mean, system.filter(Y).filtered.mean[-1]))
+        True
+        >>> system.update(Y[-1] + [10.0, np.nan]).p_value < 0.001
+        True
+        """
+        fit: SeriesFit = self._state
+        place = place_of(sequence, len(fit.last_states))
+        row, given = one_row(self, y), one_input(fit.result.model.n_inputs, inputs)
+        self._fitted, told = fit.updated(place, row, given)
+        return told
 
     def sample(self, n_steps: int = 1, *, inputs: Any = None, random_state: Any = None) -> Array:
         """Draw a new sequence from the model.

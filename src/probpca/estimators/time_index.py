@@ -72,6 +72,7 @@ class Remembered(NamedTuple):
     index: Any = None  # of pandas; from a file a record of its last labels
     length: int = 0  # number of rows
     headings: list[Any] | None = None  # what pandas calls each level of its columns
+    later: int = 0  # number of rows that arrived after those of the table
 
     @classmethod
     def of(cls, X: Any) -> Remembered:
@@ -87,7 +88,8 @@ class Remembered(NamedTuple):
         """Return what JSON can hold of this; an index that cannot be continued from a file is an error."""
         columns = None if self.columns is None else [name if type(name) is int else str(name) for name in self.columns]
         index = self.index if self.index is None or isinstance(self.index, dict) else _index_record(self.index)
-        return {"backend": self.backend, "columns": columns, "index": index, "length": self.length}
+        table = {"backend": self.backend, "columns": columns, "index": index, "length": self.length}
+        return table | {"later": self.later}
 
     def portable(self) -> Remembered:
         """The same with a record of the last labels instead of an index of pandas, if a record can describe it."""
@@ -119,11 +121,11 @@ class Remembered(NamedTuple):
     def following(self, horizon: int) -> Any:
         """Labels of the rows after the table: an index of pandas, or row numbers: (horizon,)."""
         if self.backend != "pandas":
-            return np.arange(self.length, self.length + horizon)
+            return np.arange(self.length + self.later, self.length + self.later + horizon)
         if not isinstance(self.index, dict):
-            return _following(self.index, self.length, horizon)
+            return _following(self.index, self.length, horizon, self.later)
         try:
-            return _following(_index(self.index), self.length, horizon)
+            return _following(_index(self.index), self.length, horizon, self.later)
         except (ValueError, TypeError, LookupError, OverflowError) as error:
             msg = (
                 f"the model file must hold a time index that pandas can continue; got {self.index} ({error}).\n"
@@ -132,13 +134,13 @@ class Remembered(NamedTuple):
             raise FileFormatError(msg) from error
 
 
-def _following(index: Any, length: int, n: int) -> Any:
-    """Return the n labels after an index, by its frequency or the difference of its last two; else row numbers."""
+def _following(index: Any, length: int, n: int, later: int = 0) -> Any:
+    """Return n labels after an index and ``later`` more, by its frequency or last difference; else row numbers."""
     pandas = import_module("pandas")
     step = None if index is None else _step(index)
     if step is None:
-        return pandas.RangeIndex(length, length + n)
-    labels = [index[-1] + step]
+        return pandas.RangeIndex(length + later, length + later + n)
+    labels = [index[-1] + step if later == 0 else index[-1] + (later + 1) * step]
     for _ in range(n - 1):
         labels.append(labels[-1] + step)
     return pandas.Index(labels[:n], name=index.name)

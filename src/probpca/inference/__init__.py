@@ -32,6 +32,7 @@ from probpca.inference.time_series.prediction import (
     innovations,
     sample_series,
 )
+from probpca.inference.time_series.row_filter import KnownState, RowFilter, Update
 
 __all__ = [
     "Calibration",
@@ -39,10 +40,13 @@ __all__ = [
     "Forecast",
     "Imputed",
     "Innovations",
+    "KnownState",
     "Outliers",
     "Pooled",
     "Predictive",
+    "RowFilter",
     "Smoothed",
+    "Update",
     "bartlett_scores",
     "calibrate",
     "condition",

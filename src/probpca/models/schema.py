@@ -40,6 +40,8 @@ STEEPEST = 1e100
 """Entries of a transition beyond this make states infinite within a few steps."""
 WIDEST = 1e303
 """Variances of states and parameters beyond this have sums that are infinite."""
+ROOT_OF_WIDEST = 1e151
+"""Square roots of covariances of states beyond this have squares that are infinite."""
 INTEGERS = 2**63
 """Seeds of draws, and other whole numbers, lie below this."""
 
@@ -405,6 +407,7 @@ SERIES_TABLE = entries(
     columns=one_of(each(one_of(TEXT, whole(-inf))), NOTHING),
     index=one_of(TIME_INDEX, NOTHING),
     length=whole(),
+    later=whole(0, 2**53),
 )
 SERIES_NUMBERS = {
     **STORY,
@@ -415,6 +418,7 @@ SERIES_NUMBERS = {
     "n_steps_": whole(1),
     "tables": each(SERIES_TABLE, "s"),
     "several": FLAG,
+    "steady": each(FLAG, "s"),
 }
 STATE_SPACE = {
     **model(),
@@ -525,7 +529,7 @@ KINDS = {
             "empty_features_": positions("d"),
             "counts": Numbers(("d",), 0, INTEGERS),
             "last_mean": Numbers(("s q",)),
-            "last_covariance": Numbers(("s q q",), -WIDEST, WIDEST, also=COVARIANCE),
+            "last_root": Numbers(("s q q",), -ROOT_OF_WIDEST, ROOT_OF_WIDEST),
             "last_inputs": Numbers(("s u",), needed="input_loadings"),
         },
         (

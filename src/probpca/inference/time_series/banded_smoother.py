@@ -10,10 +10,10 @@ import numpy as np
 from probpca.cached_property import cached_property
 from probpca.inference.likelihood import LOG_2PI
 from probpca.inference.time_series.emissions import collapse, squared_residuals
+from probpca.inference.time_series.row_filter import KnownState
 from probpca.linalg.packed import pack, unpack
 from probpca.linalg.rotations import cholesky_or_none
 from probpca.linalg.tridiagonal import BlockTridiagonal
-from probpca.models import Gaussian
 
 if TYPE_CHECKING:
     from probpca.blocks.sequences import Sequences
@@ -97,11 +97,11 @@ class Trajectory:
         """Smoothed covariances, and covariances of each state with the next; of one sequence if all share them."""
         return self.precision.inverse_blocks()
 
-    def last_states(self) -> list[Gaussian]:
-        """Distribution of the last state of each sequence given its rows."""
+    def last_states(self) -> list[KnownState]:
+        """Last state of each sequence given its rows."""
         ends = self.rows.starts + self.rows.lengths - 1
         roots = self.precision.last_roots(ends[: len(ends) // self.copies])
-        return [Gaussian(m, r @ r.T) for m, r in zip(self.mean[ends], np.tile(roots, (self.copies, 1, 1)), strict=True)]
+        return list(map(KnownState, self.mean[ends], np.tile(roots, (self.copies, 1, 1))))
 
     def sample(self, noise: Array) -> Array:
         """Draw trajectories from the posterior, given standard normal ``noise`` (draws, n, q): (draws, n, q)."""

@@ -16,6 +16,7 @@ from probpca.linalg.tridiagonal import InverseBlocks
 from probpca.models import Gaussian
 
 if TYPE_CHECKING:
+    from probpca.inference.time_series.row_filter import KnownState
     from probpca.models import StateSpace
     from probpca.typing import Array
 
@@ -162,12 +163,12 @@ def _piece_likelihood(model: StateSpace, rows: Sequences, piece_steps: int) -> f
         states = believe(model, stretch)
         total += states.log_likelihood()
         push = model.pushes(stretch.inputs, stretch.n_steps)[-1]
-        model = replace(model, initial=advance(model, states.last_states()[0], push))
+        model = replace(model, initial=advance(model, states.last_states()[0].gaussian, push))
     return total
 
 
-def last_states(model: StateSpace, rows: Sequences) -> list[Gaussian]:
-    """Distribution of the last state of each sequence given its rows."""
+def last_states(model: StateSpace, rows: Sequences) -> list[KnownState]:
+    """Last state of each sequence given its rows."""
     return believe(model, rows).last_states()
 
 

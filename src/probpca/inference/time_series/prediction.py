@@ -165,7 +165,8 @@ def forecast(model: StateSpace, y: Any, horizon: int, *, inputs: Any = None, fut
     """
     rows = rows_of(model, y, inputs)
     last = None if rows.inputs is None else rows.inputs[rows.starts + rows.lengths - 1]
-    return forecast_from(model, last_states(model, rows), horizon, last, future)
+    states = [state.gaussian for state in last_states(model, rows)]
+    return forecast_from(model, states, horizon, last, future)
 
 
 def forecast_from(

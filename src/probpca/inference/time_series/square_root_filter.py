@@ -9,9 +9,9 @@ import numpy as np
 
 from probpca.cached_property import cached_property
 from probpca.inference.time_series.emissions import collapse_roots, distances, noise_constants
+from probpca.inference.time_series.row_filter import KnownState
 from probpca.linalg.rotations import applied, divided, symmetric_root, triangular
 from probpca.linalg.tridiagonal import InverseBlocks, solve_bidiagonal
-from probpca.models import Gaussian
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -193,10 +193,10 @@ class FilteredTrajectory:
         """Smoothed covariances, and covariances of each state with the next."""
         return self._smoothed[1]
 
-    def last_states(self) -> list[Gaussian]:
-        """Distribution of the last state of each sequence given its rows."""
+    def last_states(self) -> list[KnownState]:
+        """Last state of each sequence given its rows."""
         ends = self.rows.starts + self.rows.lengths - 1
-        return [Gaussian(m, r @ r.T) for m, r in zip(self.found.mean[ends], self.found.root[ends], strict=True)]
+        return list(map(KnownState, self.found.mean[ends], self.found.root[ends]))
 
     def sample(self, noise: Array) -> Array:
         """Draw trajectories from the posterior, given standard normal ``noise`` (draws, n, q): (draws, n, q)."""

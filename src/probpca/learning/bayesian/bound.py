@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 
 from probpca.learning.bayesian.variational_em import Pending
+from probpca.learning.em.quasi_newton import InformationSettings, Outside
 from probpca.learning.loop import Coordinates
 from probpca.linalg.packed import traces
 from probpca.models import ParameterBelief
@@ -15,36 +16,8 @@ from probpca.models import ParameterBelief
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from probpca.learning.missing.start import Start
     from probpca.statistics import Regression
     from probpca.typing import Array
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class InformationSettings:
-    """Options of the approximate information."""
-
-    least: float = 0.05  # smallest share of the information of known latent variables that is left
-    least_inside: float = 0.005  # the same for combinations of the components with each other
-    rows_per_feature: float = 10.0  # so many rows per feature tell the variances along all axes
-    least_noise: float = 1e-4  # share of noise in the variance below which plain steps are better
-
-
-class Spectrum:
-    """Eigenvectors of the covariance of all features and eigenvalues, as estimated before the fit."""
-
-    def __init__(self, axes: Array, values: Array) -> None:
-        self.axes, self.values = axes, values
-
-    @classmethod
-    def of(cls, start: Start, how: InformationSettings = InformationSettings()) -> Spectrum | None:
-        """Spectrum found by a spectral start; None if it lacks axes, or if there are too few rows to trust it."""
-        d = start.share.size
-        rows = float(start.share.mean()) * start.summary.count
-        if start.values.size < d or rows < how.rows_per_feature * d:
-            return None
-        return cls(start.axes, start.values / start.share.max())
 
 
 class Information:
@@ -53,14 +26,13 @@ class Information:
     If latent variables were known, the information about :math:`w_{jk}` would be the inverse of its posterior
     variance :math:`v_{jk}`, which is divided between the prior and the cells: the share :math:`f_{jk}` comes from
     the cells. Of that share, unknown latent variables take :math:`1 / l_k`, where :math:`l_k - 1` is the expected
-    squared loadings of component k in units of the noise. In a direction outside the span of the loadings in which
-    the rows have the variance :math:`\lambda` in units of the noise they take :math:`\lambda / l_k`: it is nearly as
-    good a component. The information about combinations of the loadings with each other, and about the mean, is that
-    of complete rows with a flat prior.
+    squared loadings of component k in units of the noise, or :math:`v / l_k` towards an axis outside the components
+    along which the rows vary by v. The information about combinations of the loadings with each other, and about the
+    mean, is that of complete rows.
     """
 
     def __init__(
-        self, belief: ParameterBelief, counts: Array, rows: float, spectrum: Spectrum | None, how: InformationSettings
+        self, belief: ParameterBelief, counts: Array, rows: float, rest: Outside | None, how: InformationSettings
     ) -> None:
         """Compute the information per row at some parameters.
 
@@ -77,20 +49,18 @@ class Information:
         squares = counts @ (np.square(W) + variance[:, :q]) / noise
         total = squares + 1  # l: (q,)
         cells = np.minimum(counts[:, None] * np.square(of_loadings) / noise, 1.0)  # f: (d, q)
-        self._outside = np.sqrt(np.maximum(1 - cells / total, how.least))
-        both = (squares[:, None] + squares) / np.outer(total, total)
         energy = np.square(W)
-        average = (cells * energy).sum(axis=0) / np.maximum(energy.sum(axis=0), np.finfo(float).tiny)
-        share = np.minimum(average[:, None], average)
-        least = how.least * np.minimum(total[:, None], total) * 2 / np.outer(total, total)
-        self._inside = np.maximum(1 - share * (1 - np.maximum(both, least)), how.least_inside)
+        average = (cells * energy).sum(axis=0) / np.maximum(energy.sum(axis=0), np.finfo(float).tiny)  # (q,)
+        self._rest = None if rest is None else rest.axes
+        if rest is None:
+            self._outside = np.maximum(1 - cells / total, how.least)  # (d, q)
+        else:
+            self._outside = np.maximum(np.abs(1 - rest.variance[:, None] * (average / total)), how.exchange)
+        least = 2 * how.least * np.minimum(total[:, None], total)
+        both = np.maximum(squares[:, None] + squares, least) / np.outer(total, total)
+        self._inside = 1 - np.minimum(average[:, None], average) * (1 - both)
         self._noise = 2 / max(counts.sum() - q * counts.max(), counts.max())
         self._mean = W * np.sqrt(counts / noise)[:, None]
-        self._spectrum = spectrum
-        if spectrum is not None:
-            variances = np.maximum(1 - counts.mean() + spectrum.values / noise, 0.0)  # lambda: (d,)
-            along = variances @ np.square(spectrum.axes.T @ self._axes)
-            self._rest = np.clip(1 - variances[:, None] / np.maximum(total, along), how.least, 1.0)
 
     def solve(self, loadings: Array, mean: Array, log_noise: Array) -> tuple[Array, Array, Array]:
         """Product of the inverse with derivatives with respect to W, mu and the log noise variance."""
@@ -103,14 +73,14 @@ class Information:
         shift = unit_of_mean * (shift + self._mean @ (self._mean.T @ shift))
         return step, shift, self._noise * log_noise
 
-    def _solve_outside(self, turned: Array) -> Array:
-        if self._spectrum is None:
-            return self._project(self._project(turned / self._outside) / self._outside)
-        axes = self._spectrum.axes
-        return self._project(axes @ ((axes.T @ turned) / self._rest))
+    def _solve_outside(self, change: Array) -> Array:
+        if self._rest is not None:
+            return self._project(self._rest @ ((self._rest.T @ change) / self._outside))
+        root = np.sqrt(self._outside)
+        return self._project(self._project(change / root) / root)
 
     def _project(self, turned: Array) -> Array:
-        return turned - self._axes @ (self._axes.T @ turned)
+        return np.asarray(turned - self._axes @ (self._axes.T @ turned))
 
 
 @final
@@ -127,14 +97,20 @@ class Bound:
         sums_at: Callable[[Pending], Regression],
         start: Pending,
         floor: float,
-        spectrum: Spectrum | None = None,
+        covariance: Array | None = None,
         how: InformationSettings = InformationSettings(),
     ) -> None:
-        """Set the function that returns the statistics of the E-step at a state, and the smallest noise variance."""
+        """Set the function that returns the statistics of the E-step at a state, and the smallest noise variance.
+
+        A ``covariance`` estimated from the observed cells, as ``Outside`` expects it, tells which directions compete
+        with the components.
+        """
         self.rows = 1.0
         self.n_noise = 1
         self.noise_change = np.inf
-        self._sums_at, self._spectrum, self._how = sums_at, spectrum, how
+        self._sums_at, self._covariance, self._how = sums_at, covariance, how
+        self._rest: Outside | None = None
+        self._until_refresh = 0
         self._coordinates = Coordinates.around(start.belief.centre, floor)
         self._axes = start.belief.centre.loadings  # of the state that was kept last, turned to those before: (d, q)
         self._turn = np.eye(start.belief.n_components)  # of that state to those before: (k, q)
@@ -149,7 +125,8 @@ class Bound:
         if not centre.loadings.any():
             return False
         noise = float(centre.noise_variance)
-        return noise >= self._how.least_noise * (np.square(centre.loadings).sum() / self._counts.sum() + noise)
+        signal = float(np.square(centre.loadings).sum() / self._counts.sum())
+        return noise >= self._how.least_noise * (signal + noise)
 
     def slope_at(self, state: Pending) -> tuple[Array, Array]:
         """Convert a state to a vector, and compute the gradient per row there."""
@@ -202,12 +179,21 @@ class Bound:
         """Product of the inverse of the approximate information per row with a gradient."""
         belief, unit = self._state.belief, self._coordinates.unit
         if self._information is None:
-            self._information = Information(belief, self._counts, self.rows, self._spectrum, self._how)
+            self._information = Information(belief, self._counts, self.rows, self._outside(belief), self._how)
         d, q = self._axes.shape
         turn = self._turn
         loadings, mean, noise = np.split(gradient, (d * q, d * q + d))
         found = self._information.solve(loadings.reshape(d, q) @ turn / unit, mean / unit, noise)
         return np.concatenate([(found[0] @ turn.T).ravel() / unit, found[1] / unit, found[2]])
+
+    def _outside(self, belief: ParameterBelief) -> Outside | None:
+        """Variances outside the components, computed anew from time to time; None if the covariance is not known."""
+        if self._covariance is not None and not self._until_refresh:
+            psi = np.full(len(self._counts), float(belief.centre.noise_variance))
+            self._rest = Outside.of(belief.centre.loadings, psi, self._covariance, self._counts)
+            self._until_refresh = self._how.refresh
+        self._until_refresh -= 1
+        return self._rest
 
     def place(self, vector: Array) -> Pending:
         """Convert a vector to a state with the covariances of the last sweep and the best axes for it."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from probpca.learning.bayesian.bound import Bound, Spectrum
+from probpca.learning.bayesian.bound import Bound
 from probpca.learning.bayesian.variational_em import Pending, VariationalEM, best_basis, divergence
 from probpca.learning.complete.iterative import condensed, is_worth_condensing
 from probpca.learning.complete.leading_spectrum import leading_spectrum
@@ -25,7 +25,7 @@ from probpca.learning.em.e_step import expect, expect_believed
 from probpca.learning.em.m_step import latent_moments
 from probpca.learning.loop import Iterated, Monitor, StoppingRule, accelerate, iterate
 from probpca.learning.missing.fit import Problem, noise_floor
-from probpca.learning.missing.start import spectral_start
+from probpca.learning.missing.start import first_model
 from probpca.learning.quasi_newton import QuasiNewton
 from probpca.learning.result import Status
 from probpca.learning.settings import SearchLimits, Settings
@@ -202,7 +202,7 @@ class _Start(NamedTuple):
     rows: Source
     model: LinearGaussian
     floor: float
-    spectrum: Spectrum | None = None
+    covariance: Array | None = None  # estimated from the observed cells: (d, d)
 
 
 def _start_complete(table: Description, q: int, rng: np.random.Generator) -> _Start:
@@ -216,8 +216,7 @@ def _start_missing(table: Description, q: int, settings: Settings, rng: np.rando
     first = problem
     if table.sample is not None:
         first = Problem.of(describe(table.sample, rng), replace(settings, watch=None), rng)
-    model, spectrum = _warm(first, q)
-    return _Start(problem.rows, model, float(problem.floor), spectrum)
+    return _Start(problem.rows, _warm(first, q), float(problem.floor), problem.covariance.relative)
 
 
 def _run(start: _Start, monitor: Monitor, *, quick: bool) -> Iterated[ParameterBelief]:
@@ -226,7 +225,7 @@ def _run(start: _Start, monitor: Monitor, *, quick: bool) -> Iterated[ParameterB
     first = _first(em, start.rows, start.model)
     sweeps = _Sweeps(em, start.rows, monitor)
     if quick:
-        steps = QuasiNewton(Bound(sweeps.sums_at, first, start.floor, start.spectrum))
+        steps = QuasiNewton(Bound(sweeps.sums_at, first, start.floor, start.covariance))
         ended = accelerate(sweeps, first, monitor, steps)
     else:
         ended = iterate(sweeps, first, monitor)
@@ -300,23 +299,21 @@ def _exact_start(table: Description, q: int, rng: np.random.Generator) -> Linear
 
 def _warm(
     problem: Problem, q: int, least_steps: int = 1, most_steps: int = 20, settled: float = 0.95
-) -> tuple[LinearGaussian, Spectrum | None]:
+) -> LinearGaussian:
     """Starting model by parameter-expanded EM from the leading eigenpairs, run until the noise variance settles.
 
     A posterior that starts with too small loadings, or with so much noise that weak components are lost, does not
-    recover them. Too little noise does no harm: it increases while components are removed. Also returns all
-    eigenpairs if they are known.
+    recover them. Too little noise does no harm: it increases while components are removed.
     """
     settings = problem.settings
-    start = spectral_start(problem.rows, problem.summary, q, problem.rng)
-    model, monitor = start.model(q), Monitor(settings.tol, settings.max_iter, settings.watch)
+    model, monitor = first_model(problem, q), Monitor(settings.tol, settings.max_iter, settings.watch)
     for taken in range(1, min(most_steps, settings.max_iter) + 1):
         before = model.noise_variance
         model, log_likelihood = problem.steps(model)
         monitor.record(log_likelihood)
         if taken >= least_steps and model.noise_variance > settled * before:
             break
-    return model, Spectrum.of(start)
+    return model
 
 
 def _first(em: VariationalEM, rows: Source, model: LinearGaussian, smallest: float = 1e-8) -> Pending:

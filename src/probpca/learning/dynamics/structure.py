@@ -165,7 +165,7 @@ def _coordinates(structure: Structure, q: int) -> int:
     loose = structure.says("transition", "free", "stable")
     if not loose and not structure.says("transition", "diagonal"):
         return 0
-    match structure.process_noise:
+    match structure.process_noise if structure.fixed("process_noise") is None else None:
         case "free":
             return q * q if loose else q
         case "diagonal":

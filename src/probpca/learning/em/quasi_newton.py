@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
@@ -26,9 +26,35 @@ class InformationSettings:
 
     least: float = 0.05  # information about a direction without signal, as a share of that about a strong one
     least_free: float = 0.1  # smallest share of the information about a noise variance that its loadings leave
+    # Information about an exchange of a component and a direction of nearly the same variance, as a share of that about
+    # a strong component; the variances outside the components are computed anew after so many steps.
+    exchange: float = 0.1
+    refresh: int = 4
     # Below this share of noise in the variance, the information of incomplete rows is too different from that of
     # complete ones, and EM steps are combined instead.
     least_noise: float = 1e-4
+
+
+class Outside(NamedTuple):
+    """Variances of the rows outside the components, in units of the noise: those that components compete with."""
+
+    axes: Array  # orthonormal: (d, d)
+    variance: Array  # along the axes: (d,)
+
+    @classmethod
+    def of(cls, loadings: Array, psi: Array, covariance: Array, share: Array) -> Outside:
+        r"""Eigenpairs of :math:`I + D^{1/2} (\Psi^{-1/2} S \Psi^{-1/2} - I) D^{1/2}` outside the span of the loadings.
+
+        ``share`` is the diagonal of D, how often each feature was observed compared with the one observed most often,
+        and ``covariance`` is :math:`D^{1/2} S D^{1/2}`.
+        """
+        root = np.sqrt(psi)
+        white = covariance / np.outer(root, root)
+        white[np.diag_indices_from(white)] += 1 - share
+        axes = np.linalg.qr(loadings / root[:, None])[0]
+        white -= axes @ (axes.T @ white)
+        values, vectors = np.linalg.eigh(white - (white @ axes) @ axes.T)
+        return cls(vectors, np.maximum(values, 0.0))
 
 
 class Information:
@@ -43,10 +69,20 @@ class Information:
     :math:`n (s_i^2 + s_k^2) / (l_i l_k)` about :math:`A_{ik}`; :math:`n C^{-1}` about the mean;
     :math:`\tfrac12 n (d - q)` about the log noise variance, or :math:`\tfrac12 n (1 - h_j)^2` about that of each
     feature, with its leverage h. Features that were observed less often count less.
+
+    If the rows vary by :math:`v_j \neq 1` in units of the noise along an axis outside the components, as where features
+    have unequal noise, their information about the change of component k towards it is
+    :math:`n (l_k - v_j) / l_k` instead: little if both have the same variance, and negative if they should be
+    exchanged. Its absolute value leads away from saddle points (Dauphin et al. 2014).
     """
 
-    def __init__(self, loadings: Array, noise: Array, counts: Array, how: InformationSettings) -> None:
-        """Compute the information at some parameters, given the total weight of the cells of each feature (d,)."""
+    def __init__(
+        self, loadings: Array, noise: Array, counts: Array, how: InformationSettings, rest: Outside | None = None
+    ) -> None:
+        """Compute the information at some parameters, given the total weight of the cells of each feature (d,).
+
+        Without variances ``rest`` outside the components, they count as noise.
+        """
         d, q = loadings.shape
         psi = np.broadcast_to(noise, (d,))
         self._loadings, self._psi = loadings, psi
@@ -55,7 +91,11 @@ class Information:
         U, s, R = np.linalg.svd(loadings / np.sqrt(psi)[:, None], full_matrices=False)
         squares, variance = np.square(s), np.square(s) + 1
         self._axes, self._turn = U, R.T
-        self._outside = np.maximum(squares, how.least) / variance  # (q,)
+        self._rest = None if rest is None else rest.axes
+        if rest is None:
+            self._outside = np.maximum(squares, how.least) / variance  # (q,)
+        else:
+            self._outside = np.maximum(np.abs(1 - rest.variance[:, None] / variance), how.exchange)  # (d, q)
         both = np.maximum(squares[:, None] + squares, 2 * how.least * np.minimum(variance[:, None], variance))
         self._inside = both / np.outer(variance, variance)  # (q, q)
         if noise.ndim:
@@ -70,10 +110,19 @@ class Information:
         by_loadings, by_mean, by_noise = np.split(gradient, (W.size, W.size + len(W)))
         turned = (self._unit[:, None] * by_loadings.reshape(W.shape)) @ self._turn
         inside = self._axes.T @ turned
-        step = self._axes @ (inside / self._inside) + (turned - self._axes @ inside) / self._outside
+        step = self._axes @ (inside / self._inside) + self._solve_outside(turned - self._axes @ inside)
         mean = self._rare * by_mean
         mean = self._rare * (W @ (W.T @ mean) + self._psi * mean)
         return np.concatenate([(self._unit[:, None] * (step @ self._turn.T)).ravel(), mean, self._noise * by_noise])
+
+    def _solve_outside(self, change: Array) -> Array:
+        """Product of the inverse with derivatives orthogonal to the loadings, in units of the noise: (d, q)."""
+        if self._rest is None:
+            return np.asarray(change / self._outside)
+        step = self._rest @ ((self._rest.T @ change) / self._outside)
+        return np.asarray(
+            step - self._axes @ (self._axes.T @ step)
+        )  # the loadings may have moved since the axes were computed
 
 
 @final
@@ -85,15 +134,23 @@ class Likelihood:
         gradient_at: Callable[[LinearGaussian], tuple[Gradient, Array]],
         start: LinearGaussian,
         floor: float | Array,
+        covariance: Array | None = None,
         how: InformationSettings = InformationSettings(),
     ) -> None:
-        """Set the function that returns gradient and weights of cells (d,) of a model, and the smallest noise."""
+        """Set the function that returns gradient and weights of cells (d,) of a model, and the smallest noise.
+
+        A ``covariance`` estimated from the observed cells, as ``Outside`` expects it, tells which directions compete
+        with the components.
+        """
         self.rows = 1.0  # largest total weight of the cells of a feature
         self.noise_change = np.inf
         self.coordinates = Coordinates.around(start, floor)
         self._gradient_at, self._how = gradient_at, how
         self._model, self._counts = start, np.empty(0)
         self._information: Information | None = None
+        self._covariance = None if covariance is None else covariance / np.square(self.coordinates.unit)
+        self._rest: Outside | None = None
+        self._until_refresh = 0
 
     @property
     def n_noise(self) -> int:
@@ -135,8 +192,20 @@ class Likelihood:
         if self._information is None:
             unit = self.coordinates.unit
             loadings, noise = self._model.loadings / unit, self._model.noise_variance / unit**2
-            self._information = Information(loadings, noise, self._counts, self._how)
+            rest = self._outside(loadings, noise)
+            self._information = Information(loadings, noise, self._counts, self._how, rest)
         return self._information.solve(gradient)
+
+    def _outside(self, loadings: Array, noise: Array) -> Outside | None:
+        """Variances outside the components, computed anew from time to time; None if the covariance is not known."""
+        if self._covariance is None:
+            return None
+        if not self._until_refresh:
+            psi = np.broadcast_to(noise, self._counts.shape)
+            self._rest = Outside.of(loadings, psi, self._covariance, self._counts)
+            self._until_refresh = self._how.refresh
+        self._until_refresh -= 1
+        return self._rest
 
     def place(self, vector: Array) -> LinearGaussian:
         """Convert a vector to a model whose noise variance is not below the smallest one."""

@@ -22,7 +22,7 @@ from probpca.learning.em.quasi_newton import Likelihood, LikelihoodSteps
 from probpca.learning.factor.complete import about_ledermann, most_factors, require_rows
 from probpca.learning.factor.pairwise import PairwiseFit
 from probpca.learning.loop import Iterated, Monitor, accelerate, iterate
-from probpca.learning.missing.start import Fitted, by_criteria, first_model, search, tells_rank
+from probpca.learning.missing.start import Fitted, ScaledCovariance, by_criteria, first_model, search, tells_rank
 from probpca.learning.result import FitResult, Status, collapsed_status
 from probpca.learning.saddle_points import SaddleCheck
 from probpca.learning.selection.correlations import choose_by_correlations
@@ -182,6 +182,15 @@ class Steps:
         self._model, self._sums = model, self._rows.fold(partial(expect, model))
         return self._em.advance(model, self._sums), self._sums.log_likelihood
 
+    def expanded(self, model: LinearGaussian) -> tuple[LinearGaussian, float]:
+        """Model after an iteration of parameter-expanded EM, whatever the method, and the log-likelihood of the given.
+
+        Statistics that were kept serve again, and others do not replace them.
+        """
+        kept = self._sums if self._model is model else None
+        sums = self._rows.fold(partial(expect, model)) if kept is None else kept
+        return replace(self._em, expand=True).advance(model, sums), sums.log_likelihood
+
     def sums_at(self, model: LinearGaussian) -> Regression:
         """Statistics of the E-step at a model."""
         if self._sums is None or self._model is not model:
@@ -207,6 +216,7 @@ class Problem:
     steps: Steps
     sampled: Source | None  # rows in memory, all or a sample, as given
     prepare: Callable[[Block], Observed]
+    covariance: ScaledCovariance
 
     @classmethod
     def of(
@@ -221,7 +231,7 @@ class Problem:
         floor = np.asarray(noise_floor(summary, least_noise)) if shared else noise_floors(summary, settings.factor)
         steps = Steps(EM(floor, settings.solver != "em"), rows)
         sampled = source if source.in_memory else table.sample
-        return cls(rows, summary, floor, settings, rng, steps, sampled, prepare)
+        return cls(rows, summary, floor, settings, rng, steps, sampled, prepare, ScaledCovariance(rows, summary))
 
     @property
     def most_components(self) -> int:
@@ -310,7 +320,7 @@ class Problem:
         """Run the solver named in the settings from ``start``, and again if it ends at a saddle point."""
         start = self.placed(start)
         trace, settings = () if saver is None else saver.trace, self.settings
-        step = partial(EM(self.floor).step, source=self.rows)
+        step = self.steps.expanded
         slow = settings.solver in ("em", "gradient", "incremental") or self.floor.ndim > 0
         probe = self._probe(start.n_components) or step
         check = SaddleCheck(step, probe, self.floor, settings.tol, settings.saddle, slow)
@@ -357,7 +367,8 @@ class Problem:
             case _:
                 share = self.summary.observed / self.summary.total_weight
                 relax = partial(relaxed, share, self.floor) if self.floor.ndim else None
-                extrapolation = LikelihoodSteps(Likelihood(self.steps.gradient_at, start, self.floor))
+                covariance = None if self.floor.ndim else self.covariance.relative
+                extrapolation = LikelihoodSteps(Likelihood(self.steps.gradient_at, start, self.floor, covariance))
                 return accelerate(steps, start, monitor, extrapolation, relax)
 
     def _probe(self, q: int) -> Step | None:
@@ -365,10 +376,11 @@ class Problem:
         summary, limits, d = self.summary, self.settings.saddle, self.rows.n_features
         cells = max(limits.cells, limits.cells_per_parameter * (q + 1) * d)
         count = int(cells * (summary.total_weight / summary.observed.sum())) + 1  # whatever the unit of the weights
-        if self.sampled is None or 2 * count > summary.count:
+        if self.sampled is None or 3 * count > summary.count:  # it would have to be prepared, too
             return None
-        blocks = [self.prepare(block) for block in self.sampled.spread(count)]
-        return partial(EM(self.floor).step, source=Source.of_blocks(blocks, d))
+        sample = [Source.of_block(block, self.rows.n_jobs) for block in self.sampled.spread(count)]
+        blocks = [block for part in sample for block in part.keep(self.prepare).hold()]
+        return partial(EM(self.floor).step, source=Source.of_blocks(blocks, d, self.rows.n_jobs))
 
 
 def noise_floor(summary: ColumnSummary, share: float = NOISE_FLOOR) -> float:

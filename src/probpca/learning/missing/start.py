@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
+from probpca.cached_property import cached_property
 from probpca.inference.projection import explained_variance_ratio
 from probpca.learning.components import EXACT_RANK, Count, Rule, Share
 from probpca.learning.describe import column_std
@@ -32,6 +33,7 @@ class StartSettings:
     """Options of the eigenpairs that a fit starts from."""
 
     exact: int = 256  # up to this many features, all eigenpairs are computed, whatever their number
+    rows_per_feature: float = 10.0  # observed cells of a feature, per feature, that make a covariance worth knowing
     oversampling: int = 4  # vectors of an iteration beyond the wanted ones
     max_products: int = 6  # passes over the rows
 
@@ -83,35 +85,63 @@ class Start(NamedTuple):
         return LinearGaussian(model.mean, np.column_stack([model.loadings, fresh]), model.noise_variance)
 
 
-def spectral_start(rows: Source, summary: ColumnSummary, k: int, rng: np.random.Generator) -> Start:
-    r"""Leading eigenpairs of the covariance estimated from the observed cells, by products with blocks of vectors.
+@final
+@dataclass(frozen=True, eq=False)
+class ScaledCovariance:
+    r"""Covariance estimated from the observed cells, with little weight for features that were rarely observed.
 
     With :math:`\rho_j` the share of rows in which feature j was observed and :math:`S_0` the covariance of
     zero-filled rows, :math:`[S_0]_{jk}` is about :math:`\rho_j \rho_k C_{jk}` off the diagonal and
     :math:`\rho_j C_{jj}` on it. Scaled by :math:`(\rho_j \rho_k)^{-1/2}` and with a corrected diagonal, it estimates
     a matrix with the same leading subspace as C in which rarely observed features have little weight.
-
-    Up to a few hundred features, all eigenpairs of the matrix are computed, and the start does not depend on
-    chance.
     """
-    d = rows.n_features
-    share = summary.observed / summary.total_weight
-    root = np.sqrt(share)
-    scale = np.divide(1.0, root, out=np.zeros(d), where=root > 0)
-    excess = summary.variance * (1 - share) * (share > 0)
 
-    def apply(vectors: Floats) -> Array:
+    rows: Source  # prepared
+    summary: ColumnSummary
+
+    @cached_property
+    def share(self) -> Array:
+        """Share of the rows in which each feature was observed: (d,)."""
+        return self.summary.observed / self.summary.total_weight
+
+    @cached_property
+    def matrix(self) -> Array:
+        """The matrix itself, from one pass over the rows: (d, d)."""
+        return self.product(np.eye(self.rows.n_features))
+
+    @property
+    def relative(self) -> Array | None:
+        """The matrix divided by the largest share; None if it is large, inaccurate, or costs a pass over a file."""
+        d, most = self.rows.n_features, float(self.share.max())
+        cells = self.summary.count * float(self.share.mean())
+        if d > START.exact or cells < START.rows_per_feature * d or not self.rows.in_memory:
+            return None
+        return self.matrix / most
+
+    def product(self, vectors: Floats) -> Array:
+        """Product of the matrix with vectors (d, k), by one pass over the rows."""
+        share = self.share
+        root = np.sqrt(share)
+        scale = np.divide(1.0, root, out=np.zeros(root.size), where=root > 0)
+        excess = self.summary.variance * (1 - share) * (share > 0)
         scaled = np.ascontiguousarray((scale[:, None] * vectors).T, np.float64)
-        image = rows.fold(partial(_zero_filled_product, scaled)).value.T / summary.total_weight
+        image = self.rows.fold(partial(_zero_filled_product, scaled)).value.T / self.summary.total_weight
         return scale[:, None] * image - excess[:, None] * vectors
 
-    if d <= max(START.exact, k + START.oversampling):  # a product with the identity gives the matrix itself
-        values, vectors = np.linalg.eigh(apply(np.eye(d)))
+
+def spectral_start(covariance: ScaledCovariance, k: int, rng: np.random.Generator) -> Start:
+    """Leading eigenpairs of the covariance estimated from the observed cells, by products with blocks of vectors.
+
+    Up to a few hundred features, all eigenpairs are computed, and the start does not depend on chance.
+    """
+    summary, share, d = covariance.summary, covariance.share, covariance.rows.n_features
+    if d <= max(START.exact, k + START.oversampling):
+        values, vectors = np.linalg.eigh(covariance.matrix)
         return Start(summary, vectors[:, ::-1], values[::-1], share)
     start = rng.standard_normal((d, k + START.oversampling))
     total = float(summary.variance.sum())
     # Eigenvalues may be negative here, which the Krylov method allows.
-    found = block_krylov(apply, start, k, _is_fair, scale=total, max_products=START.max_products)
+    found = block_krylov(covariance.product, start, k, _is_fair, scale=total, max_products=START.max_products)
     return Start(summary, found.vectors.astype(np.float64), found.values, share)
 
 
@@ -152,7 +182,7 @@ def search(problem: Problem, wanted: Components) -> Fitted:
 
 def first_model(problem: Problem, q: int) -> LinearGaussian:
     """Starting model with q components; the likelier of two if each feature has its own noise variance."""
-    start = spectral_start(problem.rows, problem.summary, q, problem.rng).model(q)
+    start = spectral_start(problem.covariance, q, problem.rng).model(q)
     return problem.likelier(start, problem.pairwise_fit())
 
 
@@ -264,7 +294,7 @@ class Path:
     def of(cls, problem: Problem, most: int, penalty: float = 0.0) -> Path:
         """Fits of up to ``most`` components, to be compared by a criterion with a penalty for each parameter."""
         limits, d = problem.settings.search, problem.rows.n_features
-        spectral = spectral_start(problem.rows, problem.summary, min(most, limits.missing), problem.rng)
+        spectral = spectral_start(problem.covariance, min(most, limits.missing), problem.rng)
         return cls(problem, most, limits.tolerance * penalty * d, spectral)
 
     def fit(self, q: int) -> Iterated[LinearGaussian]:
@@ -291,6 +321,6 @@ class Path:
         """Starting model with one component more than the last fit."""
         problem = self.problem
         if q > self._spectral.values.size:
-            self._spectral = spectral_start(problem.rows, problem.summary, min(2 * q, self.most), problem.rng)
+            self._spectral = spectral_start(problem.covariance, min(2 * q, self.most), problem.rng)
         model = self._spectral.grown(self._fits[-1].state) if self._fits else self._spectral.model(1)
         return problem.likelier(model, self._pairwise)

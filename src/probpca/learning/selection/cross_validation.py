@@ -139,7 +139,7 @@ class Fold:
         held = cells.take(out)
         # The prediction of a column without training cells does not depend on q.
         held = held.take(table.summarise().observed[held.columns] > 0)
-        return cls(problem, spectral_start(problem.rows, table.summarise(), largest, rng), held)
+        return cls(problem, spectral_start(problem.covariance, largest, rng), held)
 
     def grown(self, before: LinearGaussian | None) -> LinearGaussian:
         """Fit a model with one component more than ``before``, or with one component if it is None."""

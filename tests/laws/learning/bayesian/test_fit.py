@@ -770,13 +770,14 @@ def test_who_asks_for_all_components_predicts_hidden_cells_as_well_as_who_knows_
     assert error(19) < 1.01 * min(error(q) for q in (3, 6, 9, 12, 15, 18))
 
 
-def test_the_steps_of_the_start_are_shown_and_no_more_of_them_than_may_be(x):
-    def shown(max_iter):
+def test_the_steps_of_the_start_are_shown_and_no_more_of_them_than_may_be(rng, x):
+    def shown(rows, max_iter):
         seen = []
-        fit_variational(open_source(x), Q, Settings(tol=0, max_iter=max_iter, watch=seen.append))
+        fit_variational(open_source(rows), Q, Settings(tol=0, max_iter=max_iter, watch=seen.append))
         return [progress.iteration for progress in seen]
 
-    assert shown(2) == [0, 0, 1, 2]  # the noise settled
+    assert shown(x, 2) == [0, 0, 1, 2]  # the noise settled
+    assert shown(spiked_rows_with_holes(rng, N, D, Q, noise=1e-8), 2) == [0, 1, 0, 1, 2]  # it still falls
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from probpca.learning import Status
 from probpca.learning.em.e_step import expect
 from probpca.learning.em.gradient import Gradient, gradient_of
 from probpca.learning.em.m_step import EM
-from probpca.learning.em.quasi_newton import Information, InformationSettings, Likelihood, LikelihoodSteps
+from probpca.learning.em.quasi_newton import Information, InformationSettings, Likelihood, LikelihoodSteps, Outside
 from probpca.learning.loop import Monitor, accelerate, iterate, iterate_accelerated
 from probpca.learning.quasi_newton import QuasiNewtonSettings
 from probpca.models import LinearGaussian
@@ -98,6 +98,92 @@ def test_steps_solve_the_information_of_complete_rows(rng, noise):
     found = information.solve(both)
     assert_allclose(found[: d * q].reshape(d, q), outside, atol=1e-10)
     assert_allclose(found[d * q : d * q + d], shift, atol=1e-10)
+
+
+def maximum_of(covariance, q):
+    """PPCA of a covariance: the closed form."""
+    values, vectors = np.linalg.eigh(covariance)
+    noise = values[:-q].mean()
+    return LinearGaussian(np.zeros(len(values)), vectors[:, -q:] * np.sqrt(values[-q:] - noise), noise)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-3])
+def test_unequal_noise_outside_the_components_is_part_of_the_information(rng, size):
+    """At the maximum of complete rows, steps orthogonal to the loadings are those of Newton's method."""
+    n, d, q = 40, 7, 3
+    x = rng.standard_normal((n, d)) * np.linspace(1.0, 3.0, d)
+    x -= x.mean(axis=0)
+    covariance = x.T @ x / n
+    model = maximum_of(covariance, q)
+    psi = np.full(d, float(model.noise_variance))
+    share = np.ones(d)
+    rest = Outside.of(model.loadings, psi, covariance, share)
+    settings = InformationSettings(exchange=1e-9)
+    information = Information(model.loadings, model.noise_variance, n * share, settings, rest)
+    axes = np.linalg.qr(model.loadings)[0]
+    change = rng.standard_normal((d, q))
+    change -= axes @ (axes.T @ change)
+
+    def gradient(loadings):
+        inverse = np.linalg.inv(loadings @ loadings.T + np.diag(psi))
+        return n * (inverse @ covariance @ inverse @ loadings - inverse @ loadings)
+
+    h = 1e-5
+    fall = (gradient(model.loadings - h * change) - gradient(model.loadings + h * change)) / (2 * h)
+    found = information.solve(np.concatenate([size * fall.ravel(), np.zeros(d + 1)]))
+    assert_allclose(found[: d * q].reshape(d, q), size * change, atol=1e-6 * size)
+
+
+def test_steps_lead_away_from_a_saddle_point():
+    """With the wrong axis of a known covariance for a component, Newton's own step would lead back to it."""
+    d, n = 5, 100.0
+    covariance = np.diag([4.0, 3.0, 1.0, 1.0, 1.0])
+    loadings = np.zeros((d, 1))
+    loadings[:, 0] = np.eye(d)[1] * np.sqrt(2.0) + 1e-3 * np.eye(d)[0]
+    psi, share = np.ones(d), np.ones(d)
+    inverse = np.linalg.inv(loadings @ loadings.T + np.eye(d))
+    slope = n * (inverse @ covariance @ inverse @ loadings - inverse @ loadings)
+    rest = Outside.of(loadings, psi, covariance, share)
+    information = Information(loadings, np.asarray(1.0), n * share, InformationSettings(), rest)
+    step = information.solve(np.concatenate([slope.ravel(), np.zeros(d + 1)]))
+    assert_allclose(step[0], float(slope[0, 0]) / (n * (4.0 / 3.0 - 1.0)), rtol=1e-3)  # not its negative
+
+
+def test_features_that_were_rarely_observed_count_as_noise(rng):
+    d, q = 6, 2
+    model = random_model(rng, d, q, noise=0.2)
+    share = np.ones(d)
+    share[3] = 0.0
+    covariance = dense_covariance(model)
+    covariance[3], covariance[:, 3] = 0.0, 0.0  # as ScaledCovariance weights it
+    loadings = model.loadings.copy()
+    loadings[3] = 0.0
+    psi = np.full(d, 0.3)
+    rest = Outside.of(loadings, psi, covariance, share)
+    alone = np.flatnonzero(np.abs(rest.axes[3]) > 1 - 1e-9)
+    assert alone.size == 1
+    assert_allclose(rest.variance[alone], 1.0)
+
+
+def test_a_known_covariance_saves_e_steps_to_the_same_maximum():
+    without, known = 0, 0
+    for seed in range(3):
+        plain, helped = (Problem(seed, n=1500, d=40, q=15) for _ in range(2))
+        pairs = np.where(np.isnan(plain.x), 0.0, plain.x - plain.start.mean)
+        seen = np.isfinite(plain.x).astype(float)
+        covariance = (pairs.T @ pairs) / (seen.T @ seen)
+        share = seen.mean(axis=0) / seen.mean(axis=0).max()
+        first = maximum_of(covariance, 15)
+        start = LinearGaussian(plain.start.mean, first.loadings, first.noise_variance)
+        plain.start = helped.start = start
+        found = plain.fit()
+        weighted = np.sqrt(np.outer(share, share)) * covariance
+        steps = LikelihoodSteps(Likelihood(helped.gradient_at, start, FLOOR, weighted))
+        ended = accelerate(helped.step, start, Monitor(1e-3, 5000), steps)
+        assert_never_falls(ended.trace)
+        assert abs(ended.trace[-1] - found.trace[-1]) < 2e-3
+        without, known = without + plain.e_steps, known + helped.e_steps
+    assert known < 0.8 * without, (known, without)
 
 
 def test_features_without_cells_stay_where_they_are():
