@@ -20,7 +20,15 @@ from .errors import (
     ShapeError,
     SourceError,
 )
-from .estimators import PPCA, BayesianPCA, FactorAnalysis, LinearDynamicalSystem, PPCAImputer, select_n_components
+from .estimators import (
+    PPCA,
+    BayesianPCA,
+    FactorAnalysis,
+    LinearDynamicalSystem,
+    MixturePPCA,
+    PPCAImputer,
+    select_n_components,
+)
 from .learning.factor.factorability import factorability
 from .pages.explorer import explorer
 from .pages.report import report
@@ -44,6 +52,7 @@ __all__ = [
     "LoadingsDisplay",
     "LoadingsHeatmapDisplay",
     "MissingnessDisplay",
+    "MixturePPCA",
     "NotEnoughMemoryError",
     "OutlierDisplay",
     "PPCAImputer",
