@@ -1,5 +1,6 @@
 from . import datasets, inference, learning, models, sources
 from .displays.biplot_display import BiplotDisplay
+from .displays.clusters_display import ClustersDisplay
 from .displays.convergence_display import ConvergenceDisplay
 from .displays.factor_correlations_display import FactorCorrelationsDisplay
 from .displays.forecast_display import ForecastDisplay
@@ -40,6 +41,7 @@ __all__ = [
     "BayesianPCA",
     "BiplotDisplay",
     "ClusterError",
+    "ClustersDisplay",
     "ConvergenceDisplay",
     "DataError",
     "FactorAnalysis",
