@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import probpca
 from oracles import closed_form_oracle, dense_log_likelihood, spiked_rows
-from probpca import PPCA, BayesianPCA, DataError, FactorAnalysis, LinearDynamicalSystem, PPCAImputer
+from probpca import PPCA, BayesianPCA, DataError, FactorAnalysis, LinearDynamicalSystem, MixturePPCA, PPCAImputer
 from probpca.estimators.base import generator
 
 NAMES = ["height", "width", "depth", "mass", "age", "price"]
@@ -156,7 +156,7 @@ def test_a_bar_is_shown_on_demand_only(x, capsys):
     assert "remaining gain" in loud.err
 
 
-ESTIMATORS = [PPCA, BayesianPCA, FactorAnalysis, LinearDynamicalSystem, PPCAImputer]
+ESTIMATORS = [PPCA, BayesianPCA, FactorAnalysis, LinearDynamicalSystem, MixturePPCA, PPCAImputer]
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)

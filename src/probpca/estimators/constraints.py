@@ -124,6 +124,20 @@ def factor_constraints() -> dict[str, Constraint]:
     }
 
 
+def mixture_constraints() -> dict[str, Constraint]:
+    """Return the constraints of the parameters of ``MixturePPCA``."""
+    ppca = ppca_constraints()
+    return {
+        "n_clusters": (whole(1), one_of("bic", "icl"), nothing()),
+        "n_components": (whole(1), nothing()),
+        "noise": (one_of("per_feature", "shared"),),
+        "n_init": ppca["n_init"],
+        "missing": ppca["missing"],
+        "n_jobs": ppca["n_jobs"],
+        **iteration_constraints(),
+    }
+
+
 def check_parameters(estimator: Any, constraints: Mapping[str, Constraint]) -> None:
     """Raise ``DataError`` if a parameter of the estimator has a value that its constraint does not allow."""
     for name, options in constraints.items():

@@ -50,6 +50,7 @@ class Status(Enum):
         "Not converged: max_iter was reached first. Raise max_iter or loosen tol; if the process noise of a state "
         "keeps shrinking towards zero, fix it, or use fewer components."
     )
+    GRID = "Exact search: each feature has the best of all candidates; nothing had to be iterated."
     BOUND_CONVERGED = "Converged: the lower bound of the log evidence is estimated to be within tol of its maximum."
     BOUND_MAX_ITER = "Not converged: max_iter was reached first. Raise max_iter or loosen tol."
     NOISE_COLLAPSED = (
@@ -61,6 +62,12 @@ class Status(Enum):
         "Degenerate: some columns are exact combinations of others and of the factors, so the likelihood has no "
         "maximum, and their noise variances were set to the smallest allowed value. Drop the columns that repeat "
         "others, or use fewer factors or more rows."
+    )
+
+    DEGENERATE_CLUSTERS = (
+        "Degenerate: some clusters have no noise left or too few rows, so the likelihood has no maximum, and noise "
+        "variances were set to the smallest allowed value. Use fewer clusters or components, or drop repeated rows and "
+        "columns."
     )
 
     LOW_RANK = (
@@ -84,7 +91,15 @@ class Status(Enum):
     @property
     def converged(self) -> bool:
         """Whether the fit reached its optimum: the closed form, or an iteration that converged."""
-        good = (Status.EXACT, Status.CONVERGED, Status.BOUND_CONVERGED, Status.SKETCHED, Status.ONLINE, Status.LOW_RANK)
+        good = (
+            Status.EXACT,
+            Status.CONVERGED,
+            Status.BOUND_CONVERGED,
+            Status.SKETCHED,
+            Status.ONLINE,
+            Status.LOW_RANK,
+            Status.GRID,
+        )
         return self in good
 
 

@@ -241,6 +241,34 @@ class FactorSettings:
 
 @final
 @dataclass(frozen=True, slots=True)
+class MixtureSettings:
+    """Options of mixtures."""
+
+    # Smallest noise variance of a cluster, as a share of that of one PPCA with enough components for all clusters.
+    floor: float = 1e-3
+    spare_rows: int = 2  # rows, in addition to one per component, that a cluster needs to be learned
+    short: int = 8  # EM steps of a trial from each start, the best of which goes on
+    group_steps: int = 5  # EM steps of the PPCA of each group of rows in a start
+    least_noise: float = 0.05  # smallest noise variance of a start, as a share of that of one PPCA
+    # Number of rows that starts are made of: a smallest one, and so many per cluster and component.
+    start_rows: int = 2000
+    rows_per_component: int = 100
+    start_components: int = 20  # largest number of components of the PPCA whose latent variables are clustered
+    imputed_cells: int = 2**24  # up to this many cells, imputed rows are clustered too
+    start_tol: float = 1.0  # remaining gain at which PPCA of the rows of a start stops, in nats
+    start_steps: int = 20  # largest number of its iterations
+    components: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20)  # numbers of components that are tried
+    most_clusters: int = 20  # largest number of clusters that is tried
+    patience: int = 2  # the search ends after this many successive numbers that are worse than the best
+    at_floor: float = 1.01  # noise variances of at most so many floors count as being at the floor
+
+    def rows_of_start(self, n_clusters: int, n_components: int) -> int:
+        """Number of rows that a start is made of."""
+        return max(self.start_rows, self.rows_per_component * n_clusters * (n_components + 1))
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Options of a fit: solver, stopping rule, and tuning parameters of the algorithms.
 
@@ -287,6 +315,8 @@ class Settings:
         Options of online EM.
     factor : FactorSettings
         Options of factor analysis.
+    mixture : MixtureSettings
+        Options of mixtures.
 
     Examples
     --------
@@ -316,6 +346,7 @@ class Settings:
     stream: StreamLimits = StreamLimits()
     online: OnlineSettings = OnlineSettings()
     factor: FactorSettings = FactorSettings()
+    mixture: MixtureSettings = MixtureSettings()
 
     def __post_init__(self) -> None:
         """Raise ``DataError`` for an unknown solver."""

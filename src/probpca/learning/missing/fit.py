@@ -56,7 +56,7 @@ def fit_missing(table: Description, wanted: Components, settings: Settings, rng:
     if settings.noise == "shared":
         return _fit(table, wanted, settings, rng)
     require_rows(table.summarise().count, wanted)
-    scaled, units = _standardised(table)  # the likelihood does not depend on the units, but the start does
+    scaled, units = standardised_table(table)  # the likelihood does not depend on the units, but the start does
     return _fit(scaled, wanted, settings, rng).in_units(units)._replace(scale=None)
 
 
@@ -68,7 +68,7 @@ def criteria_of_missing(
     The rows are in memory.
     """
     require_rows(table.summarise().count, Rule(names[0]))
-    scaled, units = _standardised(table)
+    scaled, units = standardised_table(table)
     with one_blas_thread():
         problem = Problem.of(scaled, settings, rng)
         most = min(problem.most_components, settings.search.missing)
@@ -76,7 +76,7 @@ def criteria_of_missing(
     return [fitted.curve._replace(score=fitted.curve.score - units.log_volume) for fitted in found]
 
 
-def _standardised(table: Description) -> tuple[Description, Units]:
+def standardised_table(table: Description) -> tuple[Description, Units]:
     """Description of the same rows with columns of unit variance."""
     summary = table.summarise()
     units = Units.of(summary)
