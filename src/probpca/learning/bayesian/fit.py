@@ -185,9 +185,8 @@ def fit_variational(
         table = describe(source, rng, None, settings.sample)
         q = _most(table, settings.search) if n_components is None else n_components
         start = _start_complete(table, q, rng) if table.complete else _start_missing(table, q, settings, rng)
-        ended = _run(
-            start, Monitor(settings.tol, settings.max_iter, settings.watch, rule=STOPPING), quick=not table.complete
-        )
+        monitor = Monitor(settings.tol, settings.max_iter, settings.watch, rule=STOPPING)
+        ended = _run(start, monitor, quick=_has_slow_directions(table))
         final = ended.state.principal()
         bound = ended.trace[-1] + divergence(ended.state) - divergence(final)
     # The rotation to principal axes of the mean loadings lowers the bound a little, because the prior is not rotated.
@@ -230,6 +229,16 @@ def _run(start: _Start, monitor: Monitor, *, quick: bool) -> Iterated[ParameterB
     else:
         ended = iterate(sweeps, first, monitor)
     return Iterated(ended.state.belief, ended.status, ended.trace)
+
+
+def _has_slow_directions(table: Description, least: float = 0.5) -> bool:
+    """Whether quasi-Newton steps may save sweeps: with missing cells, and not many more columns than rows.
+
+    ``least`` is the mean number of observed cells of a column, as a share of the number of columns. With fewer, the
+    covariances of the parameters and the prior decide how far a sweep goes. Sweeps find the best ones, but the
+    gradient at given ones does not know them.
+    """
+    return not table.complete and float(table.summarise().observed.mean()) >= least * table.source.n_features
 
 
 @final

@@ -157,6 +157,13 @@ def test_sweeps_alone_take_more_than_twice_as_many(monkeypatch):
     assert sum(fit(uneven_rows(seed)).n_iter for seed in range(3)) > 2 * quick
 
 
+def test_few_rows_of_many_columns_are_left_to_sweeps(monkeypatch):
+    x = uneven_rows(0, n=40, d=100)
+    found = fit(x)
+    monkeypatch.setattr(Bound, "is_applicable", False)
+    assert_array_equal(fit(x).trace, found.trace)
+
+
 def test_the_number_of_steps_does_not_depend_on_chance():
     x = uneven_rows(0)
     one, other = fit(x, seed=1), fit(x, seed=2)
