@@ -70,6 +70,7 @@ FITS = {
     "PPCA, missing cells": lambda x: PPCA(2, n_parameter_draws=2, random_state=0).fit(x),
     "PPCA, standardize": lambda x: PPCA(2, standardize=True, random_state=0).fit(frame(x)),
     "PPCA, empty column": lambda x: PPCA(2, random_state=0).fit(without_column(x)),
+    "PPCA, robust": lambda x: PPCA(1, robust="cells", random_state=0).fit(x),
     "PPCA, stream": lambda x: PPCA(2, half_life=20.0, random_state=0).partial_fit(x),
     "BayesianPCA": lambda x: BayesianPCA(3, random_state=0).fit(x),
     "BayesianPCA, standardize": lambda x: BayesianPCA(2, standardize=True, random_state=0).fit(frame(np.nan_to_num(x))),

@@ -40,6 +40,7 @@ def table_summary(estimator: Any, objective: tuple[str, float], feature_names: A
         "",
         *_components(estimator, names, width),
         "",
+        *_robust(estimator),
         *_ending(estimator, objective, estimator.n_samples_, "row"),
     ]
     notes = [*estimator.notes_, *about_units(estimator.column_std_, names, "standardize=True")]
@@ -63,6 +64,7 @@ def factor_summary(estimator: Any, feature_names: Any = None, width: int = WIDTH
         "",
         f"{'uniquenesses':<18}{_range_of(estimator.uniquenesses_, names)}",
         *_indices(estimator),
+        *_robust(estimator),
         *_ending(estimator, ("log-likelihood", estimator.log_likelihood_), estimator.n_samples_, "row")[1:],
     ]
     notes = [*estimator.notes_, *about_factors(estimator, names)]
@@ -262,6 +264,19 @@ def whole_items(items: Sequence[str], width: int) -> str:
             break
         text = f"{text}, {item}"
     return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def _robust(estimator: Any) -> list[str]:
+    """How many rows and cells a robust fit used; nothing after other fits."""
+    rows, cells = estimator.row_weight_, estimator.cell_weight_
+    if rows is None:
+        return []
+    used = rows > 0
+    text = f"{np.count_nonzero(used):,} of {several(used.size, 'row')} used"
+    if cells is not None:
+        observed = int(np.count_nonzero(cells[used] > 0))
+        text += f", and {np.count_nonzero(cells[used] > 0.5):,} of their {several(observed, 'observed cell')}"
+    return [f"{'robust':<18}{text}"]
 
 
 def _ending(estimator: Any, objective: tuple[str, float], count: float, unit: str) -> list[str]:

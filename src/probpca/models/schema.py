@@ -9,7 +9,7 @@ n      columns of the training table                 p      entries of a packed 
 d      features of the model                         s      sequences of a time series
 q      components, or states                         u      inputs of a time series
 m      draws of the parameters                       k      clusters of a mixture
-t      any number
+r      rows of the training table                    t      any number
 ====== ============================================= ====== ==============================================
 """
 
@@ -407,6 +407,8 @@ def ppca_arrays() -> dict[str, Numbers]:
         **model(),
         **table_fit(),
         "information_": Numbers(("p d", "p 1"), also=PACKED),
+        "row_weight_": Numbers(("r",), 0, 1, needed=False),
+        "cell_weight_": Numbers(("r d",), 0, 1, needed=False),
         "draws_mean": Numbers(("m d",), needed=False),
         "draws_loadings": Numbers(("m d q",), -ROOT_OF_LARGEST, ROOT_OF_LARGEST, needed="draws_mean"),
         "draws_noise_variance": Numbers(("m", "m d"), SMALLEST, needed="draws_mean"),
