@@ -2,9 +2,10 @@
 Clusters with missing cells
 ===========================
 
-Chemical measurements of 178 wines, a tenth of them missing, and a mixture that does not know that the wines come from
-three cultivars. It finds three clusters. The plane is the one that separates them best; an ellipse contains 95% of the
-model of its cluster, and rings mark wines that may belong to several.
+Chemical measurements of 178 wines, a tenth of them missing, and a mixture of three clusters that does not know that the
+wines come from three cultivars. The plane is the one that separates the clusters best; an ellipse contains 95% of the
+model of its cluster, and rings mark wines that may belong to several. All but four wines are in the cluster of their
+cultivar.
 """
 
 import numpy as np
@@ -14,7 +15,7 @@ from probpca import ClustersDisplay, MixturePPCA, SelectionDisplay
 
 wine = load_wine(as_frame=True)
 X = wine.data.mask(np.random.default_rng(0).random(wine.data.shape) < 0.1)
-mixture = MixturePPCA(random_state=0).fit(X)
+mixture = MixturePPCA(n_clusters=3, random_state=0).fit(X)
 display = ClustersDisplay.from_estimator(mixture, X)
 
 # %%
@@ -23,7 +24,7 @@ display = ClustersDisplay.from_estimator(mixture, X)
 display = ClustersDisplay.from_estimator(mixture, X, features=["flavanoids", "color_intensity"], level=0.8)
 
 # %%
-# How the number of clusters was chosen: BIC of the best mixture with each number, and ICL, which prefers clusters that
-# do not overlap.
+# Without ``n_clusters`` the number is chosen by BIC. The curves are those of the best mixture with each number; ICL
+# prefers clusters that do not overlap. Complete rows give three clusters.
 
-display = SelectionDisplay.from_estimator(mixture)
+display = SelectionDisplay.from_estimator(MixturePPCA(random_state=0).fit(wine.data))

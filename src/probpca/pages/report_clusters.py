@@ -124,14 +124,25 @@ def with_clusters(table: Table, facts: ClusterFacts) -> Table:
 
 def clusters_data(facts: ClusterFacts) -> dict[str, Any]:
     """Model and rows for the scripts of the page, encoded to save space; numbers of columns are in units of scale."""
-    table, found, shown, columns, model = facts.table, facts.found, facts.shown, facts.columns, facts.model
-    missing = np.take_along_axis(np.isnan(table.cells[shown]), columns, axis=1)
-    ends = [np.take_along_axis(table.scaled(end), columns, axis=1)[missing] for end in (facts.low, facts.high)]
-    is_whole = columns.shape[1] == len(table.features)
-    shifted = facts.shift
+    settings = facts.settings
+    return {
+        **row_data(facts.table, facts.shown),
+        **_model_data(facts),
+        **_cell_data(facts),
+        **_judged_data(facts),
+        "odd": settings.p,
+        "sure": SURE,
+        "first": int(np.searchsorted(facts.shown, facts.unusual_first[0])),
+        "sentences": [sentence for _, _, sentence in cluster_sentences(facts)],
+        "mostBars": settings.components.most_loadings,
+    }
+
+
+def _model_data(facts: ClusterFacts) -> dict[str, Any]:
+    """The clusters, and how they look in the plane."""
+    table, model, axes = facts.table, facts.model, facts.axes
     within = np.sqrt(np.stack([cluster.covariance.diag() for cluster in model.clusters])) / table.scale
     return {
-        **row_data(table, shown),
         "features": table.features,
         "mean": rounded(model.mean, 12),
         "scale": rounded(table.scale, 12),
@@ -139,16 +150,37 @@ def clusters_data(facts: ClusterFacts) -> dict[str, Any]:
         "sameUnits": bool(table.scale.max() < 5 * table.scale.min()),
         "components": model.n_components,
         "loadings": packed(model.loadings / table.scale[:, None]),
-        "centres": packed(shifted),
+        "centres": packed(facts.shift),
         "within": packed(within),
         "weights": rounded(model.weights, 6),
+        "axisTitles": [axis_title(axes, table.features, j).replace("\n", " ") for j in (0, 1)],
+        "centre": [rounded(point) for point in axes.centre],
+        "spread": [rounded(np.asarray(matrix)[[0, 1, 1], [0, 0, 1]]) for matrix in axes.covariance],
+        "radius": float(np.sqrt(-2.0 * np.log(1.0 - facts.settings.level))),
+    }
+
+
+def _cell_data(facts: ClusterFacts) -> dict[str, Any]:
+    """Cells of the rows, and the ends of the intervals of imputed ones."""
+    table, columns, cells = facts.table, facts.columns, facts.table.cells[facts.shown]
+    missing = np.take_along_axis(np.isnan(cells), columns, axis=1)
+    ends = [np.take_along_axis(table.scaled(end), columns, axis=1)[missing] for end in (facts.low, facts.high)]
+    is_whole = columns.shape[1] == len(table.features)
+    return {
         "cellsPerRow": columns.shape[1],
         "columns": None if is_whole else packed_positions(columns),
         "values": packed(np.take_along_axis(table.scaled(facts.values), columns, axis=1)),
         "missing": packed_bits(missing),
-        "missingCounts": packed_positions(np.isnan(table.cells[shown]).sum(axis=1)),
+        "missingCounts": packed_positions(np.isnan(cells).sum(axis=1)),
         "low": packed(ends[0]),
         "high": packed(ends[1]),
+    }
+
+
+def _judged_data(facts: ClusterFacts) -> dict[str, Any]:
+    """Clusters of the rows, and how unusual they are."""
+    found, shown, columns = facts.found, facts.shown, facts.columns
+    return {
         "latent": packed(facts.latent),
         "cluster": packed_positions(found.cluster[shown]),
         "probability": packed(found.probability[shown]),
@@ -158,15 +190,6 @@ def clusters_data(facts: ClusterFacts) -> dict[str, Any]:
         "contributions": packed(np.take_along_axis(found.contributions[shown], columns, axis=1)),
         "scores": packed(np.take_along_axis(found.cell_scores[shown], columns, axis=1)),
         "points": packed(facts.points[shown]),
-        "axisTitles": [axis_title(facts.axes, table.features, j).replace("\n", " ") for j in (0, 1)],
-        "centre": [rounded(point) for point in facts.axes.centre],
-        "spread": [rounded(np.asarray(matrix)[[0, 1, 1], [0, 0, 1]]) for matrix in facts.axes.covariance],
-        "radius": float(np.sqrt(-2.0 * np.log(1.0 - facts.settings.level))),
-        "odd": facts.settings.p,
-        "sure": SURE,
-        "first": int(np.searchsorted(shown, facts.unusual_first[0])),
-        "sentences": [sentence for _, _, sentence in cluster_sentences(facts)],
-        "mostBars": facts.settings.components.most_loadings,
     }
 
 
