@@ -12,6 +12,7 @@ from .displays.missingness_display import MissingnessDisplay
 from .displays.outliers_display import OutlierDisplay
 from .displays.scree_display import ScreeDisplay
 from .displays.selection_display import SelectionDisplay
+from .displays.used_cells_display import UsedCellsDisplay
 from .errors import (
     ClusterError,
     DataError,
@@ -63,6 +64,7 @@ __all__ = [
     "SelectionDisplay",
     "ShapeError",
     "SourceError",
+    "UsedCellsDisplay",
     "datasets",
     "explorer",
     "factorability",

@@ -542,7 +542,7 @@ def _numbers(command: Program) -> None:
         action="extend",
         default=[],
         metavar="COLUMN",
-        help="columns to model even if they look like codes or labels",
+        help="columns to model even if they look like labels",
     )
 
 
