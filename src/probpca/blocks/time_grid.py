@@ -173,7 +173,8 @@ def _calendar_step(stamps: Stamps) -> Step | None:
     if (gaps > 0).all() and (ends or len(np.unique(_day_of_month(days))) == 1):
         return Step("month", int(np.gcd.reduce(gaps)), ends)
     gaps = np.diff(days).astype(np.int64)
-    if gaps.min() == 1 and gaps.max() > 1 and np.is_busday(days).all():
+    spans_weekend = np.busday_count(days[0], days[-1]) < gaps.sum()
+    if gaps.min() == 1 and spans_weekend and np.is_busday(days).all():
         return Step("weekday", 1)
     return Step("day", int(gaps.min())) if (gaps % gaps.min() == 0).all() else None
 

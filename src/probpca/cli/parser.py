@@ -439,13 +439,15 @@ def _forecast(command: Program) -> None:
     _table(command)
     table = command.group("input")
     table.add_argument("--time", metavar="COLUMN", help="column that holds the time stamps (default: detected)")
+    table.add_argument("--series", metavar="COLUMN", help="column that tells stacked series apart")
+    table.add_argument("--step", metavar="LENGTH", help="time step: month, D, h, 15min, ... (default: detected)")
     _exclude(command)
     model = command.group("model")
     model.add_argument(
         "--components",
         type=_as_states,
         metavar="N|bic|cv",
-        help="number of latent states, or a rule that chooses it (default: bic)",
+        help="number of common states, or a rule that chooses it",
     )
     _max_iter(command)
     _seed(command)
