@@ -1,4 +1,5 @@
 from . import datasets, inference, learning, models, sources
+from .displays.backtest_display import BacktestDisplay
 from .displays.biplot_display import BiplotDisplay
 from .displays.clusters_display import ClustersDisplay
 from .displays.convergence_display import ConvergenceDisplay
@@ -39,6 +40,7 @@ __version__: str
 
 __all__ = [
     "PPCA",
+    "BacktestDisplay",
     "BayesianPCA",
     "BiplotDisplay",
     "ClusterError",

@@ -91,6 +91,17 @@ class SeriesTables:
         """Number of rows that were absent."""
         return self.rows.n_steps - sum(table.n_rows for table in self.tables)
 
+    def times(self) -> list[Any]:
+        """Times of all steps of each sequence: dates by the clock of their zone, or numbers: (n,) each."""
+        found = []
+        for table, n in zip(self.tables, self.rows.lengths.tolist(), strict=True):
+            if table.axis is None:
+                found.append(np.arange(n))
+            else:
+                stamps = table.axis.at(np.arange(1 - n, 1))
+                found.append(stamps.local() if stamps.unit else stamps.ticks)
+        return found
+
     def split(self, values: Any, axis: int = 0) -> list[Any]:
         """Cut an array with an entry for each step of the grid into one for each sequence, without the absent rows."""
         parts = np.split(values, self.rows.starts[1:], axis=axis)
