@@ -13,6 +13,7 @@ from .displays.missingness_display import MissingnessDisplay
 from .displays.outliers_display import OutlierDisplay
 from .displays.scree_display import ScreeDisplay
 from .displays.selection_display import SelectionDisplay
+from .displays.used_cells_display import UsedCellsDisplay
 from .errors import (
     ClusterError,
     DataError,
@@ -65,6 +66,7 @@ __all__ = [
     "SelectionDisplay",
     "ShapeError",
     "SourceError",
+    "UsedCellsDisplay",
     "datasets",
     "explorer",
     "factorability",
