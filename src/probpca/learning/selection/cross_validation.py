@@ -259,7 +259,7 @@ def cross_validate(
     cells = Listed.of(block)
     folds = deal(cells, how.count, rng)
     n = max(block.total_weight, 1.0)
-    settings = Settings(tol=how.tolerance * n, max_iter=200, folds=how)
+    settings = Settings(tol=how.tolerance * n, max_iter=how.max_iter, folds=how)
     with one_blas_thread():
         hold = partial(_hold_out, block, cells, folds, largest, settings)
         held = list(map_blocks(hold, list(enumerate(rng.spawn(how.count))), n_jobs))
