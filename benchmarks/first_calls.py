@@ -258,7 +258,8 @@ def decisions(*, quick_cases):
     for seed in range(10 if quick_cases else N_TABLES):
         kind, x = simulated(seed)
         # Cross-validation counts its tolerance in nats per row.
-        full = Settings(search=SearchLimits(tolerance=0.0), folds=FoldSettings(tolerance=1e-3 / len(x), max_iter=5000))
+        folds = FoldSettings(tolerance=1e-3 / len(x), max_iter=5000, gain=-np.inf)
+        full = Settings(search=SearchLimits(tolerance=0.0), folds=folds)
         for rule, rows in found.items():
             (q, seconds), (best, longer) = decided(rule, x, Settings()), decided(rule, x, full)
             rows.append({"kind": kind, "rough": q, "full": best, "seconds": seconds, "full_seconds": longer})

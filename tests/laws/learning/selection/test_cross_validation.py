@@ -164,7 +164,7 @@ def test_a_search_ends_when_enough_numbers_in_a_row_were_no_better(rng):
 def test_a_number_of_components_beyond_some_that_predict_worse_is_found(rng):
     x = spiked_rows(rng, 150, 10, 3)
     x = x / x.std(axis=0)  # noise that differs between columns
-    near, far = (validated(x, 9, how=how) for how in (FoldSettings(least=1, patience=2), FoldSettings()))
+    near, far = (validated(x, 9, how=how) for how in (FoldSettings(least=1, patience=2, steps=100), FoldSettings()))
     assert near.choice == 3
     assert (far.mean[3:5] < far.mean[2]).all()
     assert far.choice > 5
