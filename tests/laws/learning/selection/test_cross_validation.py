@@ -202,6 +202,20 @@ def test_fits_of_a_few_steps_choose_as_finished_ones_do(noise):
         assert few.choice == finished.choice
 
 
+def test_a_fit_whose_steps_still_gain_much_is_finished(rng):
+    x = holed(rng, rng.standard_normal((100, 2)) @ rng.standard_normal((2, 8)), 0.2)
+    cells = Listed.of(Block(x))
+    out = rng.random(cells.rows.size) < 0.2
+    values = []
+    for gain in (np.inf, 1e-6, -np.inf):
+        settings = Settings(tol=0.1, folds=FoldSettings(gain=gain))
+        fold = Fold.of(Block(x), cells, out, 2, settings, np.random.default_rng(0))
+        model = fold.grown(fold.grown(None))
+        values.append(fold.problem.steps(model)[1])
+    assert values[0] < values[1] - 100
+    assert_allclose(values[1], values[2], atol=1.0)
+
+
 @pytest.mark.parametrize("gains", [[0.0, 0.0, 0.0, 0.0], [0.0, 0.9, 0.0, 0.0], [0.0, 0.0, -0.5, 0.0]])
 def test_what_is_chosen_was_finished_and_so_was_one_less(gains):
     rough = Scores(np.array([[1.0], [2.0], [3.0], [2.5]]) + np.zeros(50), np.ones(50), 50.0)
