@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.utils._set_output import _get_output_config
 
-from probpca.blocks.sequences import is_several
 from probpca.errors import DataError, ShapeError
 from probpca.estimators.base import (
     Estimator,
@@ -30,27 +29,31 @@ from probpca.estimators.constraints import (
     one_of,
     whole,
 )
-from probpca.estimators.online import one_input, one_row, place_of
+from probpca.estimators.online import one_input, one_row, place_of, steps_to
+from probpca.estimators.own_components import SEASON_WORDS, TREND_WORDS, asked_components
 from probpca.estimators.ppca import PPCA, PPCAFit
+from probpca.estimators.series_tables import Reading, SeriesTables, read_tables
 from probpca.estimators.storage import read_story, story_record
 from probpca.estimators.summary import dynamics_summary
-from probpca.estimators.time_index import (
-    Remembered,
-    SeriesForecast,
-    answer,
-    checked,
-    in_form_of,
-    in_precision_of,
-)
+from probpca.estimators.time_index import Remembered, SeriesForecast, in_precision_of
 from probpca.inference.time_series import kalman, prediction
 from probpca.inference.time_series.kalman import FilteredStates, Smoothed, last_states
 from probpca.inference.time_series.row_filter import KnownState, RowFilter
 from probpca.learning import Settings
 from probpca.learning.components import given_count
-from probpca.learning.dynamics import Chosen, SeriesResult, Structure, choose_states, fit_series, n_parameters
+from probpca.learning.dynamics import (
+    Chosen,
+    SeriesResult,
+    Structure,
+    choose_states,
+    fit_series,
+    fit_structured,
+    n_parameters,
+)
 from probpca.learning.result import FitResult, complete_information
 from probpca.models import Gaussian
-from probpca.models.serialization import state_space_arrays, state_space_from_arrays
+from probpca.models.components import seasons_of, trends_of
+from probpca.models.serialization import layout_record, state_space_arrays, state_space_from_arrays
 from probpca.result_tables import WIDTH, default_names
 
 if TYPE_CHECKING:
@@ -79,6 +82,8 @@ class SeriesFit(Fit):
     last_inputs: Array | None  # of each sequence: (s, u)
     tables: list[Remembered]
     several: bool
+    reading: Reading  # how later tables are read
+    n_inserted: int  # absent rows that were added as empty ones
     row_filter: RowFilter | None = None  # prepared by the first update
 
     def __getstate__(self) -> dict[str, Any]:
@@ -107,8 +112,11 @@ class SeriesFit(Fit):
             "rule_": self.rule,
             "selection_scores_": list(self.scores.items()),
             "n_steps_": self.n_steps,
+            "layout": layout_record(self.result.model),
             "tables": [table.record() for table in self.tables],
             "several": self.several,
+            "reading": self.reading.record(),
+            "n_inserted_": self.n_inserted,
             "steady": [state.steady for state in self.last_states],
         }
         arrays |= {
@@ -125,7 +133,7 @@ class SeriesFit(Fit):
     def from_record(cls, numbers: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
         """Build the fit from the numbers and arrays of a file."""
         result = SeriesResult(
-            model=state_space_from_arrays(arrays),
+            model=state_space_from_arrays(arrays, numbers["layout"]),
             log_likelihood=numbers["log_likelihood_"],
             n_observed=numbers["n_observed_"],
             empty=arrays["empty_features_"],
@@ -141,26 +149,54 @@ class SeriesFit(Fit):
             last_inputs=arrays.get("last_inputs"),
             tables=[Remembered.from_record(table) for table in numbers["tables"]],
             several=numbers["several"],
+            reading=Reading.from_record(numbers["reading"]),
+            n_inserted=numbers["n_inserted_"],
         )
 
 
 class LinearDynamicalSystem(Estimator):
-    r"""Linear dynamical system (linear-Gaussian state-space model), fitted by EM to time series with missing cells.
+    r"""Linear dynamical system (linear-Gaussian state-space model) for time series with missing cells.
 
     .. math::
         x_{t+1} = A x_t + B u_t + w_t, \quad w_t \sim N(0, Q), \qquad y_t = C x_t + c + v_t, \quad v_t \sim N(0, R)
 
-    A few hidden states x (dynamic factors) evolve over time and are observed through the features y with noise; u are
-    optional inputs. PPCA and factor analysis are the special case without memory, A = 0 and Q = I. Rows are time steps.
-    NaN marks a missing cell; the other cells of its row are still used. Several sequences are passed as a list.
+    Hidden states x evolve over time and are observed through the features y with noise; u are optional inputs. Rows are
+    time steps. NaN marks a missing cell; the other cells of its row are still used. Several sequences are passed as a
+    list.
 
-    In the shapes below q is the number of states and d the number of features.
+    By default each feature j has states of its own, a level l, a slope b and a season s, as far as its data ask for
+    them:
+
+    .. math::
+        y_{tj} = l_{tj} + s_{tj} + v_{tj}, \quad l_{t+1} = l_t + b_t + w^l_t, \quad b_{t+1} = \phi b_t + w^b_t,
+        \quad s_{t+1} = G s_t + w^s_t
+
+    G turns pairs of seasonal states by :math:`2 \pi k / p`, with p the steps of a season. Kind of trend, season or no
+    season, and all variances are the best of a grid of candidates by BIC, on rows that all candidates predict. Starts
+    are unknown (variance 1e6): the first rows, one more than a feature has states, determine them and are not scored.
+    Variances include the uncertainty of their scale, and are raised if forecasts of several steps within the rows were
+    worse than the model expects.
+
+    With ``n_components=k`` the states are k factors that all features share, fitted by EM; PPCA and factor analysis
+    are the special case without memory, A = 0 and Q = I. In the shapes below q is the number of states and d the number
+    of features.
 
     Parameters
     ----------
     n_components : int, "bic", "cv" or None, default=None
-        Number of states q, or the criterion that chooses it: "bic", or "cv", which predicts cells that are held out at
-        random. None: the same as "bic".
+        Number of factors, or the criterion that chooses it: "bic", or "cv", which predicts cells that are held out at
+        random. None or 0: no factors, a trend and a season for each feature. None with ``trend=None``, or with a
+        parameter that is about factors (from ``transition`` to ``ridge``, or inputs): the same as "bic".
+    trend : "auto", "constant", "level", "drift", "damped", "slope", "ar", None, or a list of these, default="auto"
+        Trend of all features, or of each: a "constant" level (None is the same); a "level" that moves as a random walk;
+        one with a fixed slope ("drift"), a slope that fades ("damped") or one that moves ("slope"); or a constant level
+        with an autoregressive deviation ("ar"). "auto": chosen by BIC for each feature.
+    seasonal : "auto", "fixed", "stochastic" or None, default="auto"
+        Season of the features: one that repeats itself, one that changes slowly, or none. "auto": chosen by BIC for
+        each feature.
+    seasonal_periods : int or "auto", default="auto"
+        Number of steps of a season. "auto": by the time index of a pandas dataframe, 12 for months, 4 for quarters, 52
+        for weeks, 7 for days (5 without weekends), 24 for hours; 1, no season, without one. None is the same.
     transition : "free", "diagonal", "stable" or array (q, q), default="free"
         Transition matrix A: any matrix, a diagonal one, or one whose eigenvalues stay within the unit circle
         ("stable"). An array is used as given and not learned.
@@ -218,20 +254,30 @@ class LinearDynamicalSystem(Estimator):
         Mean of the first state of a sequence.
     initial_covariance_ : ndarray (q, q)
         Covariance of the first state of a sequence.
-    eigenvalues_ : ndarray of complex (q,)
-        Eigenvalues of A, the slowest mode first.
-    time_constants_ : ndarray (q,)
-        Number of steps in which each mode decays to 1/e.
+    eigenvalues_ : ndarray of complex (n_components_,)
+        Eigenvalues of the transition matrix of the factors, the slowest mode first.
+    time_constants_ : ndarray (n_components_,)
+        Number of steps in which each mode of the factors decays to 1/e.
+    trend_ : list of str
+        Trend of each feature: "constant", "ar", "level", "drift", "damped" or "slope".
+    seasonal_ : list of str or None
+        Season of each feature: "fixed", "stochastic" or None.
+    seasonal_periods_ : int
+        Number of steps of a season; 1 if no season was looked for.
+    factors_ : tuple of ndarray
+        Transition of the factors (n_components_, n_components_) and their loadings (d, n_components_).
     log_likelihood_ : float
-        Total log-likelihood of the training sequences.
+        Total log-likelihood of the training sequences, of the rows that are scored.
     n_components_ : int
-        Number of states q.
+        Number of factors; states of single features are not counted.
     rule_ : str
-        How the number of states was chosen, in words.
+        How trend and season, or the number of factors, were chosen, in words.
     selection_scores_ : dict of int to float
-        Score of each number of states that was tried, larger is better; empty if ``n_components`` is a number.
+        Score of each number of factors that was tried, larger is better; empty if ``n_components`` is a number.
     n_steps_ : int
         Number of time steps in the training sequences.
+    n_inserted_ : int
+        Number of time steps that have no row in the training tables, and count as empty rows.
     n_observed_ : int
         Number of observed cells in the training sequences.
     empty_features_ : ndarray of int
@@ -262,10 +308,23 @@ class LinearDynamicalSystem(Estimator):
     (array([0.99]), array([0.9, 0.9, 0.9]))
     >>> system.forecast(3).mean.shape
     (3, 3)
+
+    Without ``n_components``, each feature has a trend and a season of its own:
+
+    >>> t = np.arange(72)
+    >>> births = 0.5 * t + 4 * np.sin(2 * np.pi * t / 12) + rng.standard_normal(72)
+    >>> system = LinearDynamicalSystem(seasonal_periods=12).fit(births[:, None])
+    >>> system.trend_, system.seasonal_
+    (['drift'], ['fixed'])
+    >>> system.forecast(3).mean.round(0).ravel()
+    array([36., 38., 41.])
     """
 
     _constraints: ClassVar[dict[str, Any]] = {
-        "n_components": (whole(1), one_of("bic", "cv"), nothing()),
+        "n_components": (whole(0), one_of("bic", "cv"), nothing()),
+        "trend": (one_of(*TREND_WORDS), Option("a list of str", (list, tuple)), nothing()),
+        "seasonal": (one_of(*SEASON_WORDS), nothing()),
+        "seasonal_periods": (whole(1), one_of("auto"), nothing()),
         "transition": (Option("a str", (str,)), array()),
         "process_noise": (Option("a str", (str,)), array()),
         "noise": (Option("a str or a float", (str, Real)), array()),
@@ -286,6 +345,9 @@ class LinearDynamicalSystem(Estimator):
         self,
         n_components: Any = None,
         *,
+        trend: Any = "auto",
+        seasonal: str | None = "auto",
+        seasonal_periods: Any = "auto",
         transition: Any = "free",
         process_noise: Any = "free",
         noise: Any = "diagonal",
@@ -303,6 +365,9 @@ class LinearDynamicalSystem(Estimator):
     ) -> None:
         """Store the parameters; ``fit`` checks them."""
         self.n_components = n_components
+        self.trend = trend
+        self.seasonal = seasonal
+        self.seasonal_periods = seasonal_periods
         self.transition = transition
         self.process_noise = process_noise
         self.noise = noise
@@ -318,8 +383,13 @@ class LinearDynamicalSystem(Estimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, *, inputs: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, inputs: Any = None, time: Any = None, series: Any = None, step: Any = None
+    ) -> Self:
         """Fit the system to one sequence or several.
+
+        The times of a dataframe are its pandas index, or its only column of dates. Rows that are absent between them
+        count as empty rows, so that time does not close up; other methods read their tables in the same way.
 
         Parameters
         ----------
@@ -329,6 +399,15 @@ class LinearDynamicalSystem(Estimator):
             Present for compatibility with scikit-learn.
         inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
             Known inputs u that drive the states: those of step t affect the state of step t + 1.
+        time : column name or None, default=None
+            Column that holds the times, as dates or numbers. None: a pandas index of dates, periods or numbers, or
+            the only column of dates.
+        series : column name or None, default=None
+            Column that names the series of each row, if several are stacked in one table (long format). If each row
+            has one value, the series become the features of one sequence; otherwise they become several sequences.
+        step : str, timedelta, number or None, default=None
+            Length of a step, such as "month", "D", "h" or "15min"; each row goes to the nearest step. None: the step
+            that all rows are multiples of apart; an error if there is none.
 
         Returns
         -------
@@ -340,9 +419,11 @@ class LinearDynamicalSystem(Estimator):
             msg = f"n_components must be a whole number, 'bic', 'cv' or None; got {self.n_components}."
             raise ShapeError(msg)
         self._fitted = None  # a fit that fails leaves no fit behind
-        rows = checked(self, X, inputs, reset=True)
+        found, reading = read_tables(self, X, inputs, reading=Reading(time, series, step), reset=True)
+        rows = found.rows
         with progress_bar(self.verbose) as bar:
-            chosen = self._learn(rows, Settings(self.solver, self.tol, self.max_iter, bar, self.n_init))
+            settings = Settings(self.solver, self.tol, self.max_iter, bar, self.n_init)
+            chosen = self._learn(rows, settings, reading.season)
         fit = SeriesFit(
             chosen.result,
             chosen.rule,
@@ -351,14 +432,19 @@ class LinearDynamicalSystem(Estimator):
             rows.counts,
             last_states(chosen.result.model, rows),
             None if rows.inputs is None else rows.inputs[rows.starts + rows.lengths - 1],
-            [Remembered.of(x) for x in (X if is_several(X) else [X])],
-            is_several(X),
+            list(map(Remembered.of, found.tables, rows.lengths.tolist())),
+            found.several,
+            reading,
+            found.n_inserted,
         )
         return self._finish(fit)
 
-    def _learn(self, rows: Sequences, settings: Settings) -> Chosen:
-        rng, structure = generator(self.random_state), self._structure()
+    def _learn(self, rows: Sequences, settings: Settings, period: int) -> Chosen:
         count = given_count(self.n_components)
+        own = asked_components(self, rows.n_features, period, inputs=rows.inputs is not None)
+        if own is not None:
+            return fit_structured(rows, *own)
+        rng, structure = generator(self.random_state), self._structure()
         if count is None:
             return choose_states(rows, self.n_components or "bic", settings, rng, structure)
         _warn_of_too_many(rows, structure, count)
@@ -375,6 +461,58 @@ class LinearDynamicalSystem(Estimator):
             self.initial_covariance,
             float(self.ridge),
         )
+
+    @property
+    def n_components_(self) -> int:
+        """Number of factors: states that all features share."""
+        return self.model_.n_factors
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.model_.n_components)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names of the columns that ``transform`` returns.
+
+        Parameters
+        ----------
+        input_features : sequence of str or None, default=None
+            Names of the input columns. They only have to match those of the fit, as in scikit-learn.
+
+        Returns
+        -------
+        ndarray of str, shape (n_states,)
+            F1, F2, ... for factors; the name of a feature with "level", "slope" or "season 1" for its own states.
+        """
+        names = super().get_feature_names_out(input_features)
+        layout = self.model_.layout
+        return names if layout is None else np.array(layout.names(self._feature_names()), dtype=object)
+
+    def _feature_names(self) -> list[str]:
+        return list(map(str, getattr(self, "feature_names_in_", default_names(self.n_features_in_))))
+
+    @property
+    def trend_(self) -> list[str]:
+        """Trend of each feature: "constant", "ar", "level", "drift", "damped" or "slope"."""
+        return trends_of(self.model_)
+
+    @property
+    def seasonal_(self) -> list[str | None]:
+        """Season of each feature: "fixed", "stochastic" or None."""
+        return seasons_of(self.model_)
+
+    @property
+    def seasonal_periods_(self) -> int:
+        """Number of steps of a season; 1 if no season was looked for."""
+        layout = self.model_.layout
+        return 1 if layout is None else layout.period
+
+    @property
+    def factors_(self) -> tuple[Array, Array]:
+        """Transition of the factors (q, q) and their loadings (n_features, q), with q = ``n_components_``."""
+        model = self.model_
+        some = np.arange(model.n_components) if model.layout is None else model.layout.factors
+        return model.transition[np.ix_(some, some)], model.emission.loadings[:, some]
 
     @property
     def transition_(self) -> Array:
@@ -434,7 +572,7 @@ class LinearDynamicalSystem(Estimator):
 
     @property
     def rule_(self) -> str:
-        """How the number of states was chosen, in words: such as "BIC, 1 to 3 states tried" or "as given"."""
+        """How the model was chosen, in words: such as "trend by BIC among 220 candidates" or "as given"."""
         return self._state.rule
 
     @property
@@ -448,12 +586,17 @@ class LinearDynamicalSystem(Estimator):
         return self._state.n_steps
 
     @property
+    def n_inserted_(self) -> int:
+        """Number of time steps of the training sequences that have no row and count as empty."""
+        return self._state.n_inserted
+
+    @property
     def selection_scores_(self) -> dict[int, float]:
         """Score of each number of states that was tried, larger is better; empty if the number was given."""
         return self._state.scores
 
     def summary(self, feature_names: Any = None, *, width: int = WIDTH) -> str:
-        """Describe the fit as text: the modes, the loadings of each state, and how the fit ended.
+        """Describe the fit as text: trends and seasons, modes and loadings of factors, and how the fit ended.
 
         A mode belongs to an eigenvalue of the transition matrix. Its modulus is the factor by which it shrinks in each
         step; the time constant is the number of steps in which it decays to 1/e, and the period that of an oscillation.
@@ -489,7 +632,7 @@ class LinearDynamicalSystem(Estimator):
         float
             Log-likelihood divided by the number of steps, in nats.
         """
-        rows = self._rows(X, inputs)
+        rows = self._tables(X, inputs).rows
         return kalman.series_log_likelihood(self.model_, rows) / rows.n_steps
 
     def log_likelihood(self, X: Any, *, inputs: Any = None) -> float:
@@ -507,8 +650,7 @@ class LinearDynamicalSystem(Estimator):
         float
             Log-likelihood in nats.
         """
-        rows = self._rows(X, inputs)
-        return kalman.series_log_likelihood(self.model_, rows)
+        return kalman.series_log_likelihood(self.model_, self._tables(X, inputs).rows)
 
     def score_samples(self, X: Any, *, inputs: Any = None) -> Any:
         """Log-likelihood of each time step given the steps before it.
@@ -523,10 +665,11 @@ class LinearDynamicalSystem(Estimator):
         Returns
         -------
         ndarray of shape (n_steps,)
-            Log-likelihoods in nats. A list of results if ``X`` is a list.
+            Log-likelihoods in nats; 0 for the first rows if they determine unknown starts. A list of results if ``X``
+            is a list.
         """
-        rows = self._rows(X, inputs)
-        return answer(X, kalman.filter_states(self.model_, rows).log_likelihood)
+        tables = self._tables(X, inputs)
+        return tables.arrays(kalman.filter_states(self.model_, tables.rows).log_likelihood)
 
     def transform(self, X: Any, *, inputs: Any = None) -> Any:
         """Smoothed means of the states: their expected values given all steps of the sequence, past and future.
@@ -541,13 +684,14 @@ class LinearDynamicalSystem(Estimator):
         Returns
         -------
         ndarray of shape (n_steps, n_components), or a dataframe after ``set_output``
-            Columns are named F1, F2, ... A list of results if ``X`` is a list.
+            Columns are named F1, F2, ..., or by a feature and the role of the state, such as "births level". A list of
+            results if ``X`` is a list.
         """
-        rows = self._rows(X, inputs)
-        if is_several(X) and _get_output_config("transform", self)["dense"] != "default":
+        tables = self._tables(X, inputs)
+        if (tables.several or tables.tables[0].given is not X) and _is_framed(self):
             msg = "set_output needs a single sequence; got a list of several.\nHint: transform them one by one."
             raise DataError(msg)
-        return answer(X, kalman.believe(self.model_, rows).mean, in_precision_of)
+        return tables.arrays(kalman.believe(self.model_, tables.rows).mean, in_precision_of)
 
     def fit_transform(self, X: Any, y: Any = None, *, inputs: Any = None) -> Any:
         """Fit the system to ``X`` and return the smoothed means of its states.
@@ -583,7 +727,7 @@ class LinearDynamicalSystem(Estimator):
         ndarray of shape (n_steps, n_features)
             Predicted rows, without noise.
         """
-        states = checked_latents(X, self.n_components_)
+        states = checked_latents(X, self.model_.n_components)
         return rounded(states @ self.loadings_.T + self.offset_, states.dtype)
 
     def smooth(self, X: Any, *, inputs: Any = None) -> Any:
@@ -602,10 +746,9 @@ class LinearDynamicalSystem(Estimator):
             ``mean`` (n_steps, q) and ``covariance`` (n_steps, q, q) of each state, and ``lag_one`` (n_steps, q, q), the
             covariance of each state with the next. A list of results if ``X`` is a list.
         """
-        rows = self._rows(X, inputs)
-        found = kalman.smooth(self.model_, rows)
-        parts = [Smoothed(*part) for part in zip(*map(rows.split, found), strict=True)]
-        return parts if is_several(X) else parts[0]
+        tables = self._tables(X, inputs)
+        found = kalman.smooth(self.model_, tables.rows)
+        return tables.answer([Smoothed(*part) for part in zip(*map(tables.split, found), strict=True)])
 
     def filter(self, X: Any, *, inputs: Any = None) -> Any:
         """Filtered states (Kalman filter): their distribution given the steps up to now.
@@ -624,15 +767,14 @@ class LinearDynamicalSystem(Estimator):
             too, each a Gaussian with ``mean`` (n_steps, q) and ``covariance`` (n_steps, q, q); ``log_likelihood`` and
             ``distance`` of each step, (n_steps,). A list of results if ``X`` is a list.
         """
-        rows = self._rows(X, inputs)
-        found = kalman.filter_states(self.model_, rows)
-        if not is_several(X):
-            return found
-        cut = [rows.split(value) for value in (*_fields(found.predicted), *_fields(found.filtered))]
-        rest = zip(rows.split(found.log_likelihood), rows.split(found.distance), strict=True)
-        return [
+        tables = self._tables(X, inputs)
+        found = kalman.filter_states(self.model_, tables.rows)
+        cut = [tables.split(value) for value in (*_fields(found.predicted), *_fields(found.filtered))]
+        rest = zip(tables.split(found.log_likelihood), tables.split(found.distance), strict=True)
+        parts = [
             FilteredStates(Gaussian(a, b), Gaussian(c, d), *pair) for a, b, c, d, pair in zip(*cut, rest, strict=True)
         ]
+        return tables.answer(parts)
 
     def forecast(self, horizon: int, X: Any = None, *, inputs: Any = None, future: Any = None) -> Any:
         """Forecast the next rows of a sequence, with their uncertainty.
@@ -671,8 +813,10 @@ class LinearDynamicalSystem(Estimator):
             found = prediction.forecast_from(self.model_, states, horizon, fit.last_inputs, future)
             tables, several = fit.tables, fit.several
         else:
-            found = prediction.forecast(self.model_, self._rows(X, inputs), horizon, future=future)
-            tables, several = [Remembered.of(x) for x in (X if is_several(X) else [X])], is_several(X)
+            given = self._tables(X, inputs)
+            found = prediction.forecast(self.model_, given.rows, horizon, future=future)
+            tables = list(map(Remembered.of, given.tables, given.rows.lengths.tolist()))
+            several = given.several
         known = [replace(one, unknown=self.empty_features_) for one in found]
         names = getattr(self, "feature_names_in_", default_names(self.n_features_in_))
         forecasts = [SeriesForecast(one, table, names) for one, table in zip(known, tables, strict=True)]
@@ -710,9 +854,9 @@ class LinearDynamicalSystem(Estimator):
         >>> bool(np.isnan(completed).any()), bool((std[50:60, 0] > 0).all()), float(std[0, 0])
         (False, True, 0.0)
         """
-        found = self._imputed(X, inputs)
-        values = answer(X, found.values, in_form_of)
-        return (values, answer(X, found.std, in_form_of)) if return_std else values
+        tables, found = self._imputed(X, inputs)
+        values = tables.frames(found.values, in_precision_of)
+        return (values, tables.frames(found.std, in_precision_of)) if return_std else values
 
     def impute_interval(self, X: Any, level: float = 0.95, *, inputs: Any = None) -> tuple[Any, Any]:
         """Prediction intervals of missing cells, given all observed cells of the sequence.
@@ -731,14 +875,16 @@ class LinearDynamicalSystem(Estimator):
         low, high : arrays or dataframes of shape (n_steps, n_features)
             Lower and upper ends. Both ends of an observed cell are its value. A list of results if ``X`` is a list.
         """
-        low, high = self._imputed(X, inputs).interval(level)
-        return answer(X, low, in_form_of), answer(X, high, in_form_of)
+        tables, found = self._imputed(X, inputs)
+        low, high = found.interval(level)
+        return tables.frames(low, in_precision_of), tables.frames(high, in_precision_of)
 
-    def _imputed(self, X: Any, inputs: Any = None) -> Imputed:
+    def _imputed(self, X: Any, inputs: Any = None) -> tuple[SeriesTables, Imputed]:
         """Completed steps of all sequences with the standard deviation of each cell: infinite in empty features."""
-        found = prediction.impute_series(self.model_, self._rows(X, inputs))
+        tables = self._tables(X, inputs)
+        found = prediction.impute_series(self.model_, tables.rows)
         empty = np.isin(np.arange(self.model_.n_features), self.empty_features_)
-        return found._replace(std=np.where(empty & (found.std > 0), np.inf, found.std))
+        return tables, found._replace(std=np.where(empty & (found.std > 0), np.inf, found.std))
 
     def anomalies(self, X: Any, *, inputs: Any = None) -> Any:
         """Compare each time step with its prediction from the steps before it.
@@ -769,10 +915,10 @@ class LinearDynamicalSystem(Estimator):
         >>> int(found.p_value.argmin()), bool(found.cell_p_value[120, 0] < 1e-6)
         (120, True)
         """
-        rows = self._rows(X, inputs)
-        found = prediction.innovations(self.model_, rows)
-        parts: list[Innovations] = [type(found)(*part) for part in zip(*map(rows.split, found), strict=True)]
-        return parts if is_several(X) else parts[0]
+        tables = self._tables(X, inputs)
+        found = prediction.innovations(self.model_, tables.rows)
+        parts: list[Innovations] = [type(found)(*part) for part in zip(*map(tables.split, found), strict=True)]
+        return tables.answer(parts)
 
     def update(self, y: Any, *, inputs: Any = None, sequence: int | None = None) -> Update:
         r"""Take the next row of a sequence as it arrives, and compare it with its prediction.
@@ -786,7 +932,8 @@ class LinearDynamicalSystem(Estimator):
         Parameters
         ----------
         y : array-like of shape (n_features,), pandas Series, or dataframe of one row
-            The row after the last one; NaN marks a missing cell. A row of NaN: only time moves on.
+            The row after the last one; NaN marks a missing cell. A row of NaN: only time moves on. A dataframe with
+            dates as the training table has them may leave out steps, which count as empty rows.
         inputs : array-like of shape (n_inputs,) or None, default=None
             Inputs u of this step, which affect the next one, if the system was fitted with inputs.
         sequence : int or None, default=None
@@ -813,7 +960,13 @@ class LinearDynamicalSystem(Estimator):
         """
         fit: SeriesFit = self._state
         place = place_of(sequence, len(fit.last_states))
+        y, ahead = steps_to(y, fit.tables[place], fit.reading.time)
         row, given = one_row(self, y), one_input(fit.result.model.n_inputs, inputs)
+        if ahead > 1 and given is not None:
+            msg = f"inputs must be known at every step, but y is {ahead} steps after the last row."
+            raise DataError(msg)
+        for _ in range(ahead - 1):
+            fit, _ = fit.updated(place, np.full_like(row, np.nan), None)
         self._fitted, told = fit.updated(place, row, given)
         return told
 
@@ -856,11 +1009,10 @@ class LinearDynamicalSystem(Estimator):
         ndarray of shape (n_draws, n_steps, n_components)
             Drawn states. A list of results if ``X`` is a list.
         """
-        rows = self._rows(X, inputs)
+        tables = self._tables(X, inputs)
         rng = self._generator(random_state)
-        drawn = kalman.sample_trajectories(self.model_, rows, n_draws, rng=rng)
-        parts = np.split(drawn, rows.starts[1:], axis=1)
-        return parts if is_several(X) else parts[0]
+        drawn = kalman.sample_trajectories(self.model_, tables.rows, n_draws, rng=rng)
+        return tables.answer(tables.split(drawn, axis=1))
 
     def to_ppca(self) -> PPCA:
         """Return the stationary distribution of a single row as a fitted ``PPCA``.
@@ -875,6 +1027,12 @@ class LinearDynamicalSystem(Estimator):
         """
         fit: SeriesFit = self._state
         model = self.model_
+        if model.has_own_states:
+            msg = (
+                "to_ppca() needs a stationary system; the levels, slopes and seasons of single features do not return "
+                "to a mean.\nHint: fit with trend=None."
+            )
+            raise DataError(msg)
         if model.n_components >= model.n_features:
             msg = (
                 f"to_ppca() needs fewer states than features; got {model.n_components} and {model.n_features}.\n"
@@ -902,8 +1060,11 @@ class LinearDynamicalSystem(Estimator):
             ppca.feature_names_in_ = self.feature_names_in_
         return ppca
 
-    def _rows(self, X: Any, inputs: Any) -> Sequences:
-        return kalman.rows_of(self.model_, checked(self, X, inputs))
+    def _tables(self, X: Any, inputs: Any) -> SeriesTables:
+        fit: SeriesFit = self._state
+        tables, _ = read_tables(self, X, inputs, reading=fit.reading)
+        kalman.rows_of(self.model_, tables.rows)
+        return tables
 
 
 def _warn_of_too_many(rows: Sequences, structure: Structure, count: int) -> None:
@@ -916,6 +1077,11 @@ def _warn_of_too_many(rows: Sequences, structure: Structure, count: int) -> None
             "noise, and its intervals are too narrow.\nHint: use fewer n_components."
         )
         warnings.warn(msg, UserWarning, stacklevel=4)
+
+
+def _is_framed(estimator: Any) -> bool:
+    """Whether ``set_output`` wants dataframes."""
+    return bool(_get_output_config("transform", estimator)["dense"] != "default")
 
 
 def _fields(belief: Gaussian) -> tuple[Array, Array]:

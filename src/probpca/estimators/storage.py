@@ -75,7 +75,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Real):
         return int(value) if isinstance(value, Integral) else float(value)
     if isinstance(value, list | tuple | SupportsArray):
-        return np.asarray(unmasked(value), dtype=np.float64)
+        words = isinstance(value, list | tuple) and all(word is None or isinstance(word, str) for word in value)
+        return list(value) if words else np.asarray(unmasked(value), dtype=np.float64)  # type: ignore[arg-type]
     if isinstance(value, dict):
         return {name: _plain(entry) for name, entry in value.items()}
     return fspath(value) if isinstance(value, PathLike) else value

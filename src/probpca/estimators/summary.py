@@ -10,13 +10,15 @@ from probpca.errors import ShapeError
 from probpca.inference.calibration import log10_chi2_tail, probability
 from probpca.learning.describe import about_units
 from probpca.learning.factor.fit_indices import MANY_MISSING, about_missing
+from probpca.models.components import seasons_of, trends_of
 from probpca.printable_text import printable, printable_line
-from probpca.result_tables import WIDTH, default_names, number_format, several
+from probpca.result_tables import WIDTH, clip, default_names, number_format, several
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from probpca.learning.factor.fit_indices import FitIndices
+    from probpca.models import StateSpace
     from probpca.typing import Array
 
 MOST_LINES = 8
@@ -38,6 +40,7 @@ def table_summary(estimator: Any, objective: tuple[str, float], feature_names: A
         "",
         *_components(estimator, names, width),
         "",
+        *_robust(estimator),
         *_ending(estimator, objective, estimator.n_samples_, "row"),
     ]
     notes = [*estimator.notes_, *about_units(estimator.column_std_, names, "standardize=True")]
@@ -61,6 +64,7 @@ def factor_summary(estimator: Any, feature_names: Any = None, width: int = WIDTH
         "",
         f"{'uniquenesses':<18}{_range_of(estimator.uniquenesses_, names)}",
         *_indices(estimator),
+        *_robust(estimator),
         *_ending(estimator, ("log-likelihood", estimator.log_likelihood_), estimator.n_samples_, "row")[1:],
     ]
     notes = [*estimator.notes_, *about_factors(estimator, names)]
@@ -138,6 +142,37 @@ def _about_heywood_cases(estimator: Any, names: Sequence[str]) -> list[str]:
     return [said if found is None or found.df <= 0 else said + doubt]
 
 
+def mixture_summary(estimator: Any, feature_names: Any = None, width: int = WIDTH) -> str:
+    """Describe the clusters of a mixture, their sizes and the columns in which they differ most, and how it ended.
+
+    Lines of the table of clusters have at most ``width`` letters; sentences are not broken.
+    """
+    names, model = _names(estimator, feature_names), estimator.model_
+    rows = f"{estimator.n_samples_:,.12g} rows x {estimator.n_features_in_:,} features"
+    size = f"{several(model.n_clusters, 'cluster')} of {several(model.n_components, 'component')} ({estimator.rule_})"
+    heading = f"{'cluster':<9}{'weight':>7}{'rows':>9}{'explained':>11}  "
+    std = estimator.column_std_
+    shift = np.divide(model.means - model.mean, std, out=np.zeros(model.means.shape), where=std > 0)
+    lines = [f"{type(estimator).__name__}: {rows}, {size}", "", f"{heading}mean, in sd from that of all rows"]
+    shown, rows_of = _shown(model.n_clusters), model.weights * estimator.n_samples_  # expected numbers
+    for k, cluster in enumerate(model.clusters[:shown]):
+        explained = np.square(cluster.loadings).sum() / cluster.covariance.trace()
+        first, *below = _largest(names, shift[k], "+.2g", width - len(heading)) if shift.any() else ["the same"]
+        lines.append(f"{f'C{k}':<9}{model.weights[k]:>7.1%}{rows_of[k]:>9,.0f}{explained:>11.1%}  {first}")
+        lines += [" " * len(heading) + text for text in below]
+    if model.n_clusters > shown:
+        lines.append(f"... and {model.n_clusters - shown} more")
+    value = estimator.log_likelihood_
+    lines += [
+        "",
+        f"{'noise variance':<18}{model.noise_variance.min():.4g} to {model.noise_variance.max():.4g}",
+        f"{'log-likelihood':<18}{value:,.2f}  ({value / estimator.n_samples_:.4f} per row)",
+        f"{'criteria':<18}BIC {estimator.bic_:,.2f}, ICL {estimator.icl_:,.2f} (larger is better)",
+        f"{'status':<18}{estimator.status_.value}",
+    ]
+    return printable("\n".join([*lines, *(f"{'note':<18}{printable_line(text)}" for text in estimator.notes_)]))
+
+
 def dynamics_summary(
     estimator: Any, objective: tuple[str, float], feature_names: Any = None, width: int = WIDTH
 ) -> str:
@@ -145,27 +180,80 @@ def dynamics_summary(
 
     Lines of tables have at most ``width`` letters; sentences are not broken.
     """
-    names, states = _names(estimator, feature_names), estimator.get_feature_names_out()
+    names, model = _names(estimator, feature_names), estimator.model_
     steps = f"{several(estimator.n_steps_, 'step')} x {several(estimator.n_features_in_, 'feature')}"
-    lines = [
-        f"{type(estimator).__name__}: {steps}, {several(estimator.n_components_, 'state')} ({estimator.rule_})",
-        "",
-        "mode   modulus   time constant   period",
-    ]
-    shown = _shown(estimator.n_components_)
-    for j, value in enumerate(estimator.eigenvalues_[:shown]):
+    if model.layout is None:
+        what = [several(estimator.n_components_, "state")]
+    else:
+        factors = [several(estimator.n_components_, "factor")] if estimator.n_components_ else []
+        what = [*factors, "own components of each feature"]
+    lines = [f"{type(estimator).__name__}: {steps}, {' and '.join(what)} ({estimator.rule_})"]
+    if model.layout is not None:
+        lines += ["", *_own_components(model, names, width)]
+    if estimator.n_components_:
+        lines += ["", *_modes(estimator), "", *_states(estimator, names, width)]
+    return printable("\n".join([*lines, "", *_ending(estimator, objective, estimator.n_steps_, "step")]))
+
+
+def _modes(estimator: Any) -> list[str]:
+    """A line for each eigenvalue of the transition matrix of the factors."""
+    lines = ["mode   modulus   time constant   period"]
+    for j, value in enumerate(estimator.eigenvalues_[: _shown(estimator.n_components_)]):
         angle = abs(np.angle(value))
         period = f"{2 * np.pi / angle:.4g} steps" if angle > 1e-9 else "none"
         lines.append(f"{j + 1:>4}   {abs(value):<7.4f}   {estimator.time_constants_[j]:<8.4g} steps  {period}")
-    lines += ["", "state   largest loadings"]
-    size = np.abs(estimator.loadings_)
-    loadings = np.where(size < 1e-12 * size.max(initial=0.0), 0.0, estimator.loadings_)  # rounding errors
-    for j, state in enumerate(states[:shown]):
+    return lines
+
+
+def _states(estimator: Any, names: list[str], width: int) -> list[str]:
+    """The largest loadings of each factor."""
+    lines, loadings = ["state   largest loadings"], estimator.factors_[1]
+    shown, size = _shown(estimator.n_components_), np.abs(loadings)
+    loadings = np.where(size < 1e-12 * size.max(initial=0.0), 0.0, loadings)  # rounding errors
+    for j in range(shown):
         largest, *below = _largest(names, loadings[:, j], "+.3g", width - 8)
-        lines += [f"{state:<5}   {largest}", *(" " * 8 + text for text in below)]
-    if len(states) > shown:
-        lines.append(f"...     and {len(states) - shown} more")
-    return printable("\n".join([*lines, "", *_ending(estimator, objective, estimator.n_steps_, "step")]))
+        lines += [f"{f'F{j + 1}':<5}   {largest}", *(" " * 8 + text for text in below)]
+    left = estimator.n_components_ - shown
+    return [*lines, f"...     and {left} more"] if left else lines
+
+
+TREND_SENTENCES = {
+    "constant": "constant",
+    "ar": "constant, with deviations that fade",
+    "level": "level that moves (random walk)",
+    "drift": "level with a fixed slope",
+    "damped": "level with a slope that fades",
+    "slope": "level with a slope that moves",
+}
+"""What each kind of trend is, in words."""
+
+
+def _own_components(model: StateSpace, names: list[str], width: int) -> list[str]:
+    """Trend, season and standard deviations of the changes of each feature, a line for each."""
+    layout, rows = model.layout, []
+    if layout is None:
+        return []
+    trends, seasons, shown = trends_of(model), seasons_of(model), _shown(len(names))
+    std = np.sqrt(np.diagonal(model.process_noise))
+    noise = np.sqrt(np.broadcast_to(model.emission.noise_variance, (model.n_features,)))
+    for j in range(shown):
+        season = {None: "none", "fixed": f"{layout.period} steps", "stochastic": f"{layout.period} steps, changing"}
+        found = (layout.of(role, feature=j)[:1] for role in ("level", "slope", "ar"))
+        moves = [
+            f"{role} {std[k[0]]:.3g}" for role, k in zip(("level", "slope", "deviation"), found, strict=True) if k.size
+        ]
+        moves = [text for text in moves if not text.endswith(" 0")]
+        changes = ", ".join([*moves, f"noise {noise[j]:.3g}"])
+        rows.append((printable_line(names[j]), TREND_SENTENCES[trends[j]], season[seasons[j]], changes))
+    head = ("feature", "trend", "season", "standard deviation of a step")
+    rest = len(names) - shown
+    room = [max(len(row[k]) for row in [head, *rows]) for k in range(3)]
+    room[0] = max(min(room[0], width - sum(room[1:]) - 34), 7)
+    lines = [
+        "  ".join([f"{clip(cell, size):<{size}}" for cell, size in zip(row, room, strict=False)] + [row[3]])
+        for row in [head, *rows]
+    ]
+    return [*lines, f"... and {rest} more"] if rest else lines
 
 
 def whole_items(items: Sequence[str], width: int) -> str:
@@ -176,6 +264,19 @@ def whole_items(items: Sequence[str], width: int) -> str:
             break
         text = f"{text}, {item}"
     return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def _robust(estimator: Any) -> list[str]:
+    """How many rows and cells a robust fit used; nothing after other fits."""
+    rows, cells = estimator.row_weight_, estimator.cell_weight_
+    if rows is None:
+        return []
+    used = rows > 0
+    text = f"{np.count_nonzero(used):,} of {several(used.size, 'row')} used"
+    if cells is not None:
+        observed = int(np.count_nonzero(cells[used] > 0))
+        text += f", and {np.count_nonzero(cells[used] > 0.5):,} of their {several(observed, 'observed cell')}"
+    return [f"{'robust':<18}{text}"]
 
 
 def _ending(estimator: Any, objective: tuple[str, float], count: float, unit: str) -> list[str]:

@@ -64,7 +64,6 @@ class SaddleCheck:
             expanded = self.step(model)[0]
             if self.step(expanded)[1] > log_likelihood + self.tol:
                 return expanded
-        model = model.canonical()
         # In units of the noise, the information about all loadings and means is of the same size.
         coordinates = Coordinates.of_noise(model)
         growth = partial(_growth, coordinates, model, self.settings.difference)
@@ -100,11 +99,15 @@ def _growth(coordinates: Coordinates, model: LinearGaussian, size: float, step: 
 
 
 def _without_rotations(origin: Array, vector: Array, shape: tuple[int, int]) -> Array:
-    """Subtract from a change of the parameters its part W A with A' = -A, for orthogonal columns of W."""
+    r"""Subtract from a change Z of the loadings its part W A with :math:`A^\top = -A`.
+
+    What is left has no such part if :math:`W^\top W A + A W^\top W = W^\top Z - Z^\top W`, which is solved in the
+    eigenvectors of :math:`W^\top W`.
+    """
     size = shape[0] * shape[1]
     W, Z = origin[:size].reshape(shape), vector[:size].reshape(shape)
-    squares = np.square(W).sum(axis=0)
-    both = squares[:, None] + squares
-    product = W.T @ Z
-    A = np.divide(product - product.T, both, out=np.zeros_like(both), where=both > 0)
-    return np.concatenate([(Z - W @ A).ravel(), vector[size:]])
+    squares, turn = np.linalg.eigh(W.T @ W)
+    both = np.maximum(squares[:, None] + squares, 0.0)
+    product = turn.T @ (W.T @ Z) @ turn
+    A = np.divide(product - product.T, both, out=np.zeros_like(both), where=both > 1e-14 * both.max(initial=0.0))
+    return np.concatenate([(Z - W @ (turn @ A @ turn.T)).ravel(), vector[size:]])

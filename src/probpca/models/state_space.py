@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 from scipy.linalg import solve_discrete_are
@@ -11,13 +11,13 @@ from scipy.linalg import solve_discrete_are
 from probpca.cached_property import cached_property
 from probpca.errors import DataError, ShapeError, require_finite, require_shape
 from probpca.linalg.rotations import fix_signs, symmetric_root
-from probpca.models.gaussian import Gaussian, standard_normal
+from probpca.models.gaussian import Gaussian, LinearGaussian, standard_normal
+from probpca.models.layout import Layout
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from probpca.models.gaussian import LinearGaussian
-    from probpca.typing import Array
+    from probpca.typing import Array, Index
 
 
 @final
@@ -45,6 +45,8 @@ class StateSpace:
         Observation equation: loadings C (d, q), mean c (d,) and noise variance R.
     input_loadings : ndarray of shape (q, u) or None
         Effect B of the inputs on the next state; None if there are no inputs.
+    layout : Layout or None
+        What each state is: a common factor, or the level, slope or season of one feature. None: all are factors.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class StateSpace:
     process_noise: Array
     emission: LinearGaussian
     input_loadings: Array | None = None
+    layout: Layout | None = None
 
     def __post_init__(self) -> None:
         """Convert the arrays to read-only float64 and check their shapes and values."""
@@ -79,6 +82,13 @@ class StateSpace:
         if B is not None and (B.ndim != 2 or len(B) != q or B.shape[1] < 1):
             msg = f"input_loadings must be a matrix ({q}, u) with u >= 1; got shape {B.shape}."
             raise ShapeError(msg)
+        states = None if self.layout is None else self.layout.features
+        if states is not None and (len(states) != q or states.max(initial=-1) >= self.n_features):
+            msg = (
+                f"the layout must describe {q} states of {self.n_features} features; got {len(states)} states of "
+                f"features up to {states.max(initial=-1)}."
+            )
+            raise ShapeError(msg)
         _require_covariance("process_noise", self.process_noise)
         _require_covariance("initial covariance", self.initial.covariance)
 
@@ -93,6 +103,16 @@ class StateSpace:
         return self.emission.n_components
 
     @property
+    def n_factors(self) -> int:
+        """Number of states that are common factors: all of them, if there is no layout."""
+        return self.n_components if self.layout is None else self.layout.n_factors
+
+    @property
+    def has_own_states(self) -> bool:
+        """Whether some states are the level, slope or season of a single feature."""
+        return self.n_factors < self.n_components
+
+    @property
     def n_inputs(self) -> int:
         """Number of inputs u."""
         return 0 if self.input_loadings is None else self.input_loadings.shape[1]
@@ -105,23 +125,30 @@ class StateSpace:
 
     @cached_property
     def eigenvalues(self) -> npt.NDArray[np.complex128]:
-        """Eigenvalues of the transition matrix A, by decreasing modulus: (q,)."""
-        values = np.linalg.eigvals(self.transition).astype(np.complex128)
+        """Eigenvalues of the transition matrix A of the factors, by decreasing modulus: (n_factors,)."""
+        some = slice(None) if self.layout is None else self.layout.factors
+        values = np.linalg.eigvals(self.transition[some][:, some]).astype(np.complex128)
         return values[np.lexsort((-values.imag, -values.real, -np.abs(values).round(12)))]
 
     @property
     def spectral_radius(self) -> float:
-        """Largest modulus of the eigenvalues of the transition matrix A."""
-        return float(np.abs(self.eigenvalues).max())
+        """Largest modulus of the eigenvalues of the transition matrix A of the factors; 0 without factors."""
+        return float(np.abs(self.eigenvalues).max(initial=0.0))
 
     @property
     def is_stationary(self) -> bool:
-        """Whether the process is stationary in the long run: all eigenvalues of A have modulus below 1."""
-        return self.spectral_radius < 1
+        """Whether the process is stationary in the long run: all eigenvalues of A have modulus below 1.
+
+        A system with levels, slopes or seasons of single features is not: it does not return to a mean.
+        """
+        return not self.has_own_states and self.spectral_radius < 1
 
     @property
     def time_constants(self) -> Array:
-        """Steps in which each mode decays to 1/e, ``-1 / log(abs(eigenvalue))``; infinite without decay: (q,)."""
+        """Steps in which each mode of the factors decays to 1/e, ``-1 / log(abs(eigenvalue))``: (n_factors,).
+
+        Infinite without decay.
+        """
         modulus = np.abs(self.eigenvalues)
         with np.errstate(divide="ignore"):
             rate = -np.log(modulus)
@@ -133,6 +160,9 @@ class StateSpace:
         P is the sum of A^k Q A'^k, of which every step doubles the number of terms: a sum of squares, also where the
         linear equations of P are close to singular. Raises ``DataError`` if the process is not stationary.
         """
+        if self.has_own_states:
+            msg = "no stationary distribution exists: levels, slopes and seasons of features do not return to a mean."
+            raise DataError(msg)
         if not self.is_stationary:
             msg = (
                 "no stationary distribution exists: the eigenvalues of the transition matrix A must have modulus "
@@ -149,11 +179,25 @@ class StateSpace:
         """Limit of the covariance of the state given all earlier rows, for a long series of complete rows: (q, q).
 
         Solves the Riccati equation P = A P A' - A P H' (I + H P H')^{-1} H P A' + Q with H'H = C' R^{-1} C, whose
-        size q does not depend on d.
+        size q does not depend on d. With states of single features, which may have no noise, the equation is iterated
+        from the initial covariance, for at most ten thousand steps.
         """
         H = np.asarray(np.linalg.qr(_in_noise_units(self.emission), mode="r"))
+        if self.has_own_states:
+            return self._iterated(H)
         P = solve_discrete_are(self.transition.T, H.T, self.process_noise, np.eye(len(H)))
         return np.asarray((P + P.T) / 2)
+
+    def _iterated(self, H: Array, most: int = 10_000) -> Array:
+        A, P = self.transition, self.initial.covariance
+        for _ in range(most):
+            PH = P @ H.T
+            after = A @ (P - PH @ np.linalg.solve(np.eye(len(H)) + H @ PH, PH.T)) @ A.T + self.process_noise
+            after = (after + after.T) / 2
+            if np.abs(after - P).max() <= 1e-14 * np.abs(after).max():
+                break
+            P = after
+        return after
 
     def change_basis(self, basis: Array) -> StateSpace:
         """Equivalent system whose state is T x, with T the invertible matrix ``basis`` (q, q).
@@ -172,7 +216,35 @@ class StateSpace:
             (Q + Q.T) / 2,
             replace(self.emission, loadings=self.emission.loadings @ inverse),
             None if self.input_loadings is None else T @ self.input_loadings,
+            self.layout,
         )
+
+    def parts(self) -> list[Part] | None:
+        """Split the system into independent systems of one feature each; None if features share states.
+
+        Without factors, features do not know each other, so that questions cost the sum and not the cube of the
+        numbers of their states.
+        """
+        layout = self.layout
+        if layout is None or layout.n_factors or self.n_features == 1 or self.input_loadings is not None:
+            return None
+        return [self._part(layout, j, np.flatnonzero(layout.features == j)) for j in range(self.n_features)]
+
+    def _part(self, layout: Layout, j: int, states: Index) -> Part:
+        emission = self.emission
+        block = np.ix_(states, states)
+        noise = np.broadcast_to(emission.noise_variance, (self.n_features,))[j]
+        own = Layout(
+            tuple(layout.roles[k] for k in states), np.zeros(states.size, np.intp), layout.period, layout.unscored
+        )
+        system = StateSpace(
+            Gaussian(self.initial.mean[states], self.initial.covariance[block]),
+            self.transition[block],
+            self.process_noise[block],
+            LinearGaussian(emission.mean[j : j + 1], emission.loadings[j : j + 1, states], noise[None]),
+            layout=own,
+        )
+        return Part(j, states, system)
 
     def whiten(self) -> StateSpace:
         r"""Equivalent system in coordinates of the state in which Q = I.
@@ -180,6 +252,9 @@ class StateSpace:
         With :math:`Q = E \Lambda E^\top` the new state is :math:`\Lambda^{-1/2} E^\top x`, so that C becomes
         :math:`C E \Lambda^{1/2}`. Raises ``DataError`` if Q is singular.
         """
+        if self.has_own_states:
+            msg = "states that belong to a single feature have no other coordinates."
+            raise DataError(msg)
         values, axes = np.linalg.eigh(self.process_noise)
         if values[0] <= 1e-10 * values[-1]:
             msg = "process_noise is singular: no change of basis makes it the identity."
@@ -210,6 +285,14 @@ class StateSpace:
         if inputs is None or self.input_loadings is None:
             return np.zeros((n, self.n_components))
         return inputs @ self.input_loadings.T
+
+
+class Part(NamedTuple):
+    """System of one feature that shares no state with others."""
+
+    feature: int
+    states: Index  # positions of its states in the whole system
+    model: StateSpace
 
 
 def _in_noise_units(emission: LinearGaussian) -> Array:

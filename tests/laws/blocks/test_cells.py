@@ -17,6 +17,7 @@ N, D = 90, 11
 SHARES = [0.0, 0.05, 0.3, 0.6, 0.95]
 CENTRE = np.arange(D) / 8
 NEAR = {"rtol": 1e-12, "atol": 1e-12}
+ORDERS = np.ascontiguousarray, np.asfortranarray
 KINDS = {"patterns": Patterns, "holes": Holes, "stored": StoredCells, "masked": MaskedCells}
 
 
@@ -113,6 +114,16 @@ def test_residuals_are_those_of_the_observed_cells(rng, x, dtype, form):
     assert_allclose(found.row_squares(), (rest**2).sum(axis=1), **NEAR)
     assert_allclose(found.column_squares(w), w @ rest**2, **NEAR)
     assert_allclose(found.sums(moments), moments @ rest, rtol=1e-12, atol=1e-11)
+
+
+def test_the_order_of_cells_in_memory_does_not_matter(rng, x, dtype, form):
+    by_row, by_column = (whole(observe(Block(order(x.astype(dtype))), CENTRE, form=form))[1] for order in ORDERS)
+    _, one, rows = whole(observe(Block(np.ascontiguousarray(x)), CENTRE, form=form))
+    table, moments = rng.standard_normal((4, D)), rng.standard_normal((4, rows.size))
+    for other in (by_row, by_column):
+        assert_allclose(other.values.products(table), one.values.products(table), **NEAR)
+        assert_allclose(sums(other.values, moments), sums(one.values, moments), rtol=1e-12, atol=1e-11)
+        assert_allclose(other.residual(table, moments).dense(), one.residual(table, moments).dense(), **NEAR)
 
 
 @pytest.mark.parametrize("thin", [False, True], ids=["dense", "sparse"])

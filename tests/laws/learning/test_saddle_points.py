@@ -1,6 +1,7 @@
 """A fit that says CONVERGED has reached a maximum of the likelihood, not a saddle point."""
 
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -149,6 +150,19 @@ def test_a_better_model_is_found_near_a_saddle_point(x, axes):
 def test_there_is_no_better_model_near_a_maximum(x):
     model, check = stationary_point(x, [0, 1]), check_of(x)
     assert check.better_model(model, check.step(model)[1]) is None
+
+
+@pytest.mark.parametrize("axes", [[0, 1], [0, 2]])
+def test_the_axes_of_the_latent_variables_do_not_matter(rng, x, axes):
+    model, counts = stationary_point(x, axes), []
+    basis = np.linalg.qr(rng.standard_normal((2, 2)))[0]
+    for turned in (model, model.rotate(basis)):
+        check, asked = check_of(x), []
+        watched = replace(check, probe=lambda model, step=check.step, asked=asked: asked.append(model) or step(model))
+        better = watched.better_model(turned, check.step(turned)[1])
+        assert (better is None) == (axes == [0, 1])
+        counts.append(len(asked))
+    assert abs(counts[1] - counts[0]) <= 2  # rotations, which change nothing, are not taken for slow directions
 
 
 def test_a_fit_that_starts_at_a_saddle_point_ends_at_the_maximum(x):

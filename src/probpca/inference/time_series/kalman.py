@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from probpca.available_memory import require_memory
 from probpca.blocks import Sequences, as_sequences
 from probpca.errors import ShapeError
 from probpca.inference.time_series.banded_smoother import Trajectory
+from probpca.inference.time_series.separate_features import SeparateTrajectories
 from probpca.inference.time_series.square_root_filter import FilteredTrajectory
 from probpca.linalg.tridiagonal import InverseBlocks
 from probpca.models import Gaussian
@@ -75,12 +76,20 @@ def rows_of(model: StateSpace, y: Any, inputs: Any = None) -> Sequences:
     return rows
 
 
-def believe(model: StateSpace, rows: Sequences) -> Trajectory | FilteredTrajectory:
-    """Posterior of all states, by a banded factorisation or, if that is ill-conditioned, by a square-root filter."""
+Posterior: TypeAlias = Trajectory | FilteredTrajectory | SeparateTrajectories
+
+
+def believe(model: StateSpace, rows: Sequences) -> Posterior:
+    """Posterior of all states, by a banded factorisation or, if that is ill-conditioned, by a square-root filter.
+
+    States of single features may have no noise, and unknown starts: they take the square-root way.
+    """
+    if model.has_own_states:
+        return SeparateTrajectories.of(model, rows) or FilteredTrajectory.of(model, rows)
     return Trajectory.of(model, rows) or FilteredTrajectory.of(model, rows)
 
 
-def covariances(states: Trajectory | FilteredTrajectory) -> InverseBlocks:
+def covariances(states: Posterior) -> InverseBlocks:
     """Covariances of all states, and of each state with the next: (q, q, n) each."""
     if states.copies == 1:
         return states.covariances
@@ -126,11 +135,28 @@ def filter_states(model: StateSpace, y: Any, *, inputs: Any = None) -> FilteredS
            [1.4],
            [1.4]])
     """
-    states = FilteredTrajectory.of(model, rows_of(model, y, inputs))
-    found = states.found
-    before = Gaussian(found.predicted, found.predicted_root @ np.swapaxes(found.predicted_root, 1, 2))
-    after = Gaussian(found.mean, found.root @ np.swapaxes(found.root, 1, 2))
+    rows = rows_of(model, y, inputs)
+    states = SeparateTrajectories.of(model, rows) or FilteredTrajectory.of(model, rows)
+    if isinstance(states, FilteredTrajectory):
+        before, after = _predicted(states), _filtered(states)
+    else:
+        before, after = (_joined(states, [one(part) for part in states.found]) for one in (_predicted, _filtered))
     return FilteredStates(before, after, states.row_likelihoods(), states.distance)
+
+
+def _predicted(states: FilteredTrajectory) -> Gaussian:
+    found = states.found
+    return Gaussian(found.predicted, found.predicted_root @ np.swapaxes(found.predicted_root, 1, 2))
+
+
+def _filtered(states: FilteredTrajectory) -> Gaussian:
+    found = states.found
+    return Gaussian(found.mean, found.root @ np.swapaxes(found.root, 1, 2))
+
+
+def _joined(states: SeparateTrajectories, each: list[Gaussian]) -> Gaussian:
+    covariance = states.block_diagonal([one.covariance for one in each])
+    return Gaussian(states.together([one.mean for one in each]), covariance)
 
 
 def series_log_likelihood(model: StateSpace, y: Any, *, inputs: Any = None, piece_steps: int = 2**15) -> float:
@@ -163,7 +189,8 @@ def _piece_likelihood(model: StateSpace, rows: Sequences, piece_steps: int) -> f
         states = believe(model, stretch)
         total += states.log_likelihood()
         push = model.pushes(stretch.inputs, stretch.n_steps)[-1]
-        model = replace(model, initial=advance(model, states.last_states()[0].gaussian, push))
+        layout = None if model.layout is None else replace(model.layout, unscored=0)
+        model = replace(model, initial=advance(model, states.last_states()[0].gaussian, push), layout=layout)
     return total
 
 

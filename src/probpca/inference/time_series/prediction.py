@@ -10,6 +10,7 @@ from scipy.special import erfc
 
 from probpca.available_memory import OBJECT_BYTES, require_memory
 from probpca.blocks.block import unmasked
+from probpca.blocks.sequences import Sequences
 from probpca.cached_property import cached_property
 from probpca.errors import ShapeError, require_finite
 from probpca.inference.calibration import chi2_tail, log10_chi2_tail
@@ -139,6 +140,12 @@ def innovations(model: StateSpace, y: Any, *, inputs: Any = None) -> Innovations
     (array([1. , 1.5, 7.6]), array([0.48 , 0.343, 0.   ]))
     """
     rows = rows_of(model, y, inputs)
+    if (parts := model.parts()) is not None:
+        each = [innovations(part.model, column) for part, column in zip(parts, _columns(rows), strict=True)]
+        return Innovations(
+            *(np.hstack([one[k] for one in each]) for k in (0, 1)),
+            *(np.sum([one[k] for one in each], axis=0) for k in (2, 3, 4)),
+        )
     found = filter_states(model, rows)
     residual = rows.values - (found.predicted.mean @ model.emission.loadings.T + model.emission.mean)
     std = np.sqrt(cell_variances(model.emission, pack(found.predicted.covariance)))
@@ -231,12 +238,20 @@ def impute_series(model: StateSpace, y: Any, *, inputs: Any = None) -> Imputed:
     array([1., 2., 3.])
     """
     rows = rows_of(model, y, inputs)
+    if (parts := model.parts()) is not None:
+        each = [impute_series(part.model, column) for part, column in zip(parts, _columns(rows), strict=True)]
+        return Imputed(np.hstack([one.values for one in each]), np.hstack([one.std for one in each]))
     states = believe(model, rows)
     missing = np.isnan(rows.values)
     fitted = states.mean @ model.emission.loadings.T + model.emission.mean
     i, j = row_order(model.n_components)
     std = np.sqrt(cell_variances(model.emission, covariances(states).diagonal[i, j]))
     return Imputed(np.where(missing, fitted, rows.values), np.where(missing, std, 0.0))
+
+
+def _columns(rows: Sequences) -> list[Sequences]:
+    """Sequences of each feature alone."""
+    return [Sequences(column[:, None], rows.lengths) for column in rows.values.T]
 
 
 class Simulated(NamedTuple):

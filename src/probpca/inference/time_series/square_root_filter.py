@@ -211,13 +211,22 @@ class FilteredTrajectory:
         return distances(self.model.emission, self.rows.observed, self.found.mean.T) + self.found.surprise
 
     def row_likelihoods(self) -> Array:
-        """Log density of each row given the rows before it: (n,)."""
+        """Log density of each row given the rows before it, 0 where a row is not scored: (n,)."""
         constants = noise_constants(self.model.emission, self.rows.observed)
-        return np.asarray(-0.5 * (constants + self.found.logdet + self.distance))
+        values = np.asarray(-0.5 * (constants + self.found.logdet + self.distance))
+        return np.where(scored(self.model, self.rows), values, 0.0)
 
     def log_likelihood(self, squares: Array | None = None) -> float:  # noqa: ARG002
         """Log density of all rows."""
         return float(self.row_likelihoods().sum())
+
+
+def scored(model: StateSpace, rows: Sequences) -> npt.NDArray[np.bool_]:
+    """Whether each row counts in likelihoods: not the first ones of a sequence, if they determine unknown starts."""
+    if model.layout is None or not model.layout.unscored:
+        return np.ones(rows.n_steps, dtype=bool)
+    step = np.arange(rows.n_steps) - np.repeat(rows.starts, rows.lengths)
+    return np.asarray(step >= model.layout.unscored)
 
 
 @final

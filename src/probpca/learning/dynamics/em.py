@@ -16,8 +16,7 @@ from probpca.models import Gaussian, LinearGaussian, StateSpace
 
 if TYPE_CHECKING:
     from probpca.blocks import Sequences
-    from probpca.inference.time_series.banded_smoother import Trajectory
-    from probpca.inference.time_series.square_root_filter import FilteredTrajectory
+    from probpca.inference.time_series.kalman import Posterior
     from probpca.learning.dynamics.structure import Structure
     from probpca.statistics import Regression
     from probpca.typing import Array
@@ -47,7 +46,7 @@ def expect_series(model: StateSpace, rows: Sequences) -> SeriesSums:
     return SeriesSums(emission, moves, n, x[rows.starts], first, belief.log_likelihood(squares))
 
 
-def _moves(belief: Trajectory | FilteredTrajectory, rows: Sequences) -> tuple[Array, int]:
+def _moves(belief: Posterior, rows: Sequences) -> tuple[Array, int]:
     """Sum over transitions of E[v v'] with v = [x_t; u_t; x_{t+1}], and the number of transitions."""
     x, (P, beside), copies = belief.mean, belief.covariances, belief.copies
     q, linked = x.shape[1], rows.linked

@@ -94,7 +94,7 @@ def fit_series(
     """
     structure = structure or Structure()
     require_memory(f"{q:,} states", 4 * 8 * q * q, "use fewer n_components")
-    _require_series(rows, q, structure)
+    _require_structure(rows, q, structure)
     shrunk = structure.any_basis and structure.ridge > 0  # the ridge is defined in coordinates with Q = I
     inner = replace(structure, process_noise="identity") if shrunk else structure
     problem = _Problem.of(rows, q, settings, rng, inner)
@@ -109,12 +109,17 @@ def fit_series(
     return SeriesResult(model, status, value, ended.trace, len(ended.trace) - 1, observed, empty)
 
 
-def _require_series(rows: Sequences, q: int, structure: Structure) -> None:
+def _require_structure(rows: Sequences, q: int, structure: Structure) -> None:
     if q < 1:
         msg = f"n_components must be at least 1; got {q}."
         raise ShapeError(msg)
     structure.check(q, rows.n_features)
     _require_room(structure)
+    require_series(rows)
+
+
+def require_series(rows: Sequences) -> None:
+    """Raise ``DataError`` if the rows have too few steps, no observed cell, or nothing that varies."""
     seen = ~np.isnan(rows.values)
     if not seen.any():
         msg = "at least one cell must be observed; all cells of all sequences are missing."

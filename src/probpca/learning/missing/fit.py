@@ -18,7 +18,7 @@ from probpca.learning.em.e_step import expect
 from probpca.learning.em.gradient import ascend, gradient_of
 from probpca.learning.em.incremental import Incremental
 from probpca.learning.em.m_step import EM, relaxed
-from probpca.learning.em.quasi_newton import QuasiNewton
+from probpca.learning.em.quasi_newton import Likelihood, LikelihoodSteps
 from probpca.learning.factor.complete import about_ledermann, most_factors, require_rows
 from probpca.learning.factor.pairwise import PairwiseFit
 from probpca.learning.loop import Iterated, Monitor, accelerate, iterate
@@ -56,7 +56,7 @@ def fit_missing(table: Description, wanted: Components, settings: Settings, rng:
     if settings.noise == "shared":
         return _fit(table, wanted, settings, rng)
     require_rows(table.summarise().count, wanted)
-    scaled, units = _standardised(table)  # the likelihood does not depend on the units, but the start does
+    scaled, units = standardised_table(table)  # the likelihood does not depend on the units, but the start does
     return _fit(scaled, wanted, settings, rng).in_units(units)._replace(scale=None)
 
 
@@ -68,7 +68,7 @@ def criteria_of_missing(
     The rows are in memory.
     """
     require_rows(table.summarise().count, Rule(names[0]))
-    scaled, units = _standardised(table)
+    scaled, units = standardised_table(table)
     with one_blas_thread():
         problem = Problem.of(scaled, settings, rng)
         most = min(problem.most_components, settings.search.missing)
@@ -76,7 +76,7 @@ def criteria_of_missing(
     return [fitted.curve._replace(score=fitted.curve.score - units.log_volume) for fitted in found]
 
 
-def _standardised(table: Description) -> tuple[Description, Units]:
+def standardised_table(table: Description) -> tuple[Description, Units]:
     """Description of the same rows with columns of unit variance."""
     summary = table.summarise()
     units = Units.of(summary)
@@ -181,6 +181,15 @@ class Steps:
         self._model = self._sums = None  # freed early: large if there are many features
         self._model, self._sums = model, self._rows.fold(partial(expect, model))
         return self._em.advance(model, self._sums), self._sums.log_likelihood
+
+    def expanded(self, model: LinearGaussian) -> tuple[LinearGaussian, float]:
+        """Model after an iteration of parameter-expanded EM, whatever the method, and the log-likelihood of the given.
+
+        Statistics that were kept serve again, and others do not replace them.
+        """
+        kept = self._sums if self._model is model else None
+        sums = self._rows.fold(partial(expect, model)) if kept is None else kept
+        return replace(self._em, expand=True).advance(model, sums), sums.log_likelihood
 
     def sums_at(self, model: LinearGaussian) -> Regression:
         """Statistics of the E-step at a model."""
@@ -311,7 +320,7 @@ class Problem:
         """Run the solver named in the settings from ``start``, and again if it ends at a saddle point."""
         start = self.placed(start)
         trace, settings = () if saver is None else saver.trace, self.settings
-        step = partial(EM(self.floor).step, source=self.rows)
+        step = self.steps.expanded
         slow = settings.solver in ("em", "gradient", "incremental") or self.floor.ndim > 0
         probe = self._probe(start.n_components) or step
         check = SaddleCheck(step, probe, self.floor, settings.tol, settings.saddle, slow)
@@ -359,7 +368,7 @@ class Problem:
                 share = self.summary.observed / self.summary.total_weight
                 relax = partial(relaxed, share, self.floor) if self.floor.ndim else None
                 covariance = None if self.floor.ndim else self.covariance.relative
-                extrapolation = QuasiNewton(self.steps.gradient_at, start, self.floor, covariance=covariance)
+                extrapolation = LikelihoodSteps(Likelihood(self.steps.gradient_at, start, self.floor, covariance))
                 return accelerate(steps, start, monitor, extrapolation, relax)
 
     def _probe(self, q: int) -> Step | None:
@@ -367,10 +376,11 @@ class Problem:
         summary, limits, d = self.summary, self.settings.saddle, self.rows.n_features
         cells = max(limits.cells, limits.cells_per_parameter * (q + 1) * d)
         count = int(cells * (summary.total_weight / summary.observed.sum())) + 1  # whatever the unit of the weights
-        if self.sampled is None or 2 * count > summary.count:
+        if self.sampled is None or 3 * count > summary.count:  # it would have to be prepared, too
             return None
-        blocks = [self.prepare(block) for block in self.sampled.spread(count)]
-        return partial(EM(self.floor).step, source=Source.of_blocks(blocks, d))
+        sample = [Source.of_block(block, self.rows.n_jobs) for block in self.sampled.spread(count)]
+        blocks = [block for part in sample for block in part.keep(self.prepare).hold()]
+        return partial(EM(self.floor).step, source=Source.of_blocks(blocks, d, self.rows.n_jobs))
 
 
 def noise_floor(summary: ColumnSummary, share: float = NOISE_FLOOR) -> float:

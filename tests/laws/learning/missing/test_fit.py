@@ -570,6 +570,22 @@ def test_the_noise_of_a_start_is_at_most_the_variance_of_a_feature_however_many_
     assert 0.02 * variance < start.noise_variance < variance
 
 
+@pytest.mark.parametrize("solver", ["em", "px_em"])
+def test_statistics_of_the_last_step_serve_again(rng, solver):
+    x = spiked_rows_with_holes(rng, 60, 9, 2, share=0.2, noise=0.1)
+    problem = Problem.of(describe(open_source(x), rng), Settings(solver), rng)
+    start = first_model(problem, 2)
+    other = LinearGaussian(start.mean, 1.1 * start.loadings, start.noise_variance)
+    problem.steps(start)
+    kept = problem.steps.sums_at(start)
+    for model in (start, other, start):
+        found, value = problem.steps.expanded(model)
+        wanted, log_likelihood = EM(problem.floor).step(model, problem.rows)
+        assert_allclose(value, log_likelihood, rtol=1e-12)
+        assert_allclose(found.loadings, wanted.loadings, rtol=1e-12, atol=1e-12)
+        assert problem.steps.sums_at(start) is kept
+
+
 def test_more_starts_are_never_worse(rng):
     x = spiked_rows_with_holes(rng, 20, 10, 3, share=0.65, noise=0.5)
     found = []
