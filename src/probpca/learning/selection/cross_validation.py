@@ -254,14 +254,9 @@ class Scores(NamedTuple):
         Numbers that predict worse than a smaller one are excluded: a few cells with an extremely low density make the
         standard error as large as the difference.
         """
-        return int(self.possible(0.0)[0])
-
-    def possible(self, more: float) -> Index:
-        """Numbers of components that would be good enough for a choice if their own means were larger by ``more``."""
         short, error = self.shortfall()
-        before = np.maximum.accumulate(np.append(-np.inf, self.mean[:-1]))
-        rising = self.mean + more >= before
-        return np.flatnonzero(rising & (short - more <= np.maximum(error, self.negligible))) + 1
+        rising = self.mean >= np.maximum.accumulate(self.mean)
+        return int(np.flatnonzero(rising & (short <= np.maximum(error, self.negligible)))[0]) + 1
 
 
 def cross_validate(
@@ -305,17 +300,15 @@ def cross_validate(
 
 
 def _with_finished(scores: Scores, finish: Callable[[int], Array]) -> Scores:
-    """Finish the fits with numbers of components that may be the best or the choice, and with one less than that.
+    """Finish the fits within a standard error of the best, and that with one component less than the choice.
 
     Other fits may gain as much as the finished ones did at most.
     """
-    rough, done, most = scores.mean, set[int](), 0.0
+    rough, most, done = scores.mean, 0.0, set[int]()
     while True:
-        mean, choice = scores.mean, scores.choice
-        better = np.flatnonzero(mean + most > mean.max()) + 1
-        smaller = scores.possible(most)
-        candidates = [int(mean.argmax()) + 1, scores.leader, choice, max(choice - 1, 1), *better]
-        candidates += list(smaller[smaller < choice])
+        short, error = scores.shortfall()
+        near = np.flatnonzero(short - most <= error) + 1
+        candidates = [int(scores.mean.argmax()) + 1, scores.leader, scores.choice, max(scores.choice - 1, 1), *near]
         q = next((int(q) for q in candidates if q not in done), None)
         if q is None:
             return scores
