@@ -297,3 +297,31 @@ def test_dates_come_back_as_dates(run, zone):
     found = pd.read_parquet("next.parquet")["month"]
     assert found.dt.tz is None if zone is None else str(found.dt.tz) == zone
     assert list(found) == list(times[40:])
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_line_says_how_good_such_forecasts_were(run, series):
+    done = run("forecast", "series.csv", "--steps", 4, "--components", 1)
+    wanted = LinearDynamicalSystem(1, random_state=0, seasonal_periods=12).backtest(series, 4)
+    said = f"this model was off by {wanted.relative_error['model']:.2f} of the naive forecast"
+    assert "backtest          on the last 10 months" in done.out
+    assert said in " ".join(done.out.split())
+    told = json.loads(run("forecast", "series.csv", "--steps", 4, "--components", 1, "--json").out)["backtest"]
+    assert told["relative_error_model"] == wanted.relative_error["model"]
+    assert (told["coverage"], told["n_forecasts"]) == (wanted.mean_coverage, 4)
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_speaks_against_a_forecast_is_noted(run, series):
+    pd.DataFrame(series[:9]).to_csv("few.csv", index=False)
+    done = run("forecast", "few.csv", "--steps", 2, "--components", 1)
+    assert "note: there are too few rows to test forecasts on the past.\n" in done.err
+    assert "backtest" not in done.out
+    walk = np.arange(60.0)[:, None] + 0.01 * np.random.default_rng(0).standard_normal((60, 1))
+    pd.DataFrame(walk, columns=["up"]).to_csv("line.csv", index=False)
+    done = run("forecast", "line.csv", "--steps", 6, "--components", 1)
+    assert "note: a straight line from the first to the last value was closer than the model" in done.err
+    pd.DataFrame({"a": [*walk[:30, 0], *[2.0] * 30]}).to_csv("constant.csv", index=False)
+    done = run("forecast", "constant.csv", "--steps", 2, "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["backtest"]["relative_error_model"] is None
