@@ -355,7 +355,7 @@ class Judgement:
         fitted = self.opened.fitted
         if fitted.is_mixture:
             of_mixture = mixture_outliers(fitted.estimator.model_, values)
-            certainty = of_mixture.probability.max(axis=1)
+            certainty = fitted.estimator.predict_proba(values).max(axis=1)
             scores = [of_mixture.p_value, of_mixture.log10_p_value, of_mixture.cluster, certainty]
             columns = dict(zip(OF_MIXTURES, [*scores, of_mixture.log_likelihood, of_mixture.distance], strict=True))
             return columns | self._worst_cells(of_mixture.cell_scores)

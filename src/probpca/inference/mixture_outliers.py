@@ -26,8 +26,6 @@ class MixtureOutliers(NamedTuple):
     ----------
     cluster : ndarray of int, shape (n,)
         Most probable cluster of each row.
-    probability : ndarray of shape (n, K)
-        Probability of each cluster.
     log_likelihood : ndarray of shape (n,)
         Log density of the observed cells.
     p_value : ndarray of shape (n,)
@@ -44,7 +42,6 @@ class MixtureOutliers(NamedTuple):
     """
 
     cluster: Index
-    probability: Array
     log_likelihood: Array
     p_value: Array
     log10_p_value: Array
@@ -99,7 +96,6 @@ def mixture_outliers(mixture: Mixture, x: Rows) -> MixtureOutliers:
     empty = observed == 0
     return MixtureOutliers(
         cluster,
-        np.exp(joint - whole[:, None]),
         whole,
         np.where(empty, 1.0, np.minimum(p @ mixture.weights, 1.0)),
         np.where(empty, 0.0, np.minimum(log10_p, 0.0)),

@@ -217,11 +217,11 @@ def unsure_rows(facts: ClusterFacts) -> Iterator[str]:
     table, listed = facts.table, set(facts.shown.tolist())
     rows = [int(i) for i in facts.unsure_first if int(i) in listed]
     for i in rows[: facts.settings.most_unusual]:
-        order = np.argsort(-facts.found.probability[i], kind="stable")[:2]
+        order = np.argsort(-facts.probability[i], kind="stable")[:2]
         place, called = int(np.searchsorted(facts.shown, i)), escape(table.called(i))
         button = f'<button type="button" data-row="{place}" title="{called}">{called}</button>'
         number = [f"{table.numbers[i]:,}"] if table.named else []
-        first = [text for k in order for text in (f"C{k}", f"{facts.found.probability[i, k]:.3f}")]
+        first = [text for k in order for text in (f"C{k}", f"{facts.probability[i, k]:.3f}")]
         cells = [*number, *first, *_observed(facts, i), p_text(facts.found.log10_p_value[i])]
         yield f'<tr><th scope="row">{button}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>'
 

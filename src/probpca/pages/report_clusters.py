@@ -9,7 +9,7 @@ import numpy as np
 
 from probpca.displays.clusters_display import axis_title
 from probpca.displays.inputs import Categories, Group
-from probpca.inference.mixture import impute_cells
+from probpca.inference.mixture import impute_cells, responsibilities
 from probpca.inference.mixture_outliers import MixtureOutliers, mixture_outliers
 from probpca.inference.posteriors import posterior_mean
 from probpca.inference.separation import ClusterAxes, separating_axes
@@ -35,6 +35,7 @@ class ClusterFacts(NamedTuple):
     estimator: Any
     table: Table
     found: MixtureOutliers  # of all rows
+    probability: Array  # of each cluster, for all rows: (n, K)
     axes: ClusterAxes  # of the plane in which rows are drawn
     points: Array  # rows in this plane: (n, 2)
     shown: Index  # positions of the rows on the page: (k,)
@@ -59,7 +60,7 @@ class ClusterFacts(NamedTuple):
     @property
     def certainty(self) -> Array:
         """Probability of the most probable cluster of each row: (n,)."""
-        return np.asarray(self.found.probability.max(axis=1))
+        return np.asarray(self.probability.max(axis=1))
 
     @property
     def unsure_first(self) -> Index:
@@ -102,7 +103,19 @@ def ask_clusters(estimator: Any, table: Table, settings: ReportSettings) -> Clus
         latent[rows] = posterior_mean(cluster, cells[shown[rows]])
     points = axes.scores(model, cells)
     return ClusterFacts(
-        estimator, table, found, axes, points, shown, columns, imputed.values, low, high, latent, settings
+        estimator,
+        table,
+        found,
+        responsibilities(model, cells),
+        axes,
+        points,
+        shown,
+        columns,
+        imputed.values,
+        low,
+        high,
+        latent,
+        settings,
     )
 
 
@@ -183,7 +196,7 @@ def _judged_data(facts: ClusterFacts) -> dict[str, Any]:
     return {
         "latent": packed(facts.latent),
         "cluster": packed_positions(found.cluster[shown]),
-        "probability": packed(found.probability[shown]),
+        "probability": packed(facts.probability[shown]),
         "p": packed(found.p_value[shown]),
         "log10p": packed(found.log10_p_value[shown]),
         "distance": packed(found.distance[shown]),

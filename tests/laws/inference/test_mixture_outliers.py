@@ -65,8 +65,7 @@ def test_missing_cells_are_integrated_out():
     x = holed(sample_mixture(model, 30, rng=np.random.default_rng(4))[0])
     found = mixture_outliers(model, x)
     assert (found.p_value[0], found.log10_p_value[0]) == (1.0, 0.0)
-    assert_allclose(found.probability, responsibilities(model, x))
-    assert_array_equal(found.cluster, found.probability.argmax(axis=1))
+    assert_array_equal(found.cluster, responsibilities(model, x).argmax(axis=1))
     for i in range(1, 30):
         seen = np.flatnonzero(np.isfinite(x[i]))
         parts = [
