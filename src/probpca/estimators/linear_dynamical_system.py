@@ -35,7 +35,7 @@ from probpca.estimators.constraints import (
 from probpca.estimators.online import one_input, one_row, place_of, steps_to
 from probpca.estimators.own_components import SEASON_WORDS, TREND_WORDS, asked_components
 from probpca.estimators.ppca import PPCA, PPCAFit
-from probpca.estimators.series_tables import Reading, SeriesTables, read_tables
+from probpca.estimators.series_tables import Reading, SeriesTables, read_tables, tables_of
 from probpca.estimators.storage import read_story, story_record
 from probpca.estimators.summary import dynamics_summary
 from probpca.estimators.time_index import Remembered, SeriesForecast, in_precision_of
@@ -1145,8 +1145,7 @@ class LinearDynamicalSystem(Estimator):
         return ppca
 
     def _tables(self, X: Any, inputs: Any) -> SeriesTables:
-        fit: SeriesFit = self._state
-        tables, _ = read_tables(self, X, inputs, reading=fit.reading)
+        tables = tables_of(self, X, inputs)
         kalman.rows_of(self.model_, tables.rows)
         return tables
 
