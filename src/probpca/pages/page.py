@@ -208,10 +208,9 @@ def _model_of(page: str, estimator: Any) -> LinearGaussian:
     kind = type(estimator).__name__
     if model is None and hasattr(estimator, "posterior"):
         raise not_fitted(page, kind)
-    msg = (
-        f"{page} needs a fitted PPCA, BayesianPCA or FactorAnalysis; got {kind}.\n"
-        "Hint: pass the last step of a pipeline, and the rows as that step sees them."
-    )
+    hint = "pass the last step of a pipeline, and the rows as that step sees them."
+    hint = "series_report writes pages about time series." if hasattr(estimator, "forecast") else hint
+    msg = f"{page} needs a fitted PPCA, BayesianPCA or FactorAnalysis; got {kind}.\nHint: {hint}"
     raise DataError(msg)
 
 
