@@ -55,8 +55,10 @@ class Frame(NamedTuple):
 def time_words(times: Any) -> list[str]:
     """Times as short texts: years, months, days or minutes, whichever tell them apart."""
     times = np.asarray(times)
+    if times.dtype == object and hasattr(times[0], "isoformat"):
+        times = times.astype("datetime64[us]")
     if times.dtype.kind != "M":
-        return [f"{value:g}" for value in times]
+        return [f"{value:g}" if isinstance(value, float) else str(value) for value in times.tolist()]
     for unit, size in (("Y", 4), ("M", 7), ("D", 10), ("m", 16), ("s", 19)):
         if len(np.unique(times.astype(f"datetime64[{unit}]"))) == len(times):
             return [str(time)[:size].replace("T", " ") for time in times.astype("datetime64[s]")]
@@ -143,7 +145,7 @@ def _ticks(frame: Frame) -> Array:
     raw = (frame.high - frame.low) / STYLE.n_values
     size = 10.0 ** np.floor(np.log10(raw))
     step = size * next(factor for factor in (1, 2, 5, 10) if factor * size >= raw)
-    return np.arange(np.ceil(frame.low / step), np.floor(frame.high / step) + 1) * step
+    return np.arange(np.ceil(frame.low / step), np.floor(frame.high / step) + 1) * step + 0.0  # not -0.0
 
 
 def _pieces(values: Array) -> list[Array]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probpca.displays.inputs import names_of, not_fitted, text_of
-from probpca.errors import DataError
+from probpca.errors import DataError, ShapeError
 from probpca.estimators.series_tables import tables_of
 from probpca.inference.calibration import RARE
 from probpca.inference.time_series.kalman import believe
@@ -34,7 +34,7 @@ class SeriesReportSettings:
     """Settings of pages about time series: from which p-value a step is unusual, and how much a page shows."""
 
     p: float = RARE  # steps with a smaller p-value are called unusual
-    most_unusual: int = 25  # steps in the table of unusual ones
+    most_unusual: int = 15  # steps in the table of unusual ones
     most_features: int = 12  # features with a chart
     most_steps: int = 2_000  # steps of a chart, the last ones
     most_ahead: int = 24  # forecasts in the table
@@ -59,6 +59,7 @@ def series_report(  # noqa: PLR0913
     *,
     horizon: int | None = None,
     backtest: bool = True,
+    times: Any = None,
     feature_names: Any = None,
     title: str | None = None,
     settings: SeriesReportSettings = SeriesReportSettings(),
@@ -81,6 +82,8 @@ def series_report(  # noqa: PLR0913
         Number of steps to forecast. None: a tenth of the steps of ``X``, but 4 to 24.
     backtest : bool, default=True
         Whether to fit the system to earlier rows, and compare its forecasts with what came.
+    times : sequence or None, default=None
+        Times of the steps of ``X`` and of those ahead. None: those of a dataframe, or step numbers.
     feature_names : sequence of str or None, default=None
         Names of the columns. None: those of the training data, or x0, x1, ...
     title : str or None, default=None
@@ -110,6 +113,8 @@ def series_report(  # noqa: PLR0913
     steps = _length(estimator, X)
     ahead = int(np.clip(steps // 10, 4, 24)) if horizon is None else horizon
     series = _series_of("series_report", estimator, X, feature_names, ahead)
+    if times is not None:
+        series = series._replace(times=_given_times(times, steps + ahead))
     judged = _judged(estimator, X, ahead, settings) if backtest else None
     [later] = forecast(estimator.model_, series.rows, ahead)
     later = replace(later, unknown=estimator.empty_features_)
@@ -216,6 +221,13 @@ def _series_of(page: str, estimator: Any, X: Any, feature_names: Any, ahead: int
     return Series(estimator, names_of(estimator, given), tables.rows, times, innovations(estimator.model_, tables.rows))
 
 
+def _given_times(times: Any, count: int) -> list[str]:
+    if len(times) != count:
+        msg = f"times must be those of all {count} steps, the forecast included; got {len(times)}."
+        raise ShapeError(msg)
+    return time_words(np.asarray(times))
+
+
 def _judged(estimator: Any, X: Any, horizon: int, settings: SeriesReportSettings) -> Backtest | None:
     try:
         found: Backtest = estimator.backtest(X, horizon, settings.n_origins, level=settings.level)
@@ -238,8 +250,8 @@ def _forecasts(series: Series, later: Forecast, settings: SeriesReportSettings) 
     left = len(series.features) - len(charts)
     more = f'<p class="note">{counted(left, "more column")} without a chart.</p>' if left > 0 else ""
     key = (
-        '<p class="key"><span>&#9679; observed</span><span><i class="swatch" style="background: var(--faint)"></i>'
-        'smoothed</span><span><i class="swatch" style="background: var(--odd)"></i>forecast with '
+        '<p class="key"><span>&#9679; observed</span><span><i class="dash smooth"></i>'
+        'smoothed</span><span><i class="dash ahead"></i>forecast with '
         f"{100 * settings.level:g}% intervals</span></p>"
     )
     columns = list(map(_intervals, later.mean.T, low.T, high.T))
@@ -255,15 +267,12 @@ def _intervals(mean: Array, low: Array, high: Array) -> list[str]:
 
 
 def _backtest(judged: Backtest) -> str:
-    sentence = judged.sentence()
-    notes = "".join(f"<p>{escape(note[0].upper() + note[1:])}</p>" for note in judged.notes)
-    said = f"<p>{escape(sentence[0].upper() + sentence[1:])}</p>{notes}"
     about = (
         "The system was fitted to the rows before earlier origins, and its forecasts were compared with the rows that "
         "came. Errors are divided by those of repeating the last value: below 1 is better."
     )
     table = judged.table(50)._repr_html_()
-    body = f'{said}<div class="scroll">{table}</div><p class="note">{about}</p>'
+    body = f'<div class="scroll">{table}</div><p class="note">{about}</p>'
     return _section("How good such forecasts were", body)
 
 
