@@ -320,16 +320,11 @@ def _next_steps(args: Any, table: Table, found: Survey, out: Path) -> str:
     model, rows = shell_file(out), shell_file(table.place) if table.stored else "-"
     ident = f" --id {shell_word(args.id)}" if args.id else ""
     steps = [f"probpca impute {model} {rows}{ident} --out completed.csv"] if found.missing_share else []
-    if args.family == "mixture":
-        steps += [
-            f"probpca transform {model} {rows}{ident} --out clusters.csv",
-            f"probpca score {model} {rows}{ident}",
-        ]
-    else:
-        steps += [
-            f"probpca outliers {model} {rows}{ident}",
-            f"probpca report {model} {rows}{ident} --out report.html",
-        ]
+    steps += [f"probpca transform {model} {rows}{ident} --out clusters.csv"] if args.family == "mixture" else []
+    steps += [
+        f"probpca outliers {model} {rows}{ident}",
+        f"probpca report {model} {rows}{ident} --out report.html",
+    ]
     return "\n".join([f"The model was saved to {clip(str(out), 200)}. Next steps:", *(f"  {step}" for step in steps)])
 
 

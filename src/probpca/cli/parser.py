@@ -101,6 +101,7 @@ D2             squared distance of the row from the model: the sum of
                T2 (along the components) and residual (away from them)
 unusual cells  cells that differ most from what the other cells of the row
                predict, in standard deviations (sd)
+cluster        of a mixture, the most probable one, from which D2 is measured
 
 """
     + _examples(

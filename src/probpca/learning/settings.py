@@ -48,6 +48,10 @@ class FoldSettings:
     # cells would give held-out cells a density of zero.
     least_noise: float = 1e-6
     tolerance: float = 0.005  # remaining gain in log-likelihood at which a fit stops, in nats per row
+    max_iter: int = 200  # largest number of iterations of a fit
+    # A fit that is only compared ends after so many EM steps, unless the last one gains more, in nats per cell.
+    steps: int = 3
+    gain: float = 0.02
     negligible: float = 0.002  # scores that differ by less count as equal, in nats per row
 
 
