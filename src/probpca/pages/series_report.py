@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.displays.inputs import names_of, not_fitted, text_of
+from probpca.displays.inputs import names_of, not_fitted, series_of, text_of
 from probpca.errors import DataError, ShapeError
-from probpca.estimators.series_tables import tables_of
 from probpca.inference.calibration import RARE
 from probpca.inference.time_series.kalman import believe
 from probpca.inference.time_series.prediction import forecast, innovations
@@ -192,7 +191,7 @@ def anomalies_page(
 
 def _length(estimator: Any, X: Any) -> int:
     _require_series("series_report", estimator)
-    return int(tables_of(estimator, X).rows.lengths[0])
+    return int(series_of(estimator, X).rows.lengths[0])
 
 
 def _require_series(page: str, estimator: Any) -> None:
@@ -212,7 +211,7 @@ def _require_series(page: str, estimator: Any) -> None:
 
 def _series_of(page: str, estimator: Any, X: Any, feature_names: Any, ahead: int) -> Series:
     _require_series(page, estimator)
-    tables = tables_of(estimator, X)
+    tables = series_of(estimator, X)
     if len(tables.tables) > 1:
         msg = f"{page} needs a single sequence; got {len(tables.tables)}.\nHint: write a page for each of them."
         raise DataError(msg)
