@@ -13,6 +13,7 @@ from probpca.inference.mixture import (
     responsibilities,
     sample_mixture,
 )
+from probpca.inference.mixture_outliers import MixtureOutliers, mixture_outliers
 from probpca.inference.outlier_scores import Outliers, calibrate, outliers
 from probpca.inference.posteriors import free_energy, posterior, posterior_covariance
 from probpca.inference.projection import (
@@ -49,6 +50,7 @@ __all__ = [
     "Imputed",
     "Innovations",
     "KnownState",
+    "MixtureOutliers",
     "MixturePosterior",
     "Outliers",
     "Pooled",
@@ -76,6 +78,7 @@ __all__ = [
     "log_likelihood",
     "marginal",
     "mixture_log_likelihood",
+    "mixture_outliers",
     "mixture_posterior",
     "outliers",
     "pool",
