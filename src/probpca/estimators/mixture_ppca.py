@@ -42,7 +42,7 @@ from probpca.inference.mixture import (
     sample_mixture,
     weighted_scores,
 )
-from probpca.inference.mixture_outliers import MixtureOutliers, mixture_outliers
+from probpca.inference.mixture_outlier_scores import MixtureOutliers, mixture_outliers
 from probpca.inference.sampling import sample_parameters
 from probpca.learning.mixture.calibration import calibration_of, rows_per_cluster
 from probpca.learning.mixture.fit import fit_mixture

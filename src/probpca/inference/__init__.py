@@ -13,7 +13,7 @@ from probpca.inference.mixture import (
     responsibilities,
     sample_mixture,
 )
-from probpca.inference.mixture_outliers import MixtureOutliers, mixture_outliers
+from probpca.inference.mixture_outlier_scores import MixtureOutliers, mixture_outliers
 from probpca.inference.outlier_scores import Outliers, calibrate, outliers
 from probpca.inference.posteriors import free_energy, posterior, posterior_covariance
 from probpca.inference.projection import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from probpca.blocks.block import dense_values, joined
-from probpca.inference.mixture_outliers import calibrate_mixture
+from probpca.inference.mixture_outlier_scores import calibrate_mixture
 from probpca.learning.settings import CalibrationRows
 from probpca.learning.training_distances import NO_ROWS
 from probpca.sources.engines.local import one_blas_thread

@@ -7,7 +7,7 @@ from scipy.stats import chi2, kstest
 
 from oracles import dense_covariance, punched, random_model
 from probpca.inference import Calibration, mixture_outliers, outliers, sample_mixture
-from probpca.inference.mixture_outliers import calibrate_mixture
+from probpca.inference.mixture_outlier_scores import calibrate_mixture
 from probpca.models import LinearGaussian, Mixture
 
 D, Q = 5, 2
