@@ -9,7 +9,7 @@ NEW ?= .
 ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-BENCHMARKS := bayesian complete defaults dynamics factor-analysis first-calls intervals memory missing selection small \
+BENCHMARKS := bayesian complete defaults dynamics factor-analysis first-calls intervals memory missing robust selection small \
 	standard-errors streams
 BENCH_TARGETS := $(BENCHMARKS:%=bench-%)
 
@@ -82,10 +82,11 @@ bench-complete:  ## complete tables against scikit-learn; table and plot go to d
 bench-defaults:  ## the defaults: number of components, intervals, outliers; half an hour
 bench-dynamics:  ## time series against statsmodels and dynamax
 bench-factor-analysis:  ## factor analysis against scikit-learn, statsmodels, factor_analyzer and R; an hour
-bench-first-calls:  ## what people call first, such as fits of text files, beside one fit in memory; minutes
+bench-first-calls:  ## what people call first: default calls and fits of text files, beside one fit; half an hour
 bench-intervals:  ## how often intervals of imputed cells contain the truth; minutes
 bench-memory:  ## peak memory of fits and commands on files; minutes
 bench-missing:  ## tables with missing cells against other libraries; hours
+bench-robust:  ## fits that outliers cannot bend, beside scikit-learn and rrcov; ten minutes
 bench-selection:  ## rules for the number of components against other libraries; minutes
 bench-small:  ## overhead of a call on small tables against scikit-learn
 bench-standard-errors:  ## how often intervals of loadings and variances contain the truth; ten minutes

@@ -61,8 +61,8 @@ def days(n):
     return pd.date_range("2020-03-28", periods=n, freq="D", tz="Europe/Berlin")
 
 
-def system(x, inputs=None, **parameters):
-    return LinearDynamicalSystem(2, tol=1.0, random_state=0, **parameters).fit(x, inputs=inputs)
+def system(x, inputs=None, step=None, **parameters):
+    return LinearDynamicalSystem(2, tol=1.0, random_state=0, **parameters).fit(x, inputs=inputs, step=step)
 
 
 FITS = {
@@ -70,6 +70,7 @@ FITS = {
     "PPCA, missing cells": lambda x: PPCA(2, n_parameter_draws=2, random_state=0).fit(x),
     "PPCA, standardize": lambda x: PPCA(2, standardize=True, random_state=0).fit(frame(x)),
     "PPCA, empty column": lambda x: PPCA(2, random_state=0).fit(without_column(x)),
+    "PPCA, robust": lambda x: PPCA(1, robust="cells", random_state=0).fit(x),
     "PPCA, stream": lambda x: PPCA(2, half_life=20.0, random_state=0).partial_fit(x),
     "BayesianPCA": lambda x: BayesianPCA(3, random_state=0).fit(x),
     "BayesianPCA, standardize": lambda x: BayesianPCA(2, standardize=True, random_state=0).fit(frame(np.nan_to_num(x))),
@@ -85,6 +86,9 @@ FITS = {
     ),
     "LinearDynamicalSystem": system,
     "LinearDynamicalSystem, days": lambda x: system(frame(x, days(len(x)))),
+    "LinearDynamicalSystem, column of dates": lambda x: system(
+        frame(x).assign(when=days(2 * len(x))[1::2].tz_localize(None)), step="2D"
+    ),
     "LinearDynamicalSystem, own components": lambda x: LinearDynamicalSystem(
         trend=["auto", "slope", "ar", "damped", "drift"]
     ).fit(frame(x, days(len(x)))),

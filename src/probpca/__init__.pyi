@@ -1,5 +1,7 @@
 from . import datasets, inference, learning, models, sources
+from .displays.backtest_display import BacktestDisplay
 from .displays.biplot_display import BiplotDisplay
+from .displays.clusters_display import ClustersDisplay
 from .displays.convergence_display import ConvergenceDisplay
 from .displays.factor_correlations_display import FactorCorrelationsDisplay
 from .displays.forecast_display import ForecastDisplay
@@ -11,6 +13,7 @@ from .displays.missingness_display import MissingnessDisplay
 from .displays.outliers_display import OutlierDisplay
 from .displays.scree_display import ScreeDisplay
 from .displays.selection_display import SelectionDisplay
+from .displays.used_cells_display import UsedCellsDisplay
 from .errors import (
     ClusterError,
     DataError,
@@ -37,9 +40,11 @@ __version__: str
 
 __all__ = [
     "PPCA",
+    "BacktestDisplay",
     "BayesianPCA",
     "BiplotDisplay",
     "ClusterError",
+    "ClustersDisplay",
     "ConvergenceDisplay",
     "DataError",
     "FactorAnalysis",
@@ -61,6 +66,7 @@ __all__ = [
     "SelectionDisplay",
     "ShapeError",
     "SourceError",
+    "UsedCellsDisplay",
     "datasets",
     "explorer",
     "factorability",

@@ -36,6 +36,8 @@ def x(rng):
         PPCA(n_components=1),
         PPCA(1, standardize=True),
         PPCA(1, solver="px_em", max_iter=20),
+        PPCA(1, robust="rows"),
+        PPCA(1, robust="cells"),
         FactorAnalysis(1),
         FactorAnalysis(1, rotation="oblimin", scores="bartlett"),
     ]

@@ -11,6 +11,7 @@ from probpca.cli.screen import print_answer
 from probpca.cli.table import require_column
 from probpca.cli.text import note, wrap
 from probpca.displays.inputs import numbers_in, text_of
+from probpca.errors import DataError
 from probpca.result_tables import several
 from probpca.sources.engines.local import itself
 from probpca.sources.files import is_identifier, is_number
@@ -47,6 +48,12 @@ def run(args: Any) -> None:
     """Write the page, and print its name."""
     out = place_for(args.out, force=args.force, reads=[args.model, args.table], suffixes=(".html", ".htm"))
     opened = open_both(args)
+    if args.command == "explorer" and opened.fitted.is_mixture:
+        msg = (
+            f"the explorer needs components that all rows share; {args.model} holds a mixture, with components "
+            "of its own in each cluster.\nHint: probpca report shows the clusters of the rows."
+        )
+        raise DataError(msg)
     if args.color_by is not None:
         require_column(opened.table, args.color_by)
     with shown_progress() as watch:
@@ -69,7 +76,7 @@ def run(args: Any) -> None:
 
 def _answer(args: Any, page: Path, rows: Gathered, labels: Labels, opened: Opened) -> None:
     if args.json:
-        facts = {} if args.command == "explorer" else {"training": opened.training}
+        facts = {} if args.command == "explorer" or opened.fitted.is_mixture else {"training": opened.training}
         groups = list(labels.groups)
         print_facts({"command": args.command, "rows": len(rows.values), **facts, "groups": groups, "out": page})
         return
@@ -78,7 +85,7 @@ def _answer(args: Any, page: Path, rows: Gathered, labels: Labels, opened: Opene
     )
     if labels.groups:
         print_answer(wrap(f"Rows can be coloured by {', '.join(labels.groups)}."))
-    if args.command == "report":
+    if args.command == "report" and not opened.fitted.is_mixture:
         print_answer(wrap(opened.judged))
 
 

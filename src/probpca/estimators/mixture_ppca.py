@@ -787,10 +787,10 @@ class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
         >>> print(MixturePPCA(3, 1, random_state=0).fit(X).summary())
         MixturePPCA: 150 rows x 4 features, 3 clusters of 1 component (as given)
         <BLANKLINE>
-        cluster   weight  explained  mean, in sd from that of all rows
-        C0         35.8%      73.7%  petal width (cm) +1, petal length (cm) +0.99
-        C1         33.3%      65.7%  petal length (cm) -1.3, petal width (cm) -1.3
-        C2         30.9%      72.7%  sepal width (cm) -0.69, petal length (cm) +0.26
+        cluster   weight     rows  explained  mean, in sd from that of all rows
+        C0         35.8%       54      73.7%  petal width (cm) +1, petal length (cm) +0.99
+        C1         33.3%       50      65.7%  petal length (cm) -1.3, petal width (cm) -1.3
+        C2         30.9%       46      72.7%  sepal width (cm) -0.69, petal length (cm) +0.26
         <BLANKLINE>
         noise variance    0.009905 to 0.08093
         log-likelihood    -195.60  (-1.3040 per row)

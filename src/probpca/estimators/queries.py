@@ -122,6 +122,16 @@ class TableEstimator(Estimator):
         return self._state.result.weight
 
     @property
+    def row_weight_(self) -> Array | None:
+        """Share of each training row that a robust fit used, 0 or 1 for nearly all: (n,); None after other fits."""
+        return getattr(self._state.result, "row_weight", None)
+
+    @property
+    def cell_weight_(self) -> Array | None:
+        """Weight of each training cell after a fit with ``robust="cells"``: (n, n_features); None after other fits."""
+        return getattr(self._state.result, "cell_weight", None)
+
+    @property
     def draw_seed_(self) -> int:
         """Seed of the parameter draws of ``impute_draws``, taken from ``random_state`` during the fit."""
         return self._state.draw_seed
@@ -485,7 +495,10 @@ class TableEstimator(Estimator):
         >>> worst, found.p_value[worst].round(3), found.model_p_value[worst].round(3)
         (array([100, 106, 131]), array([0.027, 0.033, 0.034]), array([0.012, 0.017, 0.019]))
         """
-        left_out_of = rows_per_feature(self._state.result) if checked_training(training) else None
+        result = self._state.result
+        # The distances of the rows that a robust fit did not use are those of new rows.
+        ordinary = getattr(result, "row_weight", None) is None
+        left_out_of = rows_per_feature(result) if checked_training(training) and ordinary else None
         found: Any = self._answer(partial(_outliers, self.calibration_, left_out_of), X)
         return found._replace(names=names_for(X, self._names())) if isinstance(found, Outliers) else found
 

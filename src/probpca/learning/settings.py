@@ -48,6 +48,10 @@ class FoldSettings:
     # cells would give held-out cells a density of zero.
     least_noise: float = 1e-6
     tolerance: float = 0.005  # remaining gain in log-likelihood at which a fit stops, in nats per row
+    max_iter: int = 200  # largest number of iterations of a fit
+    # A fit that is only compared ends after so many EM steps, unless the last one gains more, in nats per cell.
+    steps: int = 3
+    gain: float = 0.02
     negligible: float = 0.002  # scores that differ by less count as equal, in nats per row
 
 
@@ -241,6 +245,61 @@ class FactorSettings:
 
 @final
 @dataclass(frozen=True, slots=True)
+class TrimmingSettings:
+    """Options of fits to the share of the rows that agree best."""
+
+    keep: float = 0.75  # share of the rows that is trusted
+    level: float = 0.975  # probability of the distances up to which rows are used in the end
+    # Starts from random sets of rows, besides an ordinary fit and a fit of Student's t, if keep is at least 0.75, and
+    # if it is 0.5: with many outliers few sets are clean.
+    subsets: tuple[int, int] = (20, 100)
+    subset_steps: int = 3  # EM steps to the rows of such a set
+    first_steps: int = 3  # concentration steps of every start
+    finalists: int = 5  # starts that go on
+    next_steps: int = 20  # concentration steps of these
+    # Starts are compared on a sample of so many rows, which is enough to tell them apart.
+    compared_rows: int = 2000
+    max_iter: int = 200  # largest number of concentration steps of the best start
+    movement: float = 3e-3  # change of subspace, log noise and mean at which concentration ends
+    unchanged: int = 10  # steps with the same rows after which concentration ends
+    least_noise: float = 1e-9  # smallest noise variance, as a share of the mean variance
+    start_noise: float = 0.05  # smallest noise variance of a random start, as a share of the mean variance
+    degrees: float = 3.0  # degrees of freedom of the Student-t start
+    student_steps: int = 30  # largest number of steps of this start
+    rechosen: int = 2  # how often the number of components is chosen again on the rows that are used
+
+    @property
+    def n_subsets(self) -> int:
+        """Number of starts from random sets of rows."""
+        few, many = self.subsets
+        return round(few + (many - few) * min(max(0.75 - self.keep, 0.0) / 0.25, 1.0))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class WildCellSettings:
+    """Options of fits with weights of cells."""
+
+    hidden: float = 2.0  # cells farther from the median, in robust standard deviations, are hidden from the first fit
+    degrees: float = 3.0  # degrees of freedom of Student's t for cells, which gives the second fit
+    untrusted: float = 0.3  # weight of that fit below which a cell is hidden from the trimming of rows
+    share: float = 0.05  # first share of wild cells
+    most: float = 0.4  # largest share of wild cells
+    spread: float = 2.0  # first variance of wild cells, relative to that of their column
+    held_steps: int = 5  # steps in which no noise variance of a column may exceed what half of its scores allow
+    free_steps: int = 30  # later, weights of cells are averaged with the last ones, so that they do not alternate
+    judge_rows: int = 3  # rows are judged again after so many steps
+    judged_steps: int = 60  # later, rows that come and go would keep a fit from ending
+    row_level: float = 0.999  # probability of the squared distance within the subspace up to which rows are used
+    row_cut: float = 3.0  # robust standard deviations of the mean bounded squared score up to which rows are used
+    bound: float = 0.99  # probability of the squared score at which it is bounded for that
+    max_iter: int = 150  # largest number of steps of each fit
+    movement: float = 3e-3  # change of subspace, log noise and mean at which a fit ends
+    least_noise: float = 1e-9  # smallest noise variance, as a share of the mean squared robust standard deviation
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class MixtureSettings:
     """Options of mixtures."""
 
@@ -319,6 +378,10 @@ class Settings:
         Options of online EM.
     factor : FactorSettings
         Options of factor analysis.
+    trimming : TrimmingSettings
+        Options of robust fits to the share of the rows that agree best.
+    wild_cells : WildCellSettings
+        Options of robust fits with weights of cells.
     mixture : MixtureSettings
         Options of mixtures.
 
@@ -350,6 +413,8 @@ class Settings:
     stream: StreamLimits = StreamLimits()
     online: OnlineSettings = OnlineSettings()
     factor: FactorSettings = FactorSettings()
+    trimming: TrimmingSettings = TrimmingSettings()
+    wild_cells: WildCellSettings = WildCellSettings()
     mixture: MixtureSettings = MixtureSettings()
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ n      columns of the training table                 p      entries of a packed 
 d      features of the model                         s      sequences of a time series
 q      components, or states                         u      inputs of a time series
 m      draws of the parameters                       k      clusters of a mixture
-t      any number
+r      rows of the training table                    t      any number
 ====== ============================================= ====== ==============================================
 """
 
@@ -407,6 +407,8 @@ def ppca_arrays() -> dict[str, Numbers]:
         **model(),
         **table_fit(),
         "information_": Numbers(("p d", "p 1"), also=PACKED),
+        "row_weight_": Numbers(("r",), 0, 1, needed=False),
+        "cell_weight_": Numbers(("r d",), 0, 1, needed=False),
         "draws_mean": Numbers(("m d",), needed=False),
         "draws_loadings": Numbers(("m d q",), -ROOT_OF_LARGEST, ROOT_OF_LARGEST, needed="draws_mean"),
         "draws_noise_variance": Numbers(("m", "m d"), SMALLEST, needed="draws_mean"),
@@ -483,12 +485,34 @@ TIME_INDEX = entries(
     tz=one_of(TEXT, NOTHING),
     name=one_of(TEXT, NOTHING),
 )
+STEP = entries(unit=choice("number", "month", "day", "weekday", "instant"), count=number(SMALLEST), month_end=FLAG)
+TIME_UNIT = choice("", "D", "s", "ms", "us", "ns")
+COLUMN_NAME = one_of(TEXT, whole(-inf), NOTHING)
+TIME_AXIS = entries(
+    kind=choice("datetime", "date", "period", "duration", "range", "number"),
+    name=COLUMN_NAME,
+    is_column=FLAG,
+    freq=one_of(TEXT, NOTHING),
+    unit=TIME_UNIT,
+    zone=one_of(TEXT, NOTHING),
+    tick=number(),
+    step=one_of(STEP, NOTHING),
+)
+READING = entries(
+    time=COLUMN_NAME,
+    series=COLUMN_NAME,
+    step=one_of(STEP, NOTHING),
+    unit=TIME_UNIT,
+    names=each(TEXT),
+    is_wide=FLAG,
+)
 SERIES_TABLE = entries(
     backend=one_of(choice("pandas", "polars", "pyarrow", "modin", "cudf"), NOTHING),
     columns=one_of(each(one_of(TEXT, whole(-inf))), NOTHING),
     index=one_of(TIME_INDEX, NOTHING),
     length=whole(),
     later=whole(0, 2**53),
+    axis=one_of(TIME_AXIS, NOTHING),
 )
 TRENDS_OF_FEATURES = one_of(each(one_of(TEXT, NOTHING)), TEXT, NOTHING)
 SERIES_PARAMETER_VALUES = Value(
@@ -511,6 +535,8 @@ SERIES_NUMBERS = {
     "layout": one_of(LAYOUT, NOTHING),
     "tables": each(SERIES_TABLE, "s"),
     "several": FLAG,
+    "reading": READING,
+    "n_inserted_": whole(),
     "steady": each(FLAG, "s"),
 }
 STATE_SPACE = {

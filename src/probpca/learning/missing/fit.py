@@ -18,7 +18,7 @@ from probpca.learning.em.e_step import expect
 from probpca.learning.em.gradient import ascend, gradient_of
 from probpca.learning.em.incremental import Incremental
 from probpca.learning.em.m_step import EM, relaxed
-from probpca.learning.em.quasi_newton import QuasiNewton
+from probpca.learning.em.quasi_newton import Likelihood, LikelihoodSteps
 from probpca.learning.factor.complete import about_ledermann, most_factors, require_rows
 from probpca.learning.factor.pairwise import PairwiseFit
 from probpca.learning.loop import Iterated, Monitor, accelerate, iterate
@@ -368,7 +368,7 @@ class Problem:
                 share = self.summary.observed / self.summary.total_weight
                 relax = partial(relaxed, share, self.floor) if self.floor.ndim else None
                 covariance = None if self.floor.ndim else self.covariance.relative
-                extrapolation = QuasiNewton(self.steps.gradient_at, start, self.floor, covariance=covariance)
+                extrapolation = LikelihoodSteps(Likelihood(self.steps.gradient_at, start, self.floor, covariance))
                 return accelerate(steps, start, monitor, extrapolation, relax)
 
     def _probe(self, q: int) -> Step | None:
