@@ -287,7 +287,7 @@ class WildCellSettings:
     most: float = 0.4  # largest share of wild cells
     spread: float = 2.0  # first variance of wild cells, relative to that of their column
     held_steps: int = 5  # steps in which no noise variance of a column may exceed what half of its scores allow
-    free_steps: int = 30  # later, weights of cells are averaged with the last ones, so that they do not alternate
+    free_steps: int = 20  # later, weights of cells change less and less in a step, so that they do not alternate
     judge_rows: int = 3  # rows are judged again after so many steps
     judged_steps: int = 60  # later, rows that come and go would keep a fit from ending
     row_level: float = 0.999  # probability of the squared distance within the subspace up to which rows are used

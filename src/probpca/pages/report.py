@@ -29,6 +29,7 @@ from probpca.pages.report_factors import (
     factor_tables,
     factors_of,
 )
+from probpca.pages.report_robust import robust_card
 from probpca.pages.report_rows import ask_rows, rows_data
 from probpca.pages.report_text import (
     about_cells,
@@ -38,6 +39,7 @@ from probpca.pages.report_text import (
     about_unusual,
     advice,
     component_sentences,
+    how_calibrated,
     how_judged,
     main_figures,
     model_details,
@@ -198,11 +200,13 @@ def _text(facts: Facts) -> dict[str, str]:
         ),
         "intervals": escape(loadings.how),
         "factors": "" if factors is None else _factor_tables(table, factors, settings),
+        "robust": robust_card(estimator, table, training=rows.training),
+        "calibrated": escape(how_calibrated(estimator)),
         "counting": escape(table.counting),
         "numbered": '<th scope="col">number</th>' if table.named else "",
         "advice": "\n".join(f"<li>{escape(said)}</li>" for said in advice(estimator, table, rows, factors)),
         "unusual": "\n".join(unusual_rows(table, rows)),
-        "judged": escape(how_judged(rows)),
+        "judged": escape(how_judged(estimator, rows)),
         "caution": escape(rows.found.note),
         "details": "".join(pair("div", *one) for one in model_details(estimator, table, rows)),
         "odd": f"{settings.p:g}",

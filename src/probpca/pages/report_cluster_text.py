@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from probpca.displays.selection_display import criterion_of_clusters
 from probpca.pages.page import counted, p_text, share, signed
 from probpca.pages.report_text import about_cells, chance_of, named_first, pair, poor_columns, unusual_line, warning
 
@@ -78,18 +79,15 @@ def about_number(facts: ClusterFacts) -> str:
     each = f"each with a mean, {counted(model.n_components, 'component')} and noise of its own"
     alone = f"with {counted(model.n_components, 'component')}: the rows have no clusters"
     said = f"The mixture has {counted(model.n_clusters, 'cluster')}, {each if model.n_clusters > 1 else alone}."
-    criteria = estimator.criteria_
     rule = "icl" if estimator.n_clusters == "icl" else "bic"
-    scores = np.where(criteria.degenerate, -np.inf, getattr(criteria, rule))
-    others = np.flatnonzero((criteria.n_clusters != model.n_clusters) & np.isfinite(scores))
-    if not others.size:
+    curve = criterion_of_clusters(estimator.criteria_, rule)
+    others = np.flatnonzero(curve.n_components != model.n_clusters)
+    if curve.choice != model.n_clusters or not others.size:
         return f"{said} This number was given."
-    best = int(others[scores[others].argmax()])
-    behind = float(getattr(estimator, f"{rule}_")) - float(scores[best])
-    if behind < 0:  # all mixtures with this number have a cluster without noise
-        return said
+    best = int(others[curve.score[others].argmax()])
+    behind = float(curve.score.max() - curve.score[best])
     words = next(words for limit, words in EVIDENCE if behind < limit)
-    count = counted(int(criteria.n_clusters[best]), "cluster")
+    count = counted(int(curve.n_components[best]), "cluster")
     how = f"This number was chosen by {rule.upper()}: the next best, {count}, is {behind:.3g} nats behind, {words}."
     return f"{said} {how}"
 
