@@ -4,7 +4,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from browser.screen import choose, column, number, numbers
-from probpca.inference.mixture_outliers import mixture_outliers
+from probpca.inference.mixture_outlier_scores import mixture_outliers
 
 
 def test_every_chart_is_drawn(visit, bottles):

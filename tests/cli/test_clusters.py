@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from html_pages import read
 from probpca import MixturePPCA
 from probpca.cli import clusters
-from probpca.inference.mixture_outliers import mixture_outliers
+from probpca.inference.mixture_outlier_scores import mixture_outliers
 from probpca.pages import report_clusters
 
 COLUMNS = ["width", "height", "depth", "weight"]

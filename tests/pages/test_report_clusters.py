@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from html_pages import EVIL, bits, loads_nothing, numbers, positions, read
 from probpca import DataError, MixturePPCA, explorer, report
-from probpca.inference.mixture_outliers import mixture_outliers
+from probpca.inference.mixture_outlier_scores import mixture_outliers
 from probpca.inference.separation import separating_axes
 from probpca.pages import report_clusters
 from probpca.pages.report import ReportSettings

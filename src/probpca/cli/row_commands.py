@@ -31,7 +31,7 @@ from probpca.errors import DataError
 from probpca.estimators.summary import whole_items
 from probpca.inference.calibration import RARE, probability
 from probpca.inference.imputation import Imputed
-from probpca.inference.mixture_outliers import mixture_outliers
+from probpca.inference.mixture_outlier_scores import mixture_outliers
 from probpca.result_tables import GAP, clip, several
 from probpca.sources.write import batch_of
 

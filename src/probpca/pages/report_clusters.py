@@ -10,7 +10,7 @@ import numpy as np
 from probpca.displays.clusters_display import axis_title
 from probpca.displays.inputs import Categories, Group
 from probpca.inference.mixture import impute_cells, responsibilities
-from probpca.inference.mixture_outliers import MixtureOutliers, mixture_outliers
+from probpca.inference.mixture_outlier_scores import MixtureOutliers, mixture_outliers
 from probpca.inference.posteriors import posterior_mean
 from probpca.inference.separation import ClusterAxes, separating_axes
 from probpca.pages.page import bundle, packed, packed_bits, packed_positions, rounded, row_data, write_page
