@@ -31,7 +31,7 @@ from probpca.estimators.constraints import (
     whole,
 )
 from probpca.estimators.online import one_input, one_row, place_of
-from probpca.estimators.own_components import SEASON_WORDS, TREND_WORDS, asked_components
+from probpca.estimators.own_components import SEASON_WORDS, TREND_WORDS, asked_components, is_stationary
 from probpca.estimators.ppca import PPCA, PPCAFit
 from probpca.estimators.seasonal_period import period_of
 from probpca.estimators.storage import read_story, story_record
@@ -55,6 +55,7 @@ from probpca.learning.dynamics import (
     Structure,
     choose_states,
     fit_series,
+    fit_stationary,
     fit_structured,
     n_parameters,
 )
@@ -199,9 +200,11 @@ class LinearDynamicalSystem(Estimator):
     seasonal_periods : int or "auto", default="auto"
         Number of steps of a season. "auto": by the time index of a pandas dataframe, 12 for months, 4 for quarters, 52
         for weeks, 7 for days (5 without weekends), 24 for hours; 1, no season, without one. None is the same.
-    transition : "free", "diagonal", "stable" or array (q, q), default="free"
-        Transition matrix A: any matrix, a diagonal one, or one whose eigenvalues stay within the unit circle
-        ("stable"). An array is used as given and not learned.
+    transition : "auto", "stationary", "free", "diagonal", "stable" or array (q, q), default="auto"
+        Transition matrix A of the factors. "stationary": by construction, in coordinates with stationary covariance I,
+        where :math:`Q = I - A A^\top` and A has singular values below 1. "free": any matrix; "diagonal": a diagonal
+        one; "stable": one whose eigenvalues stay within the unit circle. An array is used as given and not learned.
+        "auto": "stationary"; with inputs, or if another parameter of the factors is restricted, "stable".
     process_noise : "free", "diagonal", "identity" or array (q, q), default="free"
         Covariance Q of the process noise w. If A, C and Q are all free, the scale of the states is arbitrary, and the
         fitted system is rescaled so that Q = I. An array is used as given and not learned.
@@ -348,7 +351,7 @@ class LinearDynamicalSystem(Estimator):
         trend: Any = "auto",
         seasonal: str | None = "auto",
         seasonal_periods: Any = "auto",
-        transition: Any = "free",
+        transition: Any = "auto",
         process_noise: Any = "free",
         noise: Any = "diagonal",
         loadings: Any = "free",
@@ -426,16 +429,24 @@ class LinearDynamicalSystem(Estimator):
         count = given_count(self.n_components)
         own = asked_components(self, rows.n_features, period, inputs=rows.inputs is not None)
         if own is not None:
-            return fit_structured(rows, *own)
+            if count:
+                _warn_of_too_many(rows, self._structure(), count)
+            asked = self.n_components if count is None else count
+            return fit_structured(rows, *own, asked, settings, generator(self.random_state))
         rng, structure = generator(self.random_state), self._structure()
+        stationary = is_stationary(self, inputs=rows.inputs is not None)
         if count is None:
-            return choose_states(rows, self.n_components or "bic", settings, rng, structure)
+            fit = _fit_stationary if stationary else fit_series
+            return choose_states(rows, self.n_components or "bic", settings, rng, structure, fit)
         _warn_of_too_many(rows, structure, count)
+        if stationary:
+            return Chosen(fit_stationary(rows, count, settings, rng), "as given", {})
         return Chosen(fit_series(rows, count, settings, rng, structure), "as given", {})
 
     def _structure(self) -> Structure:
+        word = isinstance(self.transition, str) and self.transition in ("auto", "stationary")
         return Structure(
-            self.transition,
+            "stable" if word else self.transition,
             self.process_noise,
             self.noise,
             self.loadings,
@@ -1045,6 +1056,12 @@ def _warn_of_too_many(rows: Sequences, structure: Structure, count: int) -> None
             "noise, and its intervals are too narrow.\nHint: use fewer n_components."
         )
         warnings.warn(msg, UserWarning, stacklevel=4)
+
+
+def _fit_stationary(
+    rows: Sequences, q: int, settings: Settings, rng: np.random.Generator, _: Structure
+) -> SeriesResult:
+    return fit_stationary(rows, q, settings, rng)
 
 
 def _fields(belief: Gaussian) -> tuple[Array, Array]:
