@@ -82,7 +82,7 @@ bench-complete:  ## complete tables against scikit-learn; table and plot go to d
 bench-defaults:  ## the defaults: number of components, intervals, outliers; half an hour
 bench-dynamics:  ## time series against statsmodels and dynamax
 bench-factor-analysis:  ## factor analysis against scikit-learn, statsmodels, factor_analyzer and R; an hour
-bench-first-calls:  ## what people call first, such as fits of text files, beside one fit in memory; minutes
+bench-first-calls:  ## what people call first: default calls and fits of text files, beside one fit; half an hour
 bench-intervals:  ## how often intervals of imputed cells contain the truth; minutes
 bench-memory:  ## peak memory of fits and commands on files; minutes
 bench-missing:  ## tables with missing cells against other libraries; hours

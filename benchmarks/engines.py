@@ -78,23 +78,34 @@ def iteration(rows):
     return float(np.diff(times).min())
 
 
+def in_turns(works):
+    """Best seconds of each work, one after the other in every round: other guests of the machine come and go."""
+    rounds = [[best_of(work, 2) for work in works] for _ in range(ROUNDS)]
+    return [min(times) for times in zip(*rounds, strict=True)]
+
+
+def measure_complete(path, n, d, part):
+    """Complete rows of a file, read by threads and by workers, and held by both."""
+    found = {}
+    with workers(2):
+        parts = [delayed(mapped)(str(path), start, start + part) for start in range(0, n, part)]
+        table = on_dask(parts, [(part, d)] * len(parts))
+        found["file"] = in_turns([partial(PPCA(Q).fit, rows) for rows in (path, table)])
+        table = table.map_blocks(np.array, dtype=float).persist()
+        wait(table)
+        found["memory"] = in_turns([partial(PPCA(Q).fit, rows) for rows in (np.load(path), table)])
+    return found
+
+
 def measure_overhead(folder, n=5_000_000, d=50, part=250_000):
     """The same rows, local with two threads and on two Dask workers."""
     path = as_npy(folder / "dask.npy", n, d)
-    found = {"file": [best_of(lambda: PPCA(Q).fit(path), ROUNDS)]}
-    found["memory"] = [best_of(partial(PPCA(Q).fit, np.load(path)), ROUNDS)]
+    found = measure_complete(path, n, d, part)
     holes = np.vstack([drawn(k, part, d, 0.1) for k in range(n // part)])
     found["iteration"] = [iteration(holes)]
     found["missing"] = [best_of(partial(PPCA(Q, random_state=0).fit, holes), 2)]
     del holes
     with workers(2):
-        parts = [delayed(mapped)(str(path), start, start + part) for start in range(0, n, part)]
-        table = on_dask(parts, [(part, d)] * len(parts))
-        found["file"].append(best_of(lambda: PPCA(Q).fit(table), ROUNDS))
-        table = table.map_blocks(np.array, dtype=float).persist()
-        wait(table)
-        found["memory"].append(best_of(lambda: PPCA(Q).fit(table), ROUNDS))
-        del table
         table = in_memory(n, d, 0.1, part)
         found["iteration"].append(iteration(table))
         found["missing"].append(best_of(lambda: PPCA(Q, random_state=0).fit(table), 2))

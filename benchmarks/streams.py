@@ -95,7 +95,10 @@ def measure_npy(folder, rounds):
         product = min(product, product_of(x, 2))
     mapped = np.load(path, mmap_mode="r")
     peer = IncrementalPCA(Q, batch_size=10_000)
-    theirs = seconds(lambda: peer.fit(mapped))
+    with threadpool_limits(1):  # its batches are so small that threads only wait for each other
+        start = time.process_time()
+        peer.fit(mapped)
+        theirs = time.process_time() - start
     exact = 0.25
     return {
         "seconds": ours,

@@ -15,7 +15,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-from sklearn.datasets import load_linnerud, load_wine
+from sklearn.datasets import load_iris, load_linnerud, load_wine
 
 from probpca.cli.main import main
 from probpca.datasets import load_fertility
@@ -39,7 +39,7 @@ def printed(command):
 
 
 def write_tables():
-    """Write the files that the commands read: countries, years, answers, and two tables as analysts get them."""
+    """Write the files that the commands read: countries, years, answers, flowers, two tables as analysts get them."""
     text = files("probpca.datasets").joinpath("fertility.csv").read_text(encoding="utf-8")
     Path("fertility.csv").write_text(text, encoding="utf-8")
     table = load_fertility()
@@ -51,6 +51,7 @@ def write_tables():
     write_wine()
     write_exercise()
     write_answers()
+    write_flowers()
 
 
 def write_wine():
@@ -87,6 +88,15 @@ def write_answers():
     rows = [map(str, np.where(known, row, "")) for row, known in zip(answers, given, strict=True)]
     lines = ["calm,relaxed,patient,talkative,outgoing,lively", *map(",".join, rows)]
     Path("answers.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_flowers():
+    """Write iris flowers of three species, a tenth of their cells missing."""
+    iris = load_iris(as_frame=True)
+    table = iris.data.mask(np.random.default_rng(0).random(iris.data.shape) < 0.1)
+    table.columns = [name.removesuffix(" (cm)") for name in table.columns]
+    table.insert(0, "flower", [f"{iris.target_names[k]} {i + 1}" for i, k in enumerate(iris.target)])
+    table.to_csv("flowers.csv", index=False)
 
 
 def rewrite(path):

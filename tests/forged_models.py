@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from oracles import spiked_rows
-from probpca import PPCA, BayesianPCA, FileFormatError, LinearDynamicalSystem, PPCAImputer
+from probpca import PPCA, BayesianPCA, FileFormatError, LinearDynamicalSystem, MixturePPCA, PPCAImputer
 
 NAMES = ["height", "width, with comma", "mass\n(kg)", "=1+1", "é" * 1000]
 
@@ -61,8 +61,8 @@ def days(n):
     return pd.date_range("2020-03-28", periods=n, freq="D", tz="Europe/Berlin")
 
 
-def system(x, inputs=None, **parameters):
-    return LinearDynamicalSystem(2, tol=1.0, random_state=0, **parameters).fit(x, inputs=inputs)
+def system(x, inputs=None, step=None, **parameters):
+    return LinearDynamicalSystem(2, tol=1.0, random_state=0, **parameters).fit(x, inputs=inputs, step=step)
 
 
 FITS = {
@@ -70,9 +70,14 @@ FITS = {
     "PPCA, missing cells": lambda x: PPCA(2, n_parameter_draws=2, random_state=0).fit(x),
     "PPCA, standardize": lambda x: PPCA(2, standardize=True, random_state=0).fit(frame(x)),
     "PPCA, empty column": lambda x: PPCA(2, random_state=0).fit(without_column(x)),
+    "PPCA, robust": lambda x: PPCA(1, robust="cells", random_state=0).fit(x),
     "PPCA, stream": lambda x: PPCA(2, half_life=20.0, random_state=0).partial_fit(x),
     "BayesianPCA": lambda x: BayesianPCA(3, random_state=0).fit(x),
     "BayesianPCA, standardize": lambda x: BayesianPCA(2, standardize=True, random_state=0).fit(frame(np.nan_to_num(x))),
+    "MixturePPCA": lambda x: MixturePPCA(2, 1, n_init=1, random_state=0).fit(frame(x)),
+    "MixturePPCA, shared noise, empty column": lambda x: MixturePPCA(2, noise="shared", n_init=1, random_state=0).fit(
+        without_column(x)
+    ),
     "PPCAImputer": lambda x: PPCAImputer(2, add_indicator=True, min_value=[-9.0] * 5, random_state=0).fit(
         frame(without_column(x))
     ),
@@ -81,6 +86,9 @@ FITS = {
     ),
     "LinearDynamicalSystem": system,
     "LinearDynamicalSystem, days": lambda x: system(frame(x, days(len(x)))),
+    "LinearDynamicalSystem, column of dates": lambda x: system(
+        frame(x).assign(when=days(2 * len(x))[1::2].tz_localize(None)), step="2D"
+    ),
     "LinearDynamicalSystem, own components": lambda x: LinearDynamicalSystem(
         trend=["auto", "slope", "ar", "damped", "drift"]
     ).fit(frame(x, days(len(x)))),
@@ -119,6 +127,16 @@ def answers(estimator):
         more = [(np.asarray(one.mean), np.asarray(one.std), str(one)) for one in forecasts]
         return told | {f"forecast {k} {i}": part for k, one in enumerate(more) for i, part in enumerate(one)}
     values, std = estimator.impute(x, return_std=True)
+    if isinstance(estimator, MixturePPCA):
+        return told | {
+            "scores": estimator.score_samples(x),
+            "shares": estimator.predict_proba(x),
+            "imputed": np.asarray(values),
+            "std": np.asarray(std),
+            "draws": estimator.impute_draws(x, 2),
+            "criteria": str(estimator.criteria_),
+            "sample": estimator.sample(3)[0],
+        }
     drawn = isinstance(estimator, BayesianPCA) or hasattr(estimator, "parameter_draws_")
     draws = {"draws": estimator.impute_draws(x, 2)} if drawn else {}
     found = estimator.outliers(x)

@@ -1,5 +1,6 @@
 from . import datasets, inference, learning, models, sources
 from .displays.biplot_display import BiplotDisplay
+from .displays.clusters_display import ClustersDisplay
 from .displays.convergence_display import ConvergenceDisplay
 from .displays.factor_correlations_display import FactorCorrelationsDisplay
 from .displays.forecast_display import ForecastDisplay
@@ -20,7 +21,15 @@ from .errors import (
     ShapeError,
     SourceError,
 )
-from .estimators import PPCA, BayesianPCA, FactorAnalysis, LinearDynamicalSystem, PPCAImputer, select_n_components
+from .estimators import (
+    PPCA,
+    BayesianPCA,
+    FactorAnalysis,
+    LinearDynamicalSystem,
+    MixturePPCA,
+    PPCAImputer,
+    select_n_components,
+)
 from .learning.factor.factorability import factorability
 from .pages.explorer import explorer
 from .pages.report import report
@@ -32,6 +41,7 @@ __all__ = [
     "BayesianPCA",
     "BiplotDisplay",
     "ClusterError",
+    "ClustersDisplay",
     "ConvergenceDisplay",
     "DataError",
     "FactorAnalysis",
@@ -44,6 +54,7 @@ __all__ = [
     "LoadingsDisplay",
     "LoadingsHeatmapDisplay",
     "MissingnessDisplay",
+    "MixturePPCA",
     "NotEnoughMemoryError",
     "OutlierDisplay",
     "PPCAImputer",

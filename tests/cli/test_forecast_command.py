@@ -10,7 +10,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from probpca import DataError, LinearDynamicalSystem
-from probpca.cli.times import times_after
+from probpca.blocks.time_grid import Words
+from probpca.cli.times import read_labels, times_after
 
 
 @pytest.fixture
@@ -65,46 +66,67 @@ def test_rows_that_are_not_in_order_are_refused(run):
     assert "month of mixed.csv must increase from row to row; row 3 is not later than the row before." in done.err
 
 
+def after(labels, steps=2, step=None):
+    return times_after(read_labels(labels), steps, Words("t", "--step", "--series"), step)
+
+
 @pytest.mark.parametrize(
-    ("labels", "following", "even"),
+    ("labels", "following"),
     [
-        (["1990", "1991", "1992"], [1993, 1994], True),
-        ([0.5, 1.0, 1.5], [2.0, 2.5], True),
-        ([1, 2, 4], ["+1", "+2"], False),
-        (["2020-01", "2020-02", "2020-03"], ["2020-04", "2020-05"], True),
-        (["2020-11-30", "2020-12-31", "2021-01-31"], ["2021-02-28", "2021-03-31"], True),
-        (["2020-01-15", "2020-04-15", "2020-07-15"], ["2020-10-15", "2021-01-15"], True),
-        (["2024-02-28", "2024-02-29", "2024-03-01"], ["2024-03-02", "2024-03-03"], True),
-        (["2024-01-01", "2024-01-02", "2024-01-04"], ["+1", "+2"], False),
-        (["2024-01-01 22:00", "2024-01-01 23:00"], ["2024-01-02 00:00", "2024-01-02 01:00"], True),
-        (["01/31/2024", "02/29/2024", "03/31/2024"], ["04/30/2024", "05/31/2024"], True),
-        (["30/12/2024", "31/12/2024", "01/01/2025"], ["02/01/2025", "03/01/2025"], True),
-        (["202311", "202312"], ["202401", "202402"], True),
-        (["20240130", "20240131"], ["20240201", "20240202"], True),
-        (["2024-01-01T22:00:00+02:00", "2024-01-01T23:00:00+02:00"], None, True),
-        ([dt.date(2019, 1, 1), dt.date(2020, 1, 1)], ["2021-01-01", "2022-01-01"], True),
-        (["spring", "summer", "autumn"], ["+1", "+2"], True),
-        (["2020-01-01"], ["+1", "+2"], True),
+        (["1990", "1991", "1992"], [1993, 1994]),
+        ([0.5, 1.0, 1.5], [2.0, 2.5]),
+        ([1, 2, 4], [5, 6]),
+        (["2020-01", "2020-02", "2020-03"], ["2020-04", "2020-05"]),
+        (["2020-01", "2020-02", "2020-04"], ["2020-05", "2020-06"]),
+        (["2020-11-30", "2020-12-31", "2021-01-31"], ["2021-02-28", "2021-03-31"]),
+        (["2020-01-15", "2020-04-15", "2020-07-15"], ["2020-10-15", "2021-01-15"]),
+        (["2019Q3", "2019Q4", "2020Q2"], ["2020Q3", "2020Q4"]),
+        (["2024-02-28", "2024-02-29", "2024-03-01"], ["2024-03-02", "2024-03-03"]),
+        (["2024-01-01", "2024-01-02", "2024-01-04"], ["2024-01-05", "2024-01-06"]),
+        (["2024-01-04", "2024-01-05", "2024-01-08"], ["2024-01-09", "2024-01-10"]),
+        (["2024-01-01 22:00", "2024-01-01 23:00"], ["2024-01-02 00:00", "2024-01-02 01:00"]),
+        (["01/31/2024", "02/29/2024", "03/31/2024"], ["04/30/2024", "05/31/2024"]),
+        (["30/12/2024", "31/12/2024", "01/01/2025"], ["02/01/2025", "03/01/2025"]),
+        (["202311", "202312"], ["202401", "202402"]),
+        (["20240130", "20240131"], ["20240201", "20240202"]),
+        (
+            ["2024-01-01T22:00:00+02:00", "2024-01-01T23:00:00+02:00"],
+            ["2024-01-02 00:00:00+02:00", "2024-01-02 01:00:00+02:00"],
+        ),
+        (
+            ["2026-03-29 01:00:00+01:00", "2026-03-29 03:00:00+02:00", "2026-03-29 04:00:00+02:00"],
+            ["2026-03-29 05:00:00+02:00", "2026-03-29 06:00:00+02:00"],
+        ),
+        ([dt.date(2019, 1, 1), dt.date(2020, 1, 1)], ["2021-01-01", "2022-01-01"]),
+        (["spring", "summer", "autumn"], ["+1", "+2"]),
+        (["2020-01-01"], ["+1", "+2"]),
     ],
 )
-def test_time_goes_on_as_it_did(labels, following, even):
-    found = times_after(labels, 2, "t")
-    assert found.following == (following or ["2024-01-02 00:00:00+02:00", "2024-01-02 01:00:00+02:00"])
-    assert found.even is even
-    assert bool(found.unknown) is (labels[0] == "spring" or len(labels) == 1)
+def test_time_goes_on_as_it_did(labels, following):
+    assert after(labels).following == following
+    assert bool(read_labels(labels).unknown) is (labels[0] == "spring" or len(labels) == 1)
+
+
+def test_steps_that_are_not_equal_name_the_option():
+    labels = ["2024-01-01", "2024-01-03", "2024-01-06"]
+    with pytest.raises(DataError, match=r"t rises by 2 days and, in row 3, by 3 days(.|\n)*--step sets the step"):
+        after(labels)
+    found = after(labels, step="D")
+    assert found.following == ["2024-01-07", "2024-01-08"]
+    assert_array_equal(found.places, [0, 2, 5])
 
 
 def test_days_and_months_that_cannot_be_told_apart_are_not_guessed():
-    assert times_after(["01/01/2024", "01/02/2024", "01/03/2024"], 1, "t").unknown
-    assert times_after(["11/12/2024", "12/12/2024", "01/01/2025"], 1, "t").unknown
+    assert read_labels(["01/01/2024", "01/02/2024", "01/03/2024"]).unknown
+    assert read_labels(["11/12/2024", "12/12/2024", "01/01/2025"]).unknown
 
 
 def test_a_time_that_is_missing_is_named():
-    assert times_after(["2024-01-01", None, "2024-01-03"], 1, "t").unknown == "has no time in row 2"
+    assert read_labels(["2024-01-01", None, "2024-01-03"]).unknown == "has no time in row 2"
 
 
 def test_after_the_last_year_steps_are_counted():
-    assert times_after(["9998-01", "9999-01"], 2, "t").following == ["+1", "+2"]
+    assert after(["9998-01", "9999-01"]).following == ["+1", "+2"]
 
 
 @pytest.mark.usefixtures("folder")
@@ -127,7 +149,7 @@ def test_names_of_intervals_take_no_other_column(run, series):
 
 def test_time_must_rise():
     with pytest.raises(DataError, match=r"t must increase .* row 3"):
-        times_after([1990, 1991, 1991], 1, "t")
+        after([1990, 1991, 1991])
 
 
 @pytest.mark.parametrize("name", ["f.png", "f.svg", "f.pdf"])
@@ -212,3 +234,66 @@ def test_dates_in_a_column_without_a_name_are_the_time_axis(run):
     assert "column (no name) holds" in done.err
     assert "40 steps x 1 feature, 1 state" in done.out
     assert pd.read_csv("next.csv")["time"].tolist() == ["2023-05-01"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_rows_that_are_absent_count_as_empty_rows(run, series):
+    frame = pd.read_csv("series.csv").drop(columns="note")
+    frame.drop(index=[7, 8, 20]).to_csv("gaps.csv", index=False)
+    done = run("forecast", "gaps.csv", "--steps", 2, "--components", 1, "--out", "next.csv", "--plot", "next.png")
+    assert done.code == 0, done.err
+    assert "note: 3 of 40 steps in column month have no row and count as empty rows.\n" in done.err
+    holes = series.copy()
+    holes[[7, 8, 20]] = np.nan
+    found = pl.read_csv("next.csv")
+    assert_array_equal(found[["up", "down"]], LinearDynamicalSystem(1, random_state=0).fit(holes).forecast(2).mean)
+    assert found["month"].to_list() == ["2023-05-01", "2023-06-01"]
+
+
+@pytest.mark.usefixtures("folder", "series")
+def test_the_step_of_uneven_rows_is_an_option(run):
+    frame = pd.read_csv("series.csv").drop(columns="note")
+    days = pd.to_datetime("2020-01-01") + pd.to_timedelta(np.cumsum(np.arange(40) % 2 + 2), "D")
+    frame.assign(month=days).to_csv("uneven.csv", index=False)
+    done = run("forecast", "uneven.csv", "--steps", 2)
+    assert done.code == 1
+    assert "Hint: --step sets the step, such as 'D', 'h' or '15min'" in done.err
+    done = run("forecast", "uneven.csv", "--steps", 2, "--step", "D", "--components", 1)
+    assert done.code == 0, done.err
+    assert "count as empty rows" in done.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_stacked_series_are_told_apart_by_a_column(run, series):
+    frame = pd.read_csv("series.csv").drop(columns="note")
+    frame.melt("month", var_name="way").dropna().to_csv("long.csv", index=False)
+    done = run("forecast", "long.csv", "--steps", 2, "--components", 1)
+    assert done.code == 1
+    assert "name their column with --series" in done.err
+    done = run("forecast", "long.csv", "--steps", 2, "--components", 1, "--series", "way", "--out", "next.csv")
+    assert done.code == 0, done.err
+    found = pl.read_csv("next.csv")
+    wanted = LinearDynamicalSystem(1, random_state=0).fit(series).forecast(2)
+    assert_array_equal(found[["up", "down"]], wanted.mean)
+    both = pd.concat([frame.assign(shop="a"), frame.iloc[:30].assign(shop="b")])
+    both.to_csv("shops.csv", index=False)
+    done = run("forecast", "shops.csv", "--steps", 2, "--components", 1, "--series", "shop", "--out", "shops_next.csv")
+    assert done.code == 0, done.err
+    found = pl.read_csv("shops_next.csv")
+    assert found["shop"].to_list() == ["a", "a", "b", "b"]
+    assert found["month"].to_list() == ["2023-05-01", "2023-06-01", "2022-07-01", "2022-08-01"]
+    wanted = LinearDynamicalSystem(1, random_state=0).fit([series, series[:30]]).forecast(2)
+    assert_array_equal(found[["up", "down"]], np.vstack([one.mean for one in wanted]))
+
+
+@pytest.mark.usefixtures("folder", "series")
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_dates_come_back_as_dates(run, zone):
+    times = pd.date_range("2026-03-27", periods=42, freq="h", tz=zone)
+    frame = pd.read_csv("series.csv").drop(columns="note")
+    frame.assign(month=times[:40]).to_parquet("hours.parquet")
+    done = run("forecast", "hours.parquet", "--steps", 2, "--components", 1, "--out", "next.parquet")
+    assert done.code == 0, done.err
+    found = pd.read_parquet("next.parquet")["month"]
+    assert found.dt.tz is None if zone is None else str(found.dt.tz) == zone
+    assert list(found) == list(times[40:])

@@ -98,7 +98,8 @@ def test_a_file_that_is_no_model(folder, run, model):
     said = {
         "bad.npz": "bad.npz is not a model.",
         "foreign.npz": "foreign.npz was not written by probpca",
-        "bare.npz": "bare.npz holds a LinearGaussian; the model must be a PPCA, a BayesianPCA or a FactorAnalysis.",
+        "bare.npz": "bare.npz holds a LinearGaussian; the model must be a PPCA, a BayesianPCA, "
+        "a FactorAnalysis or a MixturePPCA.",
         "cut.npz": "cut.npz cannot be read as a probpca file",
         "gone.npz": "there is no file gone.npz.",
         "table.csv": "table.csv is a table, not a model.",

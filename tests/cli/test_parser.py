@@ -174,7 +174,7 @@ CONFLICTS = {
         "Leave it out."
     ),
     "--model fa --bayesian": "--bayesian means --model bayesian; got --model fa too. Leave one of them out.",
-    "--model factors": "--model must be one of ppca, fa, bayesian; got factors.",
+    "--model factors": "--model must be one of ppca, fa, bayesian, mixture; got factors.",
 }
 
 

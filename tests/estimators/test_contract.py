@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import probpca
 from oracles import closed_form_oracle, dense_log_likelihood, spiked_rows
-from probpca import PPCA, BayesianPCA, DataError, FactorAnalysis, LinearDynamicalSystem, PPCAImputer
+from probpca import PPCA, BayesianPCA, DataError, FactorAnalysis, LinearDynamicalSystem, MixturePPCA, PPCAImputer
 from probpca.estimators.base import generator
 
 NAMES = ["height", "width", "depth", "mass", "age", "price"]
@@ -36,6 +36,8 @@ def x(rng):
         PPCA(n_components=1),
         PPCA(1, standardize=True),
         PPCA(1, solver="px_em", max_iter=20),
+        PPCA(1, robust="rows"),
+        PPCA(1, robust="cells"),
         FactorAnalysis(1),
         FactorAnalysis(1, rotation="oblimin", scores="bartlett"),
     ]
@@ -156,7 +158,7 @@ def test_a_bar_is_shown_on_demand_only(x, capsys):
     assert "remaining gain" in loud.err
 
 
-ESTIMATORS = [PPCA, BayesianPCA, FactorAnalysis, LinearDynamicalSystem, PPCAImputer]
+ESTIMATORS = [PPCA, BayesianPCA, FactorAnalysis, LinearDynamicalSystem, MixturePPCA, PPCAImputer]
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)

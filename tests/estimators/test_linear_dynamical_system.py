@@ -231,7 +231,6 @@ INDICES = {
     "month ends": (MONTHS, pd.to_datetime(["2023-05-31", "2023-06-30"])),
     "frequency forgotten": (pd.DatetimeIndex(list(MONTHS)), pd.to_datetime(["2023-05-31", "2023-06-30"])),
     "zoned": (DAYS.tz_localize("Europe/Berlin"), (DAYS + pd.to_timedelta(2, "D")).tz_localize("Europe/Berlin")[-2:]),
-    "irregular": (DAYS[:-1].append(DAYS[-1:] + pd.to_timedelta(4, "D")), DAYS[-1] + pd.to_timedelta([9, 14], "D")),
     "periods": (pd.period_range("2020-01", periods=40, freq="M"), pd.period_range("2023-05", periods=2, freq="M")),
     "range": (pd.RangeIndex(5, 125, 3), pd.Index([125, 128])),
     "integers": (pd.Index(10 * np.arange(40), name="t"), pd.Index([400, 410], name="t")),

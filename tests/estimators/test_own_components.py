@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oracles import punched
 from probpca import DataError, LinearDynamicalSystem, ShapeError
-from probpca.estimators.seasonal_period import period_of
+from probpca.estimators.series_tables import Reading, read_tables
 from probpca.models import load_model
 
 NAMES = ["births", "deaths"]
@@ -180,6 +180,6 @@ def test_rows_that_arrive_later_are_those_of_a_longer_table(table):
 )
 def test_the_season_that_an_index_suggests(index, period):
     frame = pd.DataFrame({"a": np.arange(float(len(index)))}, index=index)
-    assert period_of(frame) == period
-    assert period_of([frame, frame]) == period
-    assert period_of(frame.to_numpy()) == 1
+    for tables, wanted in (([frame], period), ([frame, frame], period), ([frame.to_numpy()], 1)):
+        _, reading = read_tables(LinearDynamicalSystem(), tables, reading=Reading(), reset=True)
+        assert reading.season == wanted

@@ -253,7 +253,7 @@ INDICES = {
     "days": pd.date_range("2020-01-01", periods=40, freq="D", name="day"),
     "inferred": pd.DatetimeIndex(list(pd.date_range("2020-01-31", periods=40, freq="ME"))),
     "in a zone": pd.date_range("2020-03-01", periods=40, freq="h", tz="Europe/Berlin"),
-    "irregular": pd.DatetimeIndex(pd.to_datetime(np.arange(40) ** 2 * 86400, unit="s")),
+    "with gaps": pd.DatetimeIndex(pd.to_datetime((np.arange(40) + np.arange(40) // 9) * 86400, unit="s")),
     "months": pd.period_range("2020-01", periods=40, freq="M"),
     "durations": pd.timedelta_range("1s", periods=40, freq="2s"),
     "range": pd.RangeIndex(10, 90, 2),

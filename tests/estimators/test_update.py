@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from oracles import punched, random_system
 from probpca import DataError, LinearDynamicalSystem, ShapeError
-from probpca.inference import sample_series
+from probpca.inference import filter_states, sample_series
 
 NAN = np.nan
 NAMES = ["height", "width", "depth", "mass"]
@@ -151,3 +151,25 @@ def test_rows_that_cannot_be_meant_are_refused(y):
     with pytest.raises(ValueError, match="feature names"):
         system.update(pd.Series(y[0], NAMES[::-1]))
     pd.testing.assert_frame_equal(system.forecast(1).mean, before)
+
+
+@pytest.mark.parametrize("form", ["index", "column", "polars"])
+def test_steps_without_a_row_are_empty(y, form):
+    days = pd.date_range("2026-03-20", periods=60, tz="Europe/Berlin")
+    table = pd.DataFrame(y, columns=NAMES, index=days)
+    if form != "index":
+        table = table.rename_axis("day").reset_index()
+    if form == "polars":
+        table = pl.from_pandas(table)
+    some = (lambda rows: table[rows]) if form == "polars" else (lambda rows: table.iloc[rows])
+    system = lds().fit(some(list(range(40))))
+    system.update(some([40]))
+    told = system.update(some([47]))
+    rows = y[:48].copy()
+    rows[41:47] = NAN
+    assert_allclose(told.state_mean, filter_states(system.model_, rows).filtered.mean[-1], rtol=1e-10)
+    ahead = system.forecast(1).to_dict()["time"][0]
+    assert str(ahead)[:10] == str(days[48])[:10]
+    for old in (47, 30):
+        with pytest.raises(DataError, match="y must be later than the last row"):
+            system.update(some([old]))

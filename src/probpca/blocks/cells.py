@@ -96,6 +96,17 @@ class Dense:
         parts = (DenseResidual(self._floats(slab, None), omega).column_squares(weight) for slab, omega in slabs)
         return np.concatenate(list(parts))
 
+    def squared(self, precision: Array | None = None) -> Dense:
+        """Operator with squared entries, over omega (d, b) if given."""
+        if precision is None and self.entries.dtype == np.float64:
+            return Dense(np.square(self.entries), self.name)
+        out = np.empty(self.entries.shape)
+        for slab in self.slabs():
+            omega = None if precision is None else precision[slab]
+            residual = DenseResidual(self._floats(slab, None), omega)
+            np.multiply(residual.weighted, residual.plain(), out=out[slab])
+        return Dense(out, self.name)
+
     def slabs(self) -> Iterator[slice]:
         """Slabs of features with few enough entries that a copy of them stays in cache."""
         d, b = self.entries.shape
@@ -201,6 +212,11 @@ class Cells(Protocol):
         ...
 
     @property
+    def presence(self) -> Operator:
+        """1 in observed cells, whatever their precision, with one row per row or per pattern."""
+        ...
+
+    @property
     def values(self) -> Operator:
         """Values times precisions, omega y, with one row per row."""
         ...
@@ -225,6 +241,11 @@ class Cells(Protocol):
         """Sum over rows of w omega y^2: (d,)."""
         ...
 
+    @property
+    def squares(self) -> Operator:
+        """Squared values times precisions, omega y^2, with one row per row; made anew for each use."""
+        ...
+
     def residual(self, left: Array, right: Array) -> Residual:
         """Residuals omega (y - left' right) of the observed cells, with ``left`` (r, d) and ``right`` (r, b)."""
         ...
@@ -233,8 +254,8 @@ class Cells(Protocol):
 class Residual(Protocol):
     """Protocol of the residuals r of the observed cells after subtracting a prediction."""
 
-    def row_squares(self) -> Array:
-        """Sum over features of omega r^2: (b,)."""
+    def row_squares(self, by_feature: Array | None = None) -> Array:
+        """Sum over features of omega r^2, times a factor of each feature (d,) if given: (b,)."""
         ...
 
     def column_squares(self, weight: Array) -> Array:
@@ -295,6 +316,11 @@ class StoredCells:
         return Stored(with_data(self.stored, data))
 
     @property
+    def presence(self) -> Stored:
+        """1 in observed cells, whatever their precision, with one row per row."""
+        return Stored(with_data(self.stored, np.ones(self.stored.nnz)))
+
+    @property
     def values(self) -> Stored:
         """Values times precisions, omega y, with one row per row."""
         return Stored(self.ready().stored)
@@ -329,6 +355,13 @@ class StoredCells:
         """Sum over rows of w omega y^2: (d,)."""
         return StoredResidual(self.ready().stored.data, self).column_squares(weight)
 
+    @property
+    def squares(self) -> Stored:
+        """Squared values times precisions, omega y^2, with one row per row; made anew for each use."""
+        weighted = self.ready().stored.data
+        precision = 1.0 if self.precision is None else self.precision
+        return Stored(with_data(self.stored, weighted**2 / precision))
+
     def residual(self, left: Array, right: Array) -> StoredResidual:
         """Residuals omega (y - left' right) of the observed cells, with ``left`` (r, d) and ``right`` (r, b)."""
         fitted = np.empty(self.stored.nnz)
@@ -351,10 +384,11 @@ class StoredResidual:
     weighted: Array  # omega r: (stored,)
     cells: StoredCells
 
-    def row_squares(self) -> Array:
-        """Sum over features of omega r^2: (b,)."""
-        n = self.cells.stored.shape[0]
-        return np.asarray(np.bincount(row_of_cell(self.cells.stored), self._squares, n), np.float64)
+    def row_squares(self, by_feature: Array | None = None) -> Array:
+        """Sum over features of omega r^2, times a factor of each feature (d,) if given: (b,)."""
+        stored = self.cells.stored
+        squares = self._squares if by_feature is None else self._squares * by_feature[stored.indices]
+        return np.asarray(np.bincount(row_of_cell(stored), squares, stored.shape[0]), np.float64)
 
     def column_squares(self, weight: Array) -> Array:
         """Sum over rows of w omega r^2: (d,)."""
@@ -387,15 +421,17 @@ class DenseResidual:
     weighted: Array  # omega r: (d, b)
     precision: Array | None  # omega: (d, b); None if every omega is 1 or 0
 
-    def row_squares(self) -> Array:
-        """Sum over features of omega r^2: (b,)."""
-        return np.einsum("db,db->b", self.weighted, self._plain())
+    def row_squares(self, by_feature: Array | None = None) -> Array:
+        """Sum over features of omega r^2, times a factor of each feature (d,) if given: (b,)."""
+        if by_feature is None:
+            return np.einsum("db,db->b", self.weighted, self.plain())
+        return by_feature @ (self.weighted * self.plain())
 
     def column_squares(self, weight: Array) -> Array:
         """Sum over rows of w omega r^2: (d,)."""
         if (weight == 1.0).all():
-            return np.einsum("db,db->d", self.weighted, self._plain(), dtype=np.float64)  # values may be float32
-        return np.einsum("db,db,b->d", self.weighted, self._plain(), weight)
+            return np.einsum("db,db->d", self.weighted, self.plain(), dtype=np.float64)  # values may be float32
+        return np.einsum("db,db,b->d", self.weighted, self.plain(), weight)
 
     def sums(self, moments: Array) -> Array:
         """Product of an array (p, b) with omega r, summed over the rows: (p, d)."""
@@ -405,7 +441,8 @@ class DenseResidual:
         """Residuals omega r as a dense array, zero in missing cells: (b, d)."""
         return self.weighted.T
 
-    def _plain(self) -> Array:
+    def plain(self) -> Array:
+        """Residuals r: (d, b)."""
         if self.precision is None:
             return self.weighted
         return self.weighted / np.where(self.precision > 0, self.precision, 1.0)
@@ -431,6 +468,11 @@ class MaskedCells:
         """Precisions omega (d, b), or None if every omega is 1 or 0."""
         return None if self.binary else self.mask.entries
 
+    @property
+    def presence(self) -> Dense:
+        """1 in observed cells, whatever their precision, with one row per row."""
+        return self.mask if self.binary else Dense((self.mask.entries > 0).astype(np.float64), "presence")
+
     def ready(self, work: Workspace | None = None) -> MaskedCells:
         """Copy in double precision; smaller types are converted, into a workspace if one is given."""
         return MaskedCells(self.mask.ready(work), self.values.ready(work), self.binary)
@@ -455,6 +497,11 @@ class MaskedCells:
         """Sum over rows of w omega y^2: (d,)."""
         return self.values.square_sums(weight, self.precision)
 
+    @property
+    def squares(self) -> Dense:
+        """Squared values times precisions, omega y^2, with one row per row; made anew for each use."""
+        return self.values.squared(self.precision)
+
     def residual(self, left: Array, right: Array) -> DenseResidual:
         """Residuals omega (y - left' right) of the observed cells, with ``left`` (r, d) and ``right`` (r, b)."""
         fitted = left.T @ right
@@ -475,6 +522,11 @@ class Holes:
     def of(cls, mask: Mask, values: Floats, centre: Array | None, width: int) -> Holes:
         """Make the cells of a mask (b, d) and transposed values (d, b), with slabs of ``width`` features."""
         return cls(Complement.of(mask, width), Dense(values, "values", centre=centre))
+
+    @property
+    def presence(self) -> Complement:
+        """1 in observed cells, with one row per row."""
+        return self.mask
 
     def ready(self, work: Workspace | None = None) -> Holes:
         """Copy in double precision; smaller types are converted, into a workspace if one is given."""
@@ -499,6 +551,11 @@ class Holes:
         """Sum over rows of w y^2: (d,)."""
         return self.values.square_sums(weight)
 
+    @property
+    def squares(self) -> Dense:
+        """Squared values y^2, with one row per row; made anew for each use."""
+        return self.values.squared()
+
     def residual(self, left: Array, right: Array) -> DenseResidual:
         """Residuals omega (y - left' right) of the observed cells, with ``left`` (r, d) and ``right`` (r, b)."""
         rows_first = self.values.entries.flags.f_contiguous
@@ -522,6 +579,11 @@ class Patterns:
         """Make the cells of masks with a column per pattern, values with a column per row, and pattern numbers."""
         return cls(Dense(masks, "mask"), Dense(values, "values", centre=centre), pattern)
 
+    @property
+    def presence(self) -> Dense:
+        """1 in observed cells, with one row per pattern."""
+        return self.mask
+
     def ready(self, work: Workspace | None = None) -> Patterns:
         """Copy in double precision; smaller types are converted, into a workspace if one is given."""
         return Patterns(self.mask, self.values.ready(work), self.pattern)
@@ -541,6 +603,11 @@ class Patterns:
     def square_sums(self, weight: Array) -> Array:
         """Sum over rows of w y^2: (d,)."""
         return self.values.square_sums(weight)
+
+    @property
+    def squares(self) -> Dense:
+        """Squared values y^2, with one row per row; made anew for each use."""
+        return self.values.squared()
 
     def residual(self, left: Array, right: Array) -> DenseResidual:
         """Residuals omega (y - left' right) of the observed cells, with ``left`` (r, d) and ``right`` (r, b)."""

@@ -26,7 +26,7 @@ from probpca.cli.screen import is_terminal, print_answer
 from probpca.cli.table import Survey, Surveyed, Table, open_table, require_columns, survey
 from probpca.cli.text import fact, listed, note, screen_width, shell_file, shell_word, wrap
 from probpca.errors import DataError, ProbpcaError
-from probpca.estimators import PPCA, BayesianPCA, FactorAnalysis, select_n_components
+from probpca.estimators import PPCA, BayesianPCA, FactorAnalysis, MixturePPCA, select_n_components
 from probpca.estimators.summary import about_factors
 from probpca.learning import Status
 from probpca.learning.describe import about_units
@@ -92,6 +92,10 @@ def _estimator(args: Any) -> Any:
     }
     if args.family == "fa":
         return FactorAnalysis(args.components, rotation=args.rotation, **options)
+    if args.family == "mixture":
+        n_clusters = {"auto": None}.get(args.clusters, args.clusters)
+        n_components = None if args.components == "bic" else args.components
+        return MixturePPCA(n_clusters, n_components, **options)
     kind = BayesianPCA if args.family == "bayesian" else PPCA
     return kind(args.components, standardize=args.standardize, **options)
 
@@ -127,19 +131,53 @@ def _facts(table: Table, found: Survey) -> dict[str, Any]:
 
 
 def _model_facts(estimator: Any, table: Table) -> dict[str, Any]:
-    bayesian = isinstance(estimator, BayesianPCA)
-    facts = _factor_facts if isinstance(estimator, FactorAnalysis) else _component_facts
+    """The model in numbers."""
+    of_kind = _mixture_facts if isinstance(estimator, MixturePPCA) else _components_of
     return {
         "model": type(estimator).__name__,
         "rule": estimator.rule_,
         "n_components": estimator.n_components_,
+        **of_kind(estimator, table),
+        "converged": estimator.converged_,
+        "status": estimator.status_.value,
+        "n_iter": estimator.n_iter_,
+    }
+
+
+def _mixture_facts(estimator: Any, table: Table) -> dict[str, Any]:
+    """What only mixtures have."""
+    names = table.numbers
+    parts = zip(estimator.weights_, estimator.means_, estimator.loadings_, estimator.noise_variance_, strict=True)
+    clusters = [
+        {
+            "weight": weight,
+            "mean": _by_name(names, mean),
+            "loadings": [_by_name(names, axis) for axis in loadings.T],
+            "noise_variance": _by_name(names, noise),
+        }
+        for weight, mean, loadings, noise in parts
+    ]
+    return {
+        "n_clusters": estimator.n_clusters_,
+        "clusters": clusters,
+        "notes": estimator.notes_,
+        "criteria": estimator.criteria_.to_dict(),
+        "degenerate_clusters": estimator.degenerate_clusters_,
+        "log_likelihood": estimator.log_likelihood_,
+        "bic": estimator.bic_,
+        "icl": estimator.icl_,
+    }
+
+
+def _components_of(estimator: Any, table: Table) -> dict[str, Any]:
+    """Components or factors, and how well they fit."""
+    bayesian = isinstance(estimator, BayesianPCA)
+    facts = _factor_facts if isinstance(estimator, FactorAnalysis) else _component_facts
+    return {
         "explained_variance": estimator.explained_variance_,
         "explained_variance_ratio": estimator.explained_variance_ratio_,
         **facts(estimator, table),
         **({"lower_bound": estimator.lower_bound_} if bayesian else {"log_likelihood": estimator.log_likelihood_}),
-        "converged": estimator.converged_,
-        "status": estimator.status_.value,
-        "n_iter": estimator.n_iter_,
     }
 
 
@@ -267,10 +305,16 @@ def _next_steps(args: Any, table: Table, found: Survey, out: Path) -> str:
     model, rows = shell_file(out), shell_file(table.place) if table.stored else "-"
     ident = f" --id {shell_word(args.id)}" if args.id else ""
     steps = [f"probpca impute {model} {rows}{ident} --out completed.csv"] if found.missing_share else []
-    steps += [
-        f"probpca outliers {model} {rows}{ident}",
-        f"probpca report {model} {rows}{ident} --out report.html",
-    ]
+    if args.family == "mixture":
+        steps += [
+            f"probpca transform {model} {rows}{ident} --out clusters.csv",
+            f"probpca score {model} {rows}{ident}",
+        ]
+    else:
+        steps += [
+            f"probpca outliers {model} {rows}{ident}",
+            f"probpca report {model} {rows}{ident} --out report.html",
+        ]
     return "\n".join([f"The model was saved to {clip(str(out), 200)}. Next steps:", *(f"  {step}" for step in steps)])
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from probpca.blocks.time_grid import Words, find_step, require_order
 from probpca.cli.fit_commands import on_screen
 from probpca.cli.run import (
     finish,
@@ -19,11 +21,12 @@ from probpca.cli.run import (
 from probpca.cli.screen import is_terminal, print_answer
 from probpca.cli.table import Table, open_table, require_column, survey
 from probpca.cli.text import TextColumn, note, numbers, screen_width, table, words, wrap
-from probpca.cli.times import Times, counted, joined, part_of_year, time_column, times_after
+from probpca.cli.times import Labels, Times, joined, part_of_year, read_labels, time_column, times_after
 from probpca.errors import DataError
 from probpca.estimators import LinearDynamicalSystem
 from probpca.inference.time_series.prediction import require_memory_for_steps
 from probpca.result_tables import clip, several
+from probpca.sources.files import written_format
 from probpca.sources.write import batch_of
 
 if TYPE_CHECKING:
@@ -47,6 +50,22 @@ class Ahead(NamedTuple):
     mean: Array  # (steps, d)
     low: Array
     high: Array
+    typed: list[Any] | None = None  # times as dates, for files that hold dates
+    series: tuple[str, list[str]] | None = None  # name of the column of series, and the series of each row
+
+
+class Given(NamedTuple):
+    """Sequences on their grids, and the times that follow."""
+
+    names: tuple[str, ...]  # of the features
+    sequences: list[Array]  # of shape (n, d), with empty rows at steps without a row
+    times: list[Times]  # of each sequence
+    stacked: tuple[str, list[str]] | None = None  # column of series and their names, if they are sequences
+
+    @property
+    def rows(self) -> Array | list[Array]:
+        """What is fitted."""
+        return self.sequences if self.stacked else self.sequences[0]
 
 
 class Stamps(NamedTuple):
@@ -73,30 +92,46 @@ def run(args: Any) -> None:
     plot = None if args.plot is None else place_for_plot(args)
     looked = open_table(args.table, given_format(args))
     stamps = _stamps(args, looked)
-    rows, values, labels = _read(looked.choose(stamps.name, [*args.exclude, *stamps.columns[1:]], args.numbers), stamps)
+    apart = [] if args.series is None else [args.series]
+    rows = looked.choose(stamps.name, [*args.exclude, *stamps.columns[1:], *apart], args.numbers)
+    given = _read(args, rows, stamps)
     for text in rows.about_labels():
         note(text)
-    times = _times(args, stamps, labels)
+    season = given.times[0].season
     options = {"max_iter": args.max_iter, "verbose": is_terminal(), "random_state": args.seed}
-    system = LinearDynamicalSystem(args.components, **options).fit(values)
-    ahead = system.forecast(args.steps)
-    found = Ahead(stamps.title, times.following, rows.numbers, ahead.mean, *ahead.interval(args.level))
-    for text in _growth(system, ahead.mean, values, rows.numbers):
+    options |= {"seasonal_periods": season} if season > 1 else {}
+    system = LinearDynamicalSystem(args.components, **options).fit(given.rows)
+    found = _ahead(args, system, given, stamps.title)
+    for text in _growth(system, found.mean, np.vstack(given.sequences), given.names):
         note(text)
     if plot is not None:
-        _draw(system, values, found, times, args.level, plot)
+        _draw(system, given, found, args, plot)
         args.written.append(plot)
     facts = {"n_components": system.n_components_, "log_likelihood": system.log_likelihood_, "level": args.level}
     facts |= {"converged": system.converged_, "status": system.status_.value, "steps": args.steps}
     facts |= {} if plot is None else {"plot": plot}
-    if finish(args, place, _batches(found), lambda: facts) is None:
+    if finish(args, place, _batches(found, place), lambda: facts) is None:
         return
-    print_answer(on_screen(system.summary(rows.numbers, width=screen_width()), system))
+    print_answer(on_screen(system.summary(given.names, width=screen_width()), system))
     print_answer(f"\nThe next {several(args.steps, 'step')}, with {100 * args.level:g}% intervals")
     print_answer(_text(found))
-    files = [written(place, args.steps)] if place else []
-    files += [_drawn(plot, len(rows.numbers))] if plot else []
+    files = [written(place, len(found.times))] if place else []
+    files += [_drawn(plot, len(given.names))] if plot else []
     print_answer("".join(f"\n{line}" for line in files), end="\n" if files else "")
+
+
+def _ahead(args: Any, system: LinearDynamicalSystem, given: Given, title: str) -> Ahead:
+    """Forecasts of all sequences below each other."""
+    forecasts = system.forecast(args.steps)
+    parts = [(one.mean, *one.interval(args.level)) for one in (forecasts if given.stacked else [forecasts])]
+    labels = [label for times in given.times for label in times.following]
+    typed = [label for times in given.times for label in times.typed or []]
+    series = None
+    if given.stacked:
+        name, names = given.stacked
+        series = name, [one for one in names for _ in range(args.steps)]
+    mean, low, high = map(np.vstack, zip(*parts, strict=True))
+    return Ahead(title, labels, given.names, mean, low, high, typed if len(typed) == len(labels) else None, series)
 
 
 def _growth(system: LinearDynamicalSystem, mean: Array, values: Array, names: tuple[str, ...]) -> list[str]:
@@ -110,12 +145,12 @@ def _growth(system: LinearDynamicalSystem, mean: Array, values: Array, names: tu
     return [f"the forecast of {names[int(far[0])]} goes far beyond the observed values."] if far.size else []
 
 
-def _draw(system: LinearDynamicalSystem, values: Array, found: Ahead, times: Times, level: float, place: Path) -> None:
+def _draw(system: LinearDynamicalSystem, given: Given, found: Ahead, args: Any, place: Path) -> None:
     """Draw the last part of the first series, and their forecasts."""
     from probpca.displays.forecast_display import ForecastDisplay  # noqa: PLC0415
 
-    steps, n = len(found.times), len(values)
-    axis = times.axis or range(1, n + steps + 1)
+    values, times, steps, level = given.sequences[0], given.times[0], args.steps, args.level
+    axis = times.axis or range(1, len(values) + steps + 1)
     display = ForecastDisplay.from_estimator(
         system,
         values,
@@ -153,21 +188,8 @@ def _stamps(args: Any, looked: Table) -> Stamps:
     return Stamps(name, part)
 
 
-def _times(args: Any, stamps: Stamps, labels: list[Any]) -> Times:
-    """Time stamps of the forecast, with notes on steps that are not equal or cannot be read."""
-    if stamps.name is None:
-        return Times(counted(args.steps), even=True)
-    column = f"column {stamps.columns[-1] or '(no name)'}"
-    times = times_after(labels, args.steps, f"{column} of {args.table}")
-    if not times.even:
-        note(f"the time steps in {column} are not equally long; the forecast treats them as equal and counts them.")
-    if times.unknown:
-        note(f"{column} {times.unknown}: the order of the rows was not checked.")
-    return times
-
-
-def _read(rows: Table, stamps: Stamps) -> tuple[Table, Array, list[Any]]:
-    """The table without empty columns, its numbers, and its time stamps."""
+def _read(args: Any, rows: Table, stamps: Stamps) -> Given:
+    """Read the numbers and the times, take stacked series apart, and add empty rows where steps have none."""
     if not rows.numbers:
         msg = f"{rows.place} has no numeric column to forecast."
         raise DataError(msg)
@@ -175,27 +197,98 @@ def _read(rows: Table, stamps: Stamps) -> tuple[Table, Array, list[Any]]:
     if found.n_rows < 3:
         msg = f"{rows.place} has {found.n_rows} rows; a forecast needs 3 or more rows."
         raise DataError(msg)
-    blocks = rows.source(None, others=stamps.columns).hold()
-    labels, *parts = [
-        [label for block in blocks for label in block.others.column(column).to_pylist()] for column in stamps.columns
-    ] or [[]]
-    labels = labels if stamps.part is None else joined(labels, parts[0], stamps.part)
-    return rows, np.concatenate([block.values for block in blocks]).astype(np.float64), labels
+    apart = [] if args.series is None else [args.series]
+    blocks = rows.source(None, others=[*stamps.columns, *apart]).hold()
+    kept = [[label for b in blocks for label in b.others.column(name).to_pylist()] for name in stamps.columns + apart]
+    series = kept.pop() if apart else None
+    labels = joined(kept[0], kept[1], stamps.part) if stamps.part is not None else kept[0] if kept else None
+    values = np.concatenate([block.values for block in blocks]).astype(np.float64)
+    column = f"column {(stamps.columns or [''])[-1] or '(no name)'}"
+    words = Words(f"{column} of {args.table}", "--step", "--series", "; --time chooses another column")
+    read = Labels(None) if labels is None else read_labels(labels)
+    if read.unknown:
+        note(f"{column} {read.unknown}: the order of the rows was not checked.")
+    if series is not None:
+        return stacked_series(args, read, words, values, series, rows.numbers)
+    times = times_after(read, args.steps, words, args.step)
+    return Given(rows.numbers, [_on_grid(values, times, column)], [times])
 
 
-def _batches(found: Ahead) -> Iterator[Any]:
-    """One record batch of the time stamps, the expected values, then the ends of intervals."""
-    columns: dict[str, Any] = {found.time: found.times, **dict(zip(found.names, found.mean.T, strict=True))}
+def stacked_series(
+    args: Any, read: Labels, words: Words, values: Array, series: list[Any], names: tuple[str, ...]
+) -> Given:
+    """Series of one column as columns of one sequence, series of several columns as sequences."""
+    absent = next((row for row, name in enumerate(series, 1) if name is None or str(name).strip() == ""), None)
+    if absent is not None:
+        msg = f"column {args.series} must name a series in each row; row {absent:,} has none."
+        raise DataError(msg)
+    which: dict[str, list[int]] = {}
+    for row, name in enumerate(series):
+        which.setdefault(str(name), []).append(row)
+    stamps = read.stamps
+    parts = {name: None if stamps is None else replace(stamps, ticks=stamps.ticks[r]) for name, r in which.items()}
+    for name, part in parts.items():
+        if part is not None:
+            require_order(part, words._replace(where=f"{words.where}, series {name},"))
+    if values.shape[1] == 1:
+        return _side_by_side(args, read, words, values[:, 0], which)
+    sequences, times = [], []
+    step = args.step
+    if step is None and stamps is not None:
+        step = find_step(replace(stamps, ticks=np.unique(stamps.ticks)), words)
+    for name, part in parts.items():
+        times.append(times_after(read._replace(stamps=part), args.steps, words, step))
+        sequences.append(_on_grid(values[which[name]], times[-1], f"series {clip(name)}"))
+    return Given(names, sequences, times, (args.series, list(which)))
+
+
+def _side_by_side(args: Any, read: Labels, words: Words, values: Array, which: dict[str, list[int]]) -> Given:
+    """One column for each series and one row for each time that any of them has."""
+    if read.stamps is None:
+        ticks = np.empty(len(values), np.int64)
+        for rows in which.values():
+            ticks[rows] = np.arange(len(rows))
+        union, at = np.unique(ticks, return_inverse=True)
+    else:
+        union, at = np.unique(read.stamps.ticks, return_inverse=True)
+        read = read._replace(stamps=replace(read.stamps, ticks=union))
+    wide = np.full((len(union), len(which)), np.nan)
+    for j, rows in enumerate(which.values()):
+        wide[at[rows], j] = values[rows]
+    times = times_after(read, args.steps, words, args.step)
+    return Given(tuple(which), [_on_grid(wide, times, words.where)], [times])
+
+
+def _on_grid(values: Array, times: Times, where: str) -> Array:
+    """The rows with empty ones at the steps that have none, and a note about them."""
+    if times.places is None or times.places[-1] == len(values) - 1:
+        return values
+    filled = np.full((int(times.places[-1]) + 1, values.shape[1]), np.nan)
+    filled[times.places] = values
+    absent = len(filled) - len(values)
+    have, count = ("has", "counts as an empty row") if absent == 1 else ("have", "count as empty rows")
+    note(f"{absent:,} of {len(filled):,} steps in {where.partition(' of ')[0]} {have} no row and {count}.")
+    return filled
+
+
+def _batches(found: Ahead, place: Path | None) -> Iterator[Any]:
+    """One record batch of the series, the time stamps, the expected values, then the ends of intervals."""
+    dated = found.typed is not None and place is not None and written_format(place) in ("parquet", "feather")
+    columns: dict[str, Any] = {} if found.series is None else dict([found.series])
+    columns |= {found.time: found.typed if dated else found.times}
+    first = list(columns)
+    columns |= dict(zip(found.names, found.mean.T, strict=True))
     ends = fresh([f"{name}_{end}" for name in found.names for end in ("low", "high")], list(columns))
     columns |= dict(zip(ends[::2], found.low.T, strict=True)) | dict(zip(ends[1::2], found.high.T, strict=True))
-    yield batch_of(columns).select([found.time, *found.names, *ends])
+    yield batch_of(columns).select([*first, *found.names, *ends])
 
 
 def _text(found: Ahead) -> str:
     """Table with one column for each series: the expected value and its interval; the first steps only."""
     left = len(found.times) - FIRST_STEPS
     shown = slice(FIRST_STEPS)
-    columns = [words(found.time, found.times[shown])]
+    columns = [] if found.series is None else [words(found.series[0], found.series[1][shown])]
+    columns.append(words(found.time, found.times[shown]))
     ends = found.mean[shown].T, found.low[shown].T, found.high[shown].T
     for name, mean, low, high in zip(found.names, *ends, strict=True):
         together = numbers(name, np.concatenate([mean, low, high])).cells

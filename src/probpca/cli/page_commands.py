@@ -11,6 +11,7 @@ from probpca.cli.screen import print_answer
 from probpca.cli.table import require_column
 from probpca.cli.text import note, wrap
 from probpca.displays.inputs import numbers_in, text_of
+from probpca.errors import DataError
 from probpca.result_tables import several
 from probpca.sources.engines.local import itself
 from probpca.sources.files import is_identifier, is_number
@@ -47,6 +48,12 @@ def run(args: Any) -> None:
     """Write the page, and print its name."""
     out = place_for(args.out, force=args.force, reads=[args.model, args.table], suffixes=(".html", ".htm"))
     opened = open_both(args)
+    if opened.fitted.is_mixture:
+        msg = (
+            f"the {args.command} needs components that all rows share; {args.model} holds a mixture, with components "
+            "of its own in each cluster.\nHint: probpca transform shows the clusters of the rows."
+        )
+        raise DataError(msg)
     if args.color_by is not None:
         require_column(opened.table, args.color_by)
     with shown_progress() as watch:

@@ -33,6 +33,7 @@ FAMILIES = {
     "ppca": Family("a number of components, a share of variance between 0 and 1", PPCA_RULES, takes_share=True),
     "fa": Family("a number of factors", ("parallel", "bic", "aic")),
     "bayesian": Family("a whole number, the largest number of components"),
+    "mixture": Family("a number of components of each cluster", ("bic",)),
 }
 
 PROGRAM = """\
@@ -45,7 +46,7 @@ ABOUT = {
     "fit": "fit a model to a table and print a summary",
     "select": "compare rules for choosing the number of components",
     "impute": "fill in the missing cells of a table",
-    "transform": "compute the component or factor scores of each row",
+    "transform": "compute the scores of each row, and its cluster if there are some",
     "outliers": "find unusual rows, and the cells that make them unusual",
     "score": "compute the log-likelihood of each row under the model",
     "sample": "draw random rows from a model",
@@ -73,7 +74,7 @@ EXAMPLES = {
         "probpca fit table.csv",
         "probpca fit table.csv --components 0.95 --standardize",
         "probpca fit table.csv --model fa --components bic --rotation oblimin",
-        "probpca fit table.parquet --components cv --id customer --out customers.npz",
+        "probpca fit table.parquet --clusters auto --id customer --out customers.npz",
         "probpca fit survey.xlsx --sheet 2 --missing -999 --exclude year rank",
     ),
     "impute": """\
@@ -234,12 +235,19 @@ def _choose_family(command: Program, args: argparse.Namespace) -> None:
     """Choose the family of the model and read the number of its components; end with code 2 if options conflict."""
     if args.bayesian and args.family not in (None, "bayesian"):
         command.error(f"--bayesian means --model bayesian; got --model {args.family} too. Leave one of them out")
-    family = args.family = "bayesian" if args.bayesian else args.family or "ppca"
+    implied = "bayesian" if args.bayesian else "mixture" if args.clusters else "ppca"
+    family = args.family = args.family or implied
+    if args.clusters and family != "mixture":
+        given = "--bayesian" if args.bayesian else f"--model {family}"
+        command.error(f"--clusters means --model mixture; got {given} too. Leave one of them out")
     if args.rotation is not None and family != "fa":
         command.error(f"--rotation needs --model fa; got --model {family}. Add --model fa, or leave --rotation out")
     if args.standardize and family == "fa":
         why = "factors do not change with the units of the columns"
         command.error(f"--standardize does not apply to --model fa, because {why}. Leave it out")
+    if args.standardize and family == "mixture":
+        why = "clusters do not change with the units of the columns"
+        command.error(f"--standardize does not apply to --clusters, because {why}. Leave it out")
     if args.components is not None:
         try:
             args.components = _as_components(args.components, family)
@@ -321,13 +329,15 @@ def _fit(command: Program) -> None:
     _table(command, " (saved with the model)")
     _columns(command)
     model = command.group("model")
-    about = "ppca (default), fa (factor analysis), or bayesian (Bayesian PCA, for few rows or many missing cells)"
+    about = "ppca (default), fa (factors), bayesian, mixture"
     model.add_argument("--model", dest="family", type=_as_family, metavar="NAME", help=about)
     model.add_argument("--bayesian", action="store_true", help=argparse.SUPPRESS)
     first, *others = PPCA_RULES
     rules = f"{first} (default), {', '.join(others)}; for fa a number, {', '.join(FAMILIES['fa'].rules)}"
     about = f"number, share of variance such as 0.95, or a rule: {rules}"
     model.add_argument("--components", metavar="N|RULE", help=about)
+    about = "number of clusters; auto chooses by BIC, icl by ICL"
+    model.add_argument("--clusters", type=_as_clusters, metavar="K|auto", help=about)
     about = f"for fa: {', '.join(ROTATIONS[:-1])} (default: none)"
     model.add_argument("--rotation", type=_as_rotation, metavar="METHOD", help=about)
     _standardize(command)
@@ -416,13 +426,15 @@ def _forecast(command: Program) -> None:
     _table(command)
     table = command.group("input")
     table.add_argument("--time", metavar="COLUMN", help="column that holds the time stamps (default: detected)")
+    table.add_argument("--series", metavar="COLUMN", help="column that tells stacked series apart")
+    table.add_argument("--step", metavar="LENGTH", help="time step: month, D, h, 15min, ... (default: detected)")
     _exclude(command)
     model = command.group("model")
     model.add_argument(
         "--components",
         type=_as_states,
         metavar="N|bic|cv",
-        help="number of latent states, or a rule that chooses it (default: bic)",
+        help="number of common states, or a rule that chooses it",
     )
     _max_iter(command)
     _seed(command)
@@ -594,7 +606,7 @@ def _as_components(text: str, family: str) -> int | float | str:
     if share is not None and takes_share:
         return share
     needed += f", or one of {', '.join(rules)}" if rules else ""
-    given = "" if family == "ppca" else f"with --model {family}, "
+    given = {"ppca": "", "mixture": "with --clusters, "}.get(family, f"with --model {family}, ")
     others = [name for name, other in FAMILIES.items() if text in other.rules or (share and other.takes_share)]
     meant = f" --model {others[0]} takes it." if others else did_you_mean(text, rules)
     if text in SELECTION_RULES[len(PPCA_RULES) :]:  # as select calls it
@@ -611,6 +623,11 @@ def _as_rule(text: str) -> str:
 def _as_family(text: str) -> str:
     """A family of models."""
     return _one_of(text, FAMILIES)
+
+
+def _as_clusters(text: str) -> int | str:
+    """A number of clusters, or how it is chosen."""
+    return text if text in ("auto", "icl") else _as_count(text, "must be a whole number, 1 or more, or auto or icl")
 
 
 def _as_rotation(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from probpca.cli.clusters import assign
 from probpca.cli.run import (
     Answer,
     Fitted,
@@ -16,6 +17,7 @@ from probpca.cli.run import (
     LeastRows,
     Opened,
     finish,
+    fresh,
     open_both,
     open_model,
     place_for_table,
@@ -86,6 +88,12 @@ class Completion:
         """Completed values, and the ends of their intervals if these are wanted, from one posterior."""
         estimator = self.opened.fitted.estimator
         clip = partial(self._clipped, np.isnan(values))
+        if self.opened.fitted.is_mixture:  # whose cells are not Gaussian
+            completed = clip(estimator.impute(values))
+            if not self.intervals:
+                return completed, None
+            low, high = map(clip, estimator.impute_interval(values, self.level))
+            return completed, (low, high)
         if not self.intervals:
             return clip(estimator.impute(values, training=self.opened.training)), None
         imputed = Imputed(*estimator.impute(values, return_std=True, training=self.opened.training))
@@ -241,6 +249,9 @@ def _transform(args: Any) -> None:
     """Write the scores of each row on the components, or show some of them."""
     place = place_for_table(args, args.model, args.table)
     opened = open_both(args)
+    if opened.fitted.is_mixture:
+        assign(args, place, opened)
+        return
     q, names = opened.fitted.estimator.n_components_, opened.fitted.estimator.get_feature_names_out()
     ends = [Ends(Least(3), Least(3)) for _ in range(min(q, 3))]
     with shown_progress() as watch:
@@ -418,7 +429,11 @@ def _cells_of_row(line: tuple[Any, ...], room: int) -> str:
 def _outliers(args: Any) -> None:
     """Write the outlier scores of each row, or show the worst rows."""
     place = place_for_table(args, args.model, args.table)
-    judgement = Judgement(open_both(args), LeastRows(args.top or WORST_ROWS))
+    opened = open_both(args)
+    if opened.fitted.is_mixture:
+        msg = f"{args.model} holds a mixture, which has no p-values.\nHint: probpca score finds its least likely rows."
+        raise DataError(msg)
+    judgement = Judgement(opened, LeastRows(args.top or WORST_ROWS))
     with shown_progress() as watch:
         batches = judgement.batches if args.top is None else judgement.worst_batch
         head = finish(args, place, batches(watch), judgement.facts)
@@ -445,5 +460,7 @@ def _draws(fitted: Fitted, n: int, seed: int) -> Iterator[Any]:
     """Draw 100,000 rows at a time, each piece with its own seed; the first piece is what the library would draw."""
     for k, start in enumerate(range(0, n, 100_000)):
         state = np.random.default_rng([seed, k]) if k else seed
-        rows = fitted.estimator.sample(min(100_000, n - start), random_state=state)
-        yield batch_of(dict(zip(fitted.features, rows.T, strict=True)))
+        drawn = fitted.estimator.sample(min(100_000, n - start), random_state=state)
+        rows, labels = drawn if fitted.is_mixture else (drawn, None)
+        cluster = {} if labels is None else {fresh(["cluster"], fitted.features)[0]: labels}
+        yield batch_of({**cluster, **dict(zip(fitted.features, rows.T, strict=True))})

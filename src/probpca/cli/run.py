@@ -21,7 +21,7 @@ from probpca.cli.screen import is_terminal, print_json, table_output
 from probpca.cli.table import Input, Table, infinite_cell, matched, open_table, row_names
 from probpca.cli.text import cells, note, table as text_table, wrap
 from probpca.errors import DataError, FileFormatError, SourceError
-from probpca.estimators import PPCA, BayesianPCA, FactorAnalysis
+from probpca.estimators import PPCA, BayesianPCA, FactorAnalysis, MixturePPCA
 from probpca.estimators.storage import write_estimator
 from probpca.learning.progress import ProgressBar
 from probpca.models.archive import open_regular
@@ -57,6 +57,11 @@ class Fitted(NamedTuple):
     def component(self) -> str:
         """What the model calls one of its latent variables."""
         return "factor" if isinstance(self.estimator, FactorAnalysis) else "component"
+
+    @property
+    def is_mixture(self) -> bool:
+        """Whether the model has clusters."""
+        return isinstance(self.estimator, MixturePPCA)
 
 
 class Answer(NamedTuple):
@@ -110,7 +115,7 @@ class Opened(NamedTuple):
         in the file.
         """
         estimator = self.fitted.estimator
-        _ = estimator.model_.covariance.whitened  # once, before the threads would each compute it
+        estimator.model_.prepare()  # once, before the threads would each do it
         carried = dict.fromkeys([*self.others, *exact, *filter(None, [self.label])])
         source = self.table.source(estimator.n_jobs, watch, numbers=self.features, others=list(carried))
         start = 0
@@ -243,7 +248,7 @@ def open_model(path: str, n_jobs: int | None = None) -> Fitted:
         if file.read(2) != b"PK":
             msg = f"{place} is not a model.\nHint: probpca fit TABLE saves a model, by default as model.npz."
             raise FileFormatError(msg)
-    kinds: dict[Any, Any] = {kind.__name__: kind for kind in (PPCA, BayesianPCA, FactorAnalysis)}
+    kinds: dict[Any, Any] = {kind.__name__: kind for kind in (PPCA, BayesianPCA, FactorAnalysis, MixturePPCA)}
     header = read_record(place)[0]
     kind = header["kind"]
     if kind not in kinds:

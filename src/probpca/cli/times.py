@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import calendar
 import re
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from probpca.blocks.time_grid import Stamps, Words, find_step, given_step, places, require_order, times_at
 from probpca.cli.identifiers import is_time
-from probpca.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,13 +23,29 @@ QUARTERS = "2009Q4"
 """Format of labels that are quarters of a year."""
 
 
+class Labels(NamedTuple):
+    """Time stamps of rows, and how they are written."""
+
+    stamps: Stamps | None  # None if the labels could not be read, or there are none
+    form: str = ""  # "number", "iso", QUARTERS, or as in strptime
+    unknown: str = ""  # why the labels could not be read, nor their order be checked
+
+    def written(self, stamps: Stamps) -> list[Any]:
+        """Other times, written as these are."""
+        if self.form == "number":
+            whole = (stamps.ticks == np.rint(stamps.ticks)).all()
+            return [int(tick) if whole else float(tick) for tick in stamps.ticks]
+        return [_written(moment, self.form) for moment in moments_of(stamps)]
+
+
 class Times(NamedTuple):
-    """Time stamps of the steps after the last row."""
+    """Times of the rows on a regular grid, and of the steps after the last one."""
 
     following: list[Any]  # labels of the steps after the last row
-    even: bool  # are steps equally long?
-    unknown: str = ""  # why the labels could not be read, nor their order be checked
-    axis: tuple[Any, ...] = ()  # numbers or dates of all rows and of the steps after them, if steps are equally long
+    places: Any = None  # step of each row; None if rows are only counted: (n,)
+    axis: tuple[Any, ...] = ()  # numbers or dates of all steps and of those after them, if they are known
+    season: int = 1  # steps of a season that the times suggest
+    typed: list[Any] | None = None  # dates after the last row, with their time zone
 
 
 def time_column(table: Table) -> str | None:
@@ -56,29 +73,54 @@ def joined(years: Sequence[Any], parts: Sequence[Any], name: str) -> list[Any]:
     return [f"{year:04.0f}Q{part:.0f}" if quarterly else f"{year:04.0f}-{part:02.0f}" for year, part in both]
 
 
-def times_after(labels: Sequence[Any], steps: int, where: str) -> Times:
-    """Labels of the next steps; they are counted from 1 if the column does not rise in equal steps."""
+def read_labels(labels: Sequence[Any]) -> Labels:
+    """Read time stamps: numbers, dates, or texts of many forms."""
     known = None if _are_dates(labels) else _numbers(labels)
     if known is not None:
-        _require_order(known, where)
-        step = known[-1] - known[-2]
-        even = all(abs((b - a) - step) <= 1e-6 * abs(step) for a, b in pairwise(known))
-        whole = all(value == int(value) for value in known)
-        after = [known[-1] + step * (k + 1) for k in range(steps)]
-        if not even:
-            return Times(counted(steps), even)
-        return Times([int(value) if whole else value for value in after], even, axis=(*known, *after))
+        ticks = np.array(known)
+        whole = (ticks == np.rint(ticks)).all() and np.abs(ticks).max() < 2**53
+        return Labels(Stamps(ticks.astype(np.int64) if whole else ticks), "number")
     form, moments = _moments(labels)
-    if not moments:
-        return Times(counted(steps), even=True, unknown=_why_unknown(labels))
-    _require_order(moments, where)
+    return Labels(_stamps_of(moments), form) if moments else Labels(None, unknown=_why_unknown(labels))
+
+
+def times_after(labels: Labels, steps: int, words: Words, step: Any = None) -> Times:
+    """Places of the rows on their grid, and labels of the next steps; counted from 1 if they cannot be told."""
+    stamps = labels.stamps
+    if stamps is None:
+        return Times(counted(steps))
+    require_order(stamps, words)
+    found = find_step(stamps, words) if step is None else given_step(step, stamps, words)
+    if found is None:
+        return Times(counted(steps))
+    at = places(stamps, found, words, given=isinstance(step, str))
+    last = Stamps(stamps.ticks[-1:], stamps.unit, stamps.zone)
+    season = found.season(stamps.unit)
     try:
-        later, even = _moments_after(moments, steps)
-    except (OverflowError, ValueError):  # after the year 9999
-        return Times(counted(steps), even=True)
-    if not even:
-        return Times(counted(steps), even)
-    return Times([_written(moment, form) for moment in later], even, axis=(*map(_naive, moments), *map(_naive, later)))
+        later, axis = (
+            times_at(last, found, np.arange(1, steps + 1)),
+            times_at(last, found, np.arange(-at[-1], steps + 1)),
+        )
+        following = labels.written(later)
+        shown = tuple(axis.ticks.tolist()) if labels.form == "number" else tuple(map(_naive, moments_of(axis)))
+    except (OverflowError, ValueError, AttributeError):  # after the year 9999
+        return Times(counted(steps), at, season=season)
+    return Times(following, at, shown, season, None if labels.form == "number" else moments_of(later))
+
+
+def _stamps_of(moments: Sequence[datetime]) -> Stamps:
+    """Stamps of times that all have a time zone, or of which none has one."""
+    zone = moments[-1].tzinfo
+    instants = [moment.astimezone(UTC).replace(tzinfo=None) for moment in moments] if zone is not None else moments
+    return Stamps.of_dates(np.array(instants, "datetime64[us]"), zone)
+
+
+def moments_of(stamps: Stamps) -> list[datetime]:
+    """Times as Python has them, by the clock of their zone."""
+    moments = stamps.dates.astype("datetime64[us]").astype(object).tolist()
+    if stamps.zone is None:
+        return list(moments)
+    return [moment.replace(tzinfo=UTC).astimezone(stamps.zone) for moment in moments]
 
 
 def _why_unknown(labels: Sequence[Any]) -> str:
@@ -89,16 +131,6 @@ def _why_unknown(labels: Sequence[Any]) -> str:
 def counted(steps: int) -> list[str]:
     """Labels that count the steps after the last row."""
     return [f"+{k + 1}" for k in range(steps)]
-
-
-def _require_order(known: Sequence[Any], where: str) -> None:
-    late = next((i for i, (a, b) in enumerate(pairwise(known), 2) if not a < b), None)
-    if late is not None:
-        msg = (
-            f"{where} must increase from row to row; row {late:,} is not later than the row before.\n"
-            "Hint: sort the table by this column, or choose another one with --time."
-        )
-        raise DataError(msg)
 
 
 def _are_dates(labels: Sequence[Any]) -> bool:
@@ -125,7 +157,7 @@ def _moments(labels: Sequence[Any]) -> tuple[str, list[datetime]]:
         return "", []
     if all(isinstance(label, date) for label in labels):
         pure = not isinstance(labels[0], datetime)
-        return "%Y-%m-%d" if pure else "iso", [_naive(label) for label in labels]
+        return "%Y-%m-%d" if pure else "iso", [_timed(label) for label in labels]
     texts = [str(label).strip() for label in labels]
     if all(re.fullmatch(r"\d{4}[- ]?[qQ][1-4]", text) for text in texts):
         return QUARTERS, [datetime(int(text[:4]), 3 * int(text[-1]) - 2, 1) for text in texts]  # noqa: DTZ001
@@ -150,52 +182,27 @@ def _read(texts: Sequence[str], form: str) -> list[datetime]:
 
 
 def _with_zone(texts: Sequence[str]) -> list[datetime]:
-    """Times with a time zone, the same for all, or with fractions of seconds."""
+    """Times that all have a time zone, or none of them, maybe with fractions of seconds."""
     try:
         moments = [datetime.fromisoformat(text) for text in texts]
     except ValueError:
         return []
-    return moments if len({moment.utcoffset() for moment in moments}) == 1 else []
+    return moments if len({moment.tzinfo is None for moment in moments}) == 1 else []
 
 
 def _is_rising(known: Sequence[Any]) -> bool:
     return all(a < b for a, b in pairwise(known))
 
 
-def _naive(label: date) -> datetime:
-    if isinstance(label, datetime):
-        return label.replace(tzinfo=None)
-    return datetime(label.year, label.month, label.day)  # noqa: DTZ001
+def _naive(label: datetime) -> datetime:
+    return label.replace(tzinfo=None)
+
+
+def _timed(label: date) -> datetime:
+    return label if isinstance(label, datetime) else datetime(label.year, label.month, label.day)  # noqa: DTZ001
 
 
 def _written(moment: datetime, form: str) -> str:
     if form == QUARTERS:
         return f"{moment.year}Q{(moment.month + 2) // 3}"
     return moment.isoformat(sep=" ") if form == "iso" else moment.strftime(form)
-
-
-def _moments_after(moments: list[datetime], steps: int) -> tuple[list[datetime], bool]:
-    """Times of the next steps, and whether steps are equal: in months if days of the month agree, else in time."""
-    gaps = {b - a for a, b in pairwise(moments)}
-    months = {_months(b) - _months(a) for a, b in pairwise(moments)}
-    ends = all(moment.day == _last_day(moment.year, moment.month) for moment in moments)
-    same = len({(moment.day, moment.time()) for moment in moments}) == 1
-    if len(months) == 1 and (ends or same) and 0 not in months and not (len(gaps) == 1 and len(moments) > 12):
-        step = months.pop()
-        day = 31 if ends else moments[-1].day
-        return [_month_later(moments[-1], step * (k + 1), day) for k in range(steps)], True
-    step_time: timedelta = moments[-1] - moments[-2]
-    return [moments[-1] + step_time * (k + 1) for k in range(steps)], len(gaps) == 1
-
-
-def _months(moment: datetime) -> int:
-    return 12 * moment.year + moment.month - 1
-
-
-def _last_day(year: int, month: int) -> int:
-    return calendar.monthrange(year, month)[1]
-
-
-def _month_later(moment: datetime, months: int, day: int) -> datetime:
-    year, month = divmod(_months(moment) + months, 12)
-    return moment.replace(year=year, month=month + 1, day=min(day, _last_day(year, month + 1)))

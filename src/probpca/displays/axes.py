@@ -322,14 +322,23 @@ def draw_group_regions(ax: Any, points: Array, group: Group | None, level: float
     """Draw an ellipse around each category; returns them by position of the category."""
     drawn = {}
     for k, (centre, region) in group_regions(points, group, level).items():
-        patch = ellipse(centre, region)
-        colour = THEME.category(k)[0]
-        patch.set(facecolor=(*_rgb(colour), 0.07), edgecolor=(*_rgb(colour), 0.8), linewidth=1.1, zorder=1.5)
-        drawn[k] = ax.add_patch(patch)
-        reach = half_sides(region)
-        ax.update_datalim([centre - reach, centre + reach])
+        drawn[k] = _draw_region(ax, k, centre, region)
     ax.autoscale_view()
     return drawn
+
+
+def draw_region(ax: Any, k: int, centre: Array, covariance: Array, level: float) -> Any:
+    """Draw the ellipse that holds a Gaussian with probability ``level``, in the colour of the k-th group."""
+    return _draw_region(ax, k, centre, region_of(covariance, level))
+
+
+def _draw_region(ax: Any, k: int, centre: Array, region: Region) -> Any:
+    patch = ellipse(centre, region)
+    colour = THEME.category(k)[0]
+    patch.set(facecolor=(*_rgb(colour), 0.07), edgecolor=(*_rgb(colour), 0.8), linewidth=1.1, zorder=1.5)
+    reach = half_sides(region)
+    ax.update_datalim([centre - reach, centre + reach])
+    return ax.add_patch(patch)
 
 
 def _rgb(colour: str) -> tuple[float, float, float]:

@@ -1,4 +1,4 @@
-"""Choice of the number of components: the curve and the choice of every criterion."""
+"""Choice of the number of components or clusters: the curve and the choice of every criterion."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probpca.displays.axes import THEME, draw_curve, draw_rings, frame, name_lines, panels, whole_numbers
+from probpca.displays.inputs import require_fitted
 from probpca.estimators import select_n_components
+from probpca.learning.selection.result import Criterion, Selection
 
 if TYPE_CHECKING:
-    from probpca.learning.selection.result import Selection
+    from probpca.learning.mixture.result import MixtureCriteria
 
 
 class SelectionDisplay:
-    """Curves of the criteria that choose a number of components, one panel each, and their choices.
+    """Curves of the criteria that choose a number of components or clusters, one panel each, and their choices.
 
-    Create it with ``from_selection`` or ``from_data``. Curves in nats are drawn relative to their best value; the
-    others are ratios, which keep a component if they exceed 1.
+    Create it with ``from_selection``, ``from_data`` or, for the clusters of a mixture, ``from_estimator``. Curves in
+    nats are drawn relative to their best value; the others are ratios, which keep a component if they exceed 1.
 
     Attributes
     ----------
@@ -84,6 +86,38 @@ class SelectionDisplay:
         """
         return cls.from_selection(select_n_components(X, criteria, **options), ax=ax)
 
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> SelectionDisplay:
+        """Draw BIC and ICL of a mixture against the number of clusters.
+
+        For each number of clusters the value is that of the best number of components.
+
+        Parameters
+        ----------
+        estimator : MixturePPCA
+            A fitted mixture. If its number of clusters was given, the curves have one point.
+        ax : matplotlib Axes, several Axes or None, default=None
+            Where to draw, one Axes for each panel, or one that is replaced by several. None: in a new figure.
+
+        Returns
+        -------
+        SelectionDisplay
+            The display, already drawn; ``figure_`` is the matplotlib figure.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import MixturePPCA, SelectionDisplay
+        >>> mixture = MixturePPCA(n_components=1, random_state=0).fit(load_iris().data)
+        >>> display = SelectionDisplay.from_estimator(mixture)
+        >>> [ax.get_xlabel() for ax in display.axes_[:2]]
+        ['number of clusters', 'number of clusters']
+        """
+        require_fitted(cls, estimator, "criteria_")
+        found = estimator.criteria_
+        criteria = tuple(_of_clusters(found, rule) for rule in ("bic", "icl"))
+        return cls(Selection(criteria, estimator.n_samples_, estimator.n_features_in_)).plot(ax)
+
     def plot(self, ax: Any = None) -> SelectionDisplay:
         """Draw one panel for each criterion.
 
@@ -107,7 +141,8 @@ class SelectionDisplay:
         for panel, criterion in zip(self.axes_, drawn, strict=False):
             draw_curve(panel, criterion)
         if several:
-            _compare(self.axes_[-1], self.selection.choices)
+            of_clusters = {c.counts for c in self.selection.criteria} == {"clusters"}
+            _compare(self.axes_[-1], self.selection.choices, "clusters" if of_clusters else "components")
         if ax is None:
             width = int(13 * self.figure_.get_size_inches()[0])
             words = fill(self.selection.agreement, width, break_long_words=False, break_on_hyphens=False)
@@ -115,12 +150,23 @@ class SelectionDisplay:
         return self
 
 
-def _compare(ax: Any, choices: dict[str, int]) -> None:
+def _of_clusters(found: MixtureCriteria, rule: str) -> Criterion:
+    """A criterion of mixtures against the number of clusters, each with its best number of components."""
+    scores = np.where(found.degenerate, -np.inf, getattr(found, rule))
+    scores = scores if np.isfinite(scores).any() else getattr(found, rule)
+    counts = np.unique(found.n_clusters)
+    best = np.array([scores[found.n_clusters == count].max() for count in counts])
+    kept = np.isfinite(best)
+    choice = int(counts[best.argmax()])
+    return Criterion(f"mixture_{rule}", choice, counts[kept], best[kept])
+
+
+def _compare(ax: Any, choices: dict[str, int], counted: str) -> None:
     """Draw the choice of each criterion, one line each."""
     places = np.arange(len(choices))
     ax.hlines(places, 0, list(choices.values()), color=THEME.faint, linewidth=1)
     draw_rings(ax, list(choices.values()), places)
     name_lines(ax, list(choices))
     ax.set_xlim(0, 1.15 * max([*choices.values(), 1]))
-    frame(ax, "all choices", x="number of components")
+    frame(ax, "all choices", x=f"number of {counted}")
     whole_numbers(ax.xaxis, 7)

@@ -5,6 +5,15 @@ from probpca.estimators.component_selection import select_n_components
 from probpca.estimators.factor_analysis import FactorAnalysis
 from probpca.estimators.imputer import PPCAImputer
 from probpca.estimators.linear_dynamical_system import LinearDynamicalSystem
+from probpca.estimators.mixture_ppca import MixturePPCA
 from probpca.estimators.ppca import PPCA
 
-__all__ = ["PPCA", "BayesianPCA", "FactorAnalysis", "LinearDynamicalSystem", "PPCAImputer", "select_n_components"]
+__all__ = [
+    "PPCA",
+    "BayesianPCA",
+    "FactorAnalysis",
+    "LinearDynamicalSystem",
+    "MixturePPCA",
+    "PPCAImputer",
+    "select_n_components",
+]

@@ -137,7 +137,11 @@ class Estimator(
         """
         _ = self._state  # says why there is no model, where scikit-learn would only say that there is none
         count = len(super().get_feature_names_out(input_features))  # which checks input_features
-        return np.array([f"{self._component}{j}" for j in range(1, count + 1)], dtype=object)
+        return np.array(self._component_names(count), dtype=object)
+
+    def _component_names(self, count: int) -> list[str]:
+        """Names of the columns that ``transform`` returns, given their number."""
+        return [f"{self._component}{j}" for j in range(1, count + 1)]
 
     def to_file(self, path: str | Path) -> None:
         """Save the fitted estimator to a file.

@@ -103,13 +103,15 @@ def ppca_constraints() -> dict[str, Constraint]:
         "checkpoint": (Option("a path", (str, PathLike)), nothing()),
         "bias_correction": (boolean(),),
         "half_life": (number("(", 0, math.inf, ")"), nothing()),
+        "robust": (one_of("rows", "cells"), nothing()),
+        "keep": (number("[", 0.5, 1, "]"),),
         **table_constraints(),
     }
 
 
 def factor_constraints() -> dict[str, Constraint]:
     """Return the constraints of the parameters of ``FactorAnalysis``."""
-    shared = ("n_init", "keep_source", "n_parameter_draws", "checkpoint", "half_life")
+    shared = ("n_init", "keep_source", "n_parameter_draws", "checkpoint", "half_life", "robust", "keep")
     ppca = ppca_constraints()
     return {
         "n_components": (whole(1), one_of(*FACTOR_RULES), nothing()),
@@ -120,6 +122,20 @@ def factor_constraints() -> dict[str, Constraint]:
         "missing": ppca["missing"],
         "n_jobs": ppca["n_jobs"],
         **{name: ppca[name] for name in shared},
+        **iteration_constraints(),
+    }
+
+
+def mixture_constraints() -> dict[str, Constraint]:
+    """Return the constraints of the parameters of ``MixturePPCA``."""
+    ppca = ppca_constraints()
+    return {
+        "n_clusters": (whole(1), one_of("bic", "icl"), nothing()),
+        "n_components": (whole(1), nothing()),
+        "noise": (one_of("per_feature", "shared"),),
+        "n_init": ppca["n_init"],
+        "missing": ppca["missing"],
+        "n_jobs": ppca["n_jobs"],
         **iteration_constraints(),
     }
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
 
 from probpca.blocks import observe
 from probpca.cached_property import cached_property
@@ -24,6 +25,8 @@ from probpca.estimators.maximum_likelihood import (
     fit_rows,
     merged_streams,
     present,
+    reads_once,
+    require_ordinary,
     stream_of,
     training_rows,
     with_batch,
@@ -37,7 +40,7 @@ from probpca.learning import Settings, value_and_gradient
 from probpca.learning.factor.fit import fit_factor_analysis
 from probpca.learning.factor.fit_indices import FitIndices, fit_indices
 from probpca.learning.factor.standard_errors import standard_errors
-from probpca.learning.settings import FactorSettings
+from probpca.learning.settings import FactorSettings, TrimmingSettings
 from probpca.models.rotation import METHODS, Rotation, check_options, rotate
 from probpca.result_tables import WIDTH, default_names, several
 from probpca.sources.engines.local import one_blas_thread
@@ -206,6 +209,19 @@ class FactorAnalysis(TableEstimator):
     half_life : float or None, default=None
         For ``partial_fit``: number of later rows after which the weight of a row has halved. None: all rows have the
         same weight.
+    robust : "rows", "cells" or None, default=None
+        Protection from outliers. None: all rows and cells count the same.
+
+        - "rows": the model is fitted to the rows that agree best with each other, at least the share ``keep`` of
+          them. For rows that are wrong, or different, as a whole.
+        - "cells": each cell counts by the probability that it follows the model, judged by its prediction from all
+          other cells. For single wrong cells in many rows, and for rows that are different as a whole.
+
+        ``row_weight_`` and ``cell_weight_`` say what was used. The rows are read again and again, in memory.
+    keep : float, default=0.75
+        Share of the rows that a robust fit trusts, from 0.5 to 1. With 0.75 up to about a quarter of the rows may be
+        outliers, and 30% to 40% bend the fit; with 0.5 nearly half of them may be, at the price of less exact
+        estimates of the rows that are trusted at first. With 1, ``robust="rows"`` is the ordinary fit.
     n_jobs : int or None, default=None
         Number of threads. None: as many as the linear algebra library (BLAS) uses. -1: all cores.
     verbose : bool, default=False
@@ -278,7 +294,13 @@ class FactorAnalysis(TableEstimator):
     status_ : Status
         How the fit ended; ``status_.value`` is a sentence that explains it.
     trace_ : ndarray (n_iter + 1,)
-        Log-likelihood before each iteration and at the end.
+        Log-likelihood before each iteration and at the end; only at the end after a fit with ``robust="cells"``.
+    row_weight_ : ndarray (n,) or None
+        After a robust fit, the share of each training row that was used: 0 or 1 for all but one row at most. A row that
+        was not used need not be an outlier; ``outliers`` judges rows.
+    cell_weight_ : ndarray (n, n_features) or None
+        After a fit with ``robust="cells"``, the weight of each training cell, between 0 and 1: the probability that it
+        follows the model. 0 if the cell is missing.
     model_ : LinearGaussian
         The fitted model with canonical factors, for the functions of ``probpca.inference``.
 
@@ -333,6 +355,8 @@ class FactorAnalysis(TableEstimator):
         n_parameter_draws: int = 0,
         checkpoint: Any = None,
         half_life: float | None = None,
+        robust: str | None = None,
+        keep: float = 0.75,
         n_jobs: int | None = None,
         verbose: bool = False,
         random_state: Any = None,
@@ -351,6 +375,8 @@ class FactorAnalysis(TableEstimator):
         self.n_parameter_draws = n_parameter_draws
         self.checkpoint = checkpoint
         self.half_life = half_life
+        self.robust = robust
+        self.keep = keep
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
@@ -415,6 +441,7 @@ class FactorAnalysis(TableEstimator):
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             noise="per_feature",
             factor=FactorSettings(floor=self.floor),
+            trimming=TrimmingSettings(float(self.keep)),
         )
 
     @property
@@ -633,6 +660,7 @@ class FactorAnalysis(TableEstimator):
         (0.13, 0.9, 42)
         """
         fit: FactorFit = self._state
+        require_ordinary(self, "fit_indices()")
         if X is None and correction is None and fit.indices is not None:
             return fit.indices
         if X is None and fit.result.moments is not None:
@@ -683,6 +711,7 @@ class FactorAnalysis(TableEstimator):
         ((13, 2), 'expected')
         """
         fit: FactorFit = self._state
+        require_ordinary(self, "uncertainty()")
         model, gradient = fit.cell_model, None
         if fit.information.shape[1] > 1:
             self._require_weights(X, cell_weight)
@@ -714,6 +743,7 @@ class FactorAnalysis(TableEstimator):
 
     # Streams
 
+    @available_if(reads_once)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Update the model with one more batch of rows, for data that do not fit into memory or arrive over time.
 

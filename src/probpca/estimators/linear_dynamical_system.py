@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.utils._set_output import _get_output_config
 
-from probpca.blocks.sequences import is_several
 from probpca.errors import DataError, ShapeError
 from probpca.estimators.base import (
     Estimator,
@@ -30,20 +29,13 @@ from probpca.estimators.constraints import (
     one_of,
     whole,
 )
-from probpca.estimators.online import one_input, one_row, place_of
+from probpca.estimators.online import one_input, one_row, place_of, steps_to
 from probpca.estimators.own_components import SEASON_WORDS, TREND_WORDS, asked_components, is_stationary
 from probpca.estimators.ppca import PPCA, PPCAFit
-from probpca.estimators.seasonal_period import period_of
+from probpca.estimators.series_tables import Reading, SeriesTables, read_tables
 from probpca.estimators.storage import read_story, story_record
 from probpca.estimators.summary import dynamics_summary
-from probpca.estimators.time_index import (
-    Remembered,
-    SeriesForecast,
-    answer,
-    checked,
-    in_form_of,
-    in_precision_of,
-)
+from probpca.estimators.time_index import Remembered, SeriesForecast, in_precision_of
 from probpca.inference.time_series import kalman, prediction
 from probpca.inference.time_series.kalman import FilteredStates, Smoothed, last_states
 from probpca.inference.time_series.row_filter import KnownState, RowFilter
@@ -91,6 +83,8 @@ class SeriesFit(Fit):
     last_inputs: Array | None  # of each sequence: (s, u)
     tables: list[Remembered]
     several: bool
+    reading: Reading  # how later tables are read
+    n_inserted: int  # absent rows that were added as empty ones
     row_filter: RowFilter | None = None  # prepared by the first update
 
     def __getstate__(self) -> dict[str, Any]:
@@ -122,6 +116,8 @@ class SeriesFit(Fit):
             "layout": layout_record(self.result.model),
             "tables": [table.record() for table in self.tables],
             "several": self.several,
+            "reading": self.reading.record(),
+            "n_inserted_": self.n_inserted,
             "steady": [state.steady for state in self.last_states],
         }
         arrays |= {
@@ -154,6 +150,8 @@ class SeriesFit(Fit):
             last_inputs=arrays.get("last_inputs"),
             tables=[Remembered.from_record(table) for table in numbers["tables"]],
             several=numbers["several"],
+            reading=Reading.from_record(numbers["reading"]),
+            n_inserted=numbers["n_inserted_"],
         )
 
 
@@ -281,6 +279,8 @@ class LinearDynamicalSystem(Estimator):
         Score of each number of factors that was tried, larger is better; empty if ``n_components`` is a number.
     n_steps_ : int
         Number of time steps in the training sequences.
+    n_inserted_ : int
+        Number of time steps that have no row in the training tables, and count as empty rows.
     n_observed_ : int
         Number of observed cells in the training sequences.
     empty_features_ : ndarray of int
@@ -386,8 +386,13 @@ class LinearDynamicalSystem(Estimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, *, inputs: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, inputs: Any = None, time: Any = None, series: Any = None, step: Any = None
+    ) -> Self:
         """Fit the system to one sequence or several.
+
+        The times of a dataframe are its pandas index, or its only column of dates. Rows that are absent between them
+        count as empty rows, so that time does not close up; other methods read their tables in the same way.
 
         Parameters
         ----------
@@ -397,6 +402,15 @@ class LinearDynamicalSystem(Estimator):
             Present for compatibility with scikit-learn.
         inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
             Known inputs u that drive the states: those of step t affect the state of step t + 1.
+        time : column name or None, default=None
+            Column that holds the times, as dates or numbers. None: a pandas index of dates, periods or numbers, or
+            the only column of dates.
+        series : column name or None, default=None
+            Column that names the series of each row, if several are stacked in one table (long format). If each row
+            has one value, the series become the features of one sequence; otherwise they become several sequences.
+        step : str, timedelta, number or None, default=None
+            Length of a step, such as "month", "D", "h" or "15min"; each row goes to the nearest step. None: the step
+            that all rows are multiples of apart; an error if there is none.
 
         Returns
         -------
@@ -408,10 +422,11 @@ class LinearDynamicalSystem(Estimator):
             msg = f"n_components must be a whole number, 'bic', 'cv' or None; got {self.n_components}."
             raise ShapeError(msg)
         self._fitted = None  # a fit that fails leaves no fit behind
-        rows = checked(self, X, inputs, reset=True)
+        found, reading = read_tables(self, X, inputs, reading=Reading(time, series, step), reset=True)
+        rows = found.rows
         with progress_bar(self.verbose) as bar:
             settings = Settings(self.solver, self.tol, self.max_iter, bar, self.n_init)
-            chosen = self._learn(rows, settings, period_of(X))
+            chosen = self._learn(rows, settings, reading.season)
         fit = SeriesFit(
             chosen.result,
             chosen.rule,
@@ -420,8 +435,10 @@ class LinearDynamicalSystem(Estimator):
             rows.counts,
             last_states(chosen.result.model, rows),
             None if rows.inputs is None else rows.inputs[rows.starts + rows.lengths - 1],
-            [Remembered.of(x) for x in (X if is_several(X) else [X])],
-            is_several(X),
+            list(map(Remembered.of, found.tables, rows.lengths.tolist())),
+            found.several,
+            reading,
+            found.n_inserted,
         )
         return self._finish(fit)
 
@@ -580,6 +597,11 @@ class LinearDynamicalSystem(Estimator):
         return self._state.n_steps
 
     @property
+    def n_inserted_(self) -> int:
+        """Number of time steps of the training sequences that have no row and count as empty."""
+        return self._state.n_inserted
+
+    @property
     def selection_scores_(self) -> dict[int, float]:
         """Score of each number of states that was tried, larger is better; empty if the number was given."""
         return self._state.scores
@@ -621,7 +643,7 @@ class LinearDynamicalSystem(Estimator):
         float
             Log-likelihood divided by the number of steps, in nats.
         """
-        rows = self._rows(X, inputs)
+        rows = self._tables(X, inputs).rows
         return kalman.series_log_likelihood(self.model_, rows) / rows.n_steps
 
     def log_likelihood(self, X: Any, *, inputs: Any = None) -> float:
@@ -639,8 +661,7 @@ class LinearDynamicalSystem(Estimator):
         float
             Log-likelihood in nats.
         """
-        rows = self._rows(X, inputs)
-        return kalman.series_log_likelihood(self.model_, rows)
+        return kalman.series_log_likelihood(self.model_, self._tables(X, inputs).rows)
 
     def score_samples(self, X: Any, *, inputs: Any = None) -> Any:
         """Log-likelihood of each time step given the steps before it.
@@ -658,8 +679,8 @@ class LinearDynamicalSystem(Estimator):
             Log-likelihoods in nats; 0 for the first rows if they determine unknown starts. A list of results if ``X``
             is a list.
         """
-        rows = self._rows(X, inputs)
-        return answer(X, kalman.filter_states(self.model_, rows).log_likelihood)
+        tables = self._tables(X, inputs)
+        return tables.arrays(kalman.filter_states(self.model_, tables.rows).log_likelihood)
 
     def transform(self, X: Any, *, inputs: Any = None) -> Any:
         """Smoothed means of the states: their expected values given all steps of the sequence, past and future.
@@ -677,11 +698,11 @@ class LinearDynamicalSystem(Estimator):
             Columns are named F1, F2, ..., or by a feature and the role of the state, such as "births level". A list of
             results if ``X`` is a list.
         """
-        rows = self._rows(X, inputs)
-        if is_several(X) and _get_output_config("transform", self)["dense"] != "default":
+        tables = self._tables(X, inputs)
+        if (tables.several or tables.tables[0].given is not X) and _is_framed(self):
             msg = "set_output needs a single sequence; got a list of several.\nHint: transform them one by one."
             raise DataError(msg)
-        return answer(X, kalman.believe(self.model_, rows).mean, in_precision_of)
+        return tables.arrays(kalman.believe(self.model_, tables.rows).mean, in_precision_of)
 
     def fit_transform(self, X: Any, y: Any = None, *, inputs: Any = None) -> Any:
         """Fit the system to ``X`` and return the smoothed means of its states.
@@ -736,10 +757,9 @@ class LinearDynamicalSystem(Estimator):
             ``mean`` (n_steps, q) and ``covariance`` (n_steps, q, q) of each state, and ``lag_one`` (n_steps, q, q), the
             covariance of each state with the next. A list of results if ``X`` is a list.
         """
-        rows = self._rows(X, inputs)
-        found = kalman.smooth(self.model_, rows)
-        parts = [Smoothed(*part) for part in zip(*map(rows.split, found), strict=True)]
-        return parts if is_several(X) else parts[0]
+        tables = self._tables(X, inputs)
+        found = kalman.smooth(self.model_, tables.rows)
+        return tables.answer([Smoothed(*part) for part in zip(*map(tables.split, found), strict=True)])
 
     def filter(self, X: Any, *, inputs: Any = None) -> Any:
         """Filtered states (Kalman filter): their distribution given the steps up to now.
@@ -758,15 +778,14 @@ class LinearDynamicalSystem(Estimator):
             too, each a Gaussian with ``mean`` (n_steps, q) and ``covariance`` (n_steps, q, q); ``log_likelihood`` and
             ``distance`` of each step, (n_steps,). A list of results if ``X`` is a list.
         """
-        rows = self._rows(X, inputs)
-        found = kalman.filter_states(self.model_, rows)
-        if not is_several(X):
-            return found
-        cut = [rows.split(value) for value in (*_fields(found.predicted), *_fields(found.filtered))]
-        rest = zip(rows.split(found.log_likelihood), rows.split(found.distance), strict=True)
-        return [
+        tables = self._tables(X, inputs)
+        found = kalman.filter_states(self.model_, tables.rows)
+        cut = [tables.split(value) for value in (*_fields(found.predicted), *_fields(found.filtered))]
+        rest = zip(tables.split(found.log_likelihood), tables.split(found.distance), strict=True)
+        parts = [
             FilteredStates(Gaussian(a, b), Gaussian(c, d), *pair) for a, b, c, d, pair in zip(*cut, rest, strict=True)
         ]
+        return tables.answer(parts)
 
     def forecast(self, horizon: int, X: Any = None, *, inputs: Any = None, future: Any = None) -> Any:
         """Forecast the next rows of a sequence, with their uncertainty.
@@ -805,8 +824,10 @@ class LinearDynamicalSystem(Estimator):
             found = prediction.forecast_from(self.model_, states, horizon, fit.last_inputs, future)
             tables, several = fit.tables, fit.several
         else:
-            found = prediction.forecast(self.model_, self._rows(X, inputs), horizon, future=future)
-            tables, several = [Remembered.of(x) for x in (X if is_several(X) else [X])], is_several(X)
+            given = self._tables(X, inputs)
+            found = prediction.forecast(self.model_, given.rows, horizon, future=future)
+            tables = list(map(Remembered.of, given.tables, given.rows.lengths.tolist()))
+            several = given.several
         known = [replace(one, unknown=self.empty_features_) for one in found]
         names = getattr(self, "feature_names_in_", default_names(self.n_features_in_))
         forecasts = [SeriesForecast(one, table, names) for one, table in zip(known, tables, strict=True)]
@@ -844,9 +865,9 @@ class LinearDynamicalSystem(Estimator):
         >>> bool(np.isnan(completed).any()), bool((std[50:60, 0] > 0).all()), float(std[0, 0])
         (False, True, 0.0)
         """
-        found = self._imputed(X, inputs)
-        values = answer(X, found.values, in_form_of)
-        return (values, answer(X, found.std, in_form_of)) if return_std else values
+        tables, found = self._imputed(X, inputs)
+        values = tables.frames(found.values, in_precision_of)
+        return (values, tables.frames(found.std, in_precision_of)) if return_std else values
 
     def impute_interval(self, X: Any, level: float = 0.95, *, inputs: Any = None) -> tuple[Any, Any]:
         """Prediction intervals of missing cells, given all observed cells of the sequence.
@@ -865,14 +886,16 @@ class LinearDynamicalSystem(Estimator):
         low, high : arrays or dataframes of shape (n_steps, n_features)
             Lower and upper ends. Both ends of an observed cell are its value. A list of results if ``X`` is a list.
         """
-        low, high = self._imputed(X, inputs).interval(level)
-        return answer(X, low, in_form_of), answer(X, high, in_form_of)
+        tables, found = self._imputed(X, inputs)
+        low, high = found.interval(level)
+        return tables.frames(low, in_precision_of), tables.frames(high, in_precision_of)
 
-    def _imputed(self, X: Any, inputs: Any = None) -> Imputed:
+    def _imputed(self, X: Any, inputs: Any = None) -> tuple[SeriesTables, Imputed]:
         """Completed steps of all sequences with the standard deviation of each cell: infinite in empty features."""
-        found = prediction.impute_series(self.model_, self._rows(X, inputs))
+        tables = self._tables(X, inputs)
+        found = prediction.impute_series(self.model_, tables.rows)
         empty = np.isin(np.arange(self.model_.n_features), self.empty_features_)
-        return found._replace(std=np.where(empty & (found.std > 0), np.inf, found.std))
+        return tables, found._replace(std=np.where(empty & (found.std > 0), np.inf, found.std))
 
     def anomalies(self, X: Any, *, inputs: Any = None) -> Any:
         """Compare each time step with its prediction from the steps before it.
@@ -903,10 +926,10 @@ class LinearDynamicalSystem(Estimator):
         >>> int(found.p_value.argmin()), bool(found.cell_p_value[120, 0] < 1e-6)
         (120, True)
         """
-        rows = self._rows(X, inputs)
-        found = prediction.innovations(self.model_, rows)
-        parts: list[Innovations] = [type(found)(*part) for part in zip(*map(rows.split, found), strict=True)]
-        return parts if is_several(X) else parts[0]
+        tables = self._tables(X, inputs)
+        found = prediction.innovations(self.model_, tables.rows)
+        parts: list[Innovations] = [type(found)(*part) for part in zip(*map(tables.split, found), strict=True)]
+        return tables.answer(parts)
 
     def update(self, y: Any, *, inputs: Any = None, sequence: int | None = None) -> Update:
         r"""Take the next row of a sequence as it arrives, and compare it with its prediction.
@@ -920,7 +943,8 @@ class LinearDynamicalSystem(Estimator):
         Parameters
         ----------
         y : array-like of shape (n_features,), pandas Series, or dataframe of one row
-            The row after the last one; NaN marks a missing cell. A row of NaN: only time moves on.
+            The row after the last one; NaN marks a missing cell. A row of NaN: only time moves on. A dataframe with
+            dates as the training table has them may leave out steps, which count as empty rows.
         inputs : array-like of shape (n_inputs,) or None, default=None
             Inputs u of this step, which affect the next one, if the system was fitted with inputs.
         sequence : int or None, default=None
@@ -947,7 +971,13 @@ class LinearDynamicalSystem(Estimator):
         """
         fit: SeriesFit = self._state
         place = place_of(sequence, len(fit.last_states))
+        y, ahead = steps_to(y, fit.tables[place], fit.reading.time)
         row, given = one_row(self, y), one_input(fit.result.model.n_inputs, inputs)
+        if ahead > 1 and given is not None:
+            msg = f"inputs must be known at every step, but y is {ahead} steps after the last row."
+            raise DataError(msg)
+        for _ in range(ahead - 1):
+            fit, _ = fit.updated(place, np.full_like(row, np.nan), None)
         self._fitted, told = fit.updated(place, row, given)
         return told
 
@@ -990,11 +1020,10 @@ class LinearDynamicalSystem(Estimator):
         ndarray of shape (n_draws, n_steps, n_components)
             Drawn states. A list of results if ``X`` is a list.
         """
-        rows = self._rows(X, inputs)
+        tables = self._tables(X, inputs)
         rng = self._generator(random_state)
-        drawn = kalman.sample_trajectories(self.model_, rows, n_draws, rng=rng)
-        parts = np.split(drawn, rows.starts[1:], axis=1)
-        return parts if is_several(X) else parts[0]
+        drawn = kalman.sample_trajectories(self.model_, tables.rows, n_draws, rng=rng)
+        return tables.answer(tables.split(drawn, axis=1))
 
     def to_ppca(self) -> PPCA:
         """Return the stationary distribution of a single row as a fitted ``PPCA``.
@@ -1042,8 +1071,11 @@ class LinearDynamicalSystem(Estimator):
             ppca.feature_names_in_ = self.feature_names_in_
         return ppca
 
-    def _rows(self, X: Any, inputs: Any) -> Sequences:
-        return kalman.rows_of(self.model_, checked(self, X, inputs))
+    def _tables(self, X: Any, inputs: Any) -> SeriesTables:
+        fit: SeriesFit = self._state
+        tables, _ = read_tables(self, X, inputs, reading=fit.reading)
+        kalman.rows_of(self.model_, tables.rows)
+        return tables
 
 
 def _warn_of_too_many(rows: Sequences, structure: Structure, count: int) -> None:
@@ -1062,6 +1094,11 @@ def _fit_stationary(
     rows: Sequences, q: int, settings: Settings, rng: np.random.Generator, _: Structure
 ) -> SeriesResult:
     return fit_stationary(rows, q, settings, rng)
+
+
+def _is_framed(estimator: Any) -> bool:
+    """Whether ``set_output`` wants dataframes."""
+    return bool(_get_output_config("transform", estimator)["dense"] != "default")
 
 
 def _fields(belief: Gaussian) -> tuple[Array, Array]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 import numpy as np
 from scipy import sparse
@@ -33,9 +34,11 @@ from probpca.estimators.storage import (
     read_story,
     story_record,
 )
+from probpca.inference.calibration import Calibration
 from probpca.inference.imputation import ParameterCovariance
 from probpca.learning.describe import repeatable, summarise
 from probpca.learning.result import FitResult, complete_information
+from probpca.learning.robust import fit_robust
 from probpca.learning.streaming.exact import Sketched, Summed, begin_stream, check_half_life, needed_rows
 from probpca.learning.streaming.online_em import Gathered
 from probpca.learning.training_distances import STREAM
@@ -120,6 +123,8 @@ class LikelihoodFit(TableFit):
             "sketch_error_": self.sketch_error,
         }
         arrays |= {"information_": self.information, "empty_features_": self.result.empty}
+        weights = {"row_weight_": self.result.row_weight, "cell_weight_": self.result.cell_weight}
+        arrays |= {name: weight for name, weight in weights.items() if weight is not None}
         obstacle, reference = calibration_record(self.calibration)
         numbers, arrays = numbers | obstacle, arrays | reference
         drawn = [model_arrays(model) for model in self.draws]
@@ -137,6 +142,8 @@ class LikelihoodFit(TableFit):
             information=arrays["information_"],
             empty=arrays["empty_features_"],
             model=model_from_arrays(arrays),
+            row_weight=arrays.get("row_weight_"),
+            cell_weight=arrays.get("cell_weight_"),
             **read_story(numbers, arrays),
             **read_choice(numbers, arrays),
         )
@@ -196,6 +203,8 @@ class StreamedFit:
 def fit_rows(estimator: Any, learn: Learn, X: Any, sample_weight: Any, cell_weight: Any) -> LikelihoodFit:
     """Fit the model of an estimator to rows by the function ``learn``, and return its fitted state."""
     check_parameters(estimator, estimator._constraints)  # noqa: SLF001
+    if estimator.robust is not None:
+        learn = _robust(estimator, learn)
     rng = generator(estimator.random_state)
     with fit_replaced(estimator):
         with progress_bar(estimator.verbose) as bar:
@@ -205,7 +214,9 @@ def fit_rows(estimator: Any, learn: Learn, X: Any, sample_weight: Any, cell_weig
             q = estimator.n_components if isinstance(estimator.n_components, int) else 1
             require_memory_for_draws(estimator.n_parameter_draws, source.n_features, q)
             result = learn(source, estimator.n_components, estimator._settings(bar), rng)  # noqa: SLF001
-        training = distances_of_fit(source, result, complete=result.cells is None)
+        robust = result.row_weight is not None
+        result = _with_uncounted_rows(result, sample_weight) if robust else result
+        training = Calibration() if robust else distances_of_fit(source, result, complete=result.cells is None)
     kept, seed = source if estimator.keep_source else None, int(rng.integers(2**63))
     fit = estimator._fit_type.of(result, seed, source=kept, training=training, **estimator._details)  # noqa: SLF001
     if estimator.n_parameter_draws:
@@ -213,9 +224,59 @@ def fit_rows(estimator: Any, learn: Learn, X: Any, sample_weight: Any, cell_weig
     return fit
 
 
+def _robust(estimator: Any, learn: Learn) -> Learn:
+    """Function that fits the rows, or the rows and cells, that agree with each other by the function ``learn``."""
+    if estimator.keep_source or estimator.n_parameter_draws:
+        which = "keep_source=True" if estimator.keep_source else f"n_parameter_draws={estimator.n_parameter_draws}"
+        msg = (
+            f"{which} is for draws of the parameters, which refit the model to resampled rows; robust fits have none.\n"
+            f"Hint: robust=None, or fit an ordinary {type(estimator).__name__} to the rows that the robust one used."
+        )
+        raise DataError(msg)
+    own_units = bool(getattr(estimator, "standardize", True))
+    return partial(fit_robust, how=estimator.robust, learn=learn, own_units=own_units)
+
+
+def reads_once(estimator: Any) -> bool:
+    """Whether rows may be read once, by ``partial_fit``; raises ``AttributeError`` if the estimator is robust."""
+    if estimator.robust is None:
+        return True
+    msg = (
+        f"partial_fit() reads each row once; robust={estimator.robust!r} needs all rows again and again.\n"
+        "Hint: fit(X), or robust=None."
+    )
+    raise AttributeError(msg)
+
+
+def _with_uncounted_rows(result: FitResult, sample_weight: Any) -> FitResult:
+    """Result of a robust fit with weights of 0 for the rows of ``sample_weight`` 0, which no source contains."""
+    used, cells = cast("Array", result.row_weight), result.cell_weight
+    counted = None if sample_weight is None else np.asarray(unmasked(sample_weight), dtype=np.float64).ravel() > 0
+    if counted is None or counted.size == used.size:
+        return result
+    rows = np.zeros(counted.size)
+    rows[counted] = used
+    if cells is not None:
+        weight = np.zeros((counted.size, cells.shape[1]))
+        weight[counted] = cells
+        cells = weight
+    return result._replace(row_weight=rows, cell_weight=cells)
+
+
+def require_ordinary(estimator: Any, what: str) -> None:
+    """Raise ``DataError`` after a robust fit, about which ``what`` cannot say anything."""
+    if estimator._state.result.row_weight is not None:  # noqa: SLF001
+        msg = (
+            f"{what} is for ordinary fits, which maximise the likelihood of all rows; this one is robust.\n"
+            "Hint: fit with robust=None to the rows X[model.row_weight_ == 1]."
+        )
+        raise DataError(msg)
+
+
 def drawn_parameters(estimator: Any, n_draws: int) -> list[LinearGaussian]:
     """Draws of the parameters of a fitted estimator, which keeps them."""
     fit: LikelihoodFit = estimator._state  # noqa: SLF001
+    require_ordinary(estimator, "impute_draws()")
     if len(fit.draws) < n_draws:
         if fit.source is None:
             msg = (

@@ -8,12 +8,36 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from probpca.blocks.block import unmasked
+from probpca.blocks.time_grid import steps_between
 from probpca.errors import DataError, ShapeError
 from probpca.estimators.base import checked_matrix
+from probpca.estimators.time_axis import axis_of, without
 from probpca.sources.readers.frames import is_frame
 
 if TYPE_CHECKING:
+    from probpca.estimators.time_index import Remembered
     from probpca.typing import Array
+
+
+def steps_to(y: Any, table: Remembered, time: Any) -> tuple[Any, int]:
+    """Return a row without its time, and how many steps it is after the last one: 1 if it has no time."""
+    if not is_frame(y) or table.axis is None or len(y) != 1:
+        return y, 1
+    named = time if time is not None and time in nw.from_native(y, eager_only=True).columns else None
+    axis = axis_of(y, named)
+    if (
+        axis is None
+        or not (axis.is_column or axis.stamps.unit)
+        or bool(axis.stamps.unit) != bool(table.axis.stamps.unit)
+    ):
+        return y, 1
+    row = without(y, [axis.name] if axis.is_column else [])
+    ahead = steps_between(table.axis.last().stamps, axis.stamps, table.axis.step) - table.later
+    if ahead < 1:
+        words = f"column {axis.name}" if axis.is_column else "the index"
+        msg = f"y must be later than the last row, but by {words} it is {1 - ahead} steps before the next one."
+        raise DataError(msg)
+    return row, ahead
 
 
 def one_row(estimator: Any, y: Any) -> Array:

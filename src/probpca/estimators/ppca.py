@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 
 from probpca.errors import DataError, ShapeError
 from probpca.estimators.base import names_for, progress_bar
@@ -19,6 +20,8 @@ from probpca.estimators.maximum_likelihood import (
     fit_rows,
     merged_streams,
     present,
+    reads_once,
+    require_ordinary,
     stream_of,
     training_rows,
     with_batch,
@@ -27,6 +30,7 @@ from probpca.estimators.queries import TableEstimator
 from probpca.estimators.summary import table_summary
 from probpca.inference.imputation import noise_inflation
 from probpca.learning import Settings, fit_ppca
+from probpca.learning.settings import TrimmingSettings
 from probpca.learning.streaming.exact import Sketched
 from probpca.learning.uncertainty.asymptotic import COMFORTABLE, asymptotic_uncertainty
 from probpca.learning.uncertainty.bootstrap import Bootstrap, bootstrap_uncertainty, require_memory_for_bootstrap
@@ -107,6 +111,19 @@ class PPCA(TableEstimator):
     half_life : float or None, default=None
         For ``partial_fit``: number of later rows after which the weight of a row has halved, so that the model
         follows data that change over time. None: all rows have the same weight.
+    robust : "rows", "cells" or None, default=None
+        Protection from outliers. None: all rows and cells count the same.
+
+        - "rows": the model is fitted to the rows that agree best with each other, at least the share ``keep`` of
+          them. For rows that are wrong, or different, as a whole.
+        - "cells": each cell counts by the probability that it follows the model, judged by its prediction from all
+          other cells. For single wrong cells in many rows, and for rows that are different as a whole.
+
+        ``row_weight_`` and ``cell_weight_`` say what was used. The rows are read again and again, in memory.
+    keep : float, default=0.75
+        Share of the rows that a robust fit trusts, from 0.5 to 1. With 0.75 up to about a quarter of the rows may be
+        outliers, and 30% to 40% bend the fit; with 0.5 nearly half of them may be, at the price of less exact
+        estimates of the rows that are trusted at first. With 1, ``robust="rows"`` is the ordinary fit.
     n_jobs : int or None, default=None
         Number of threads. None: as many as the linear algebra library (BLAS) uses. -1: all cores.
     verbose : bool, default=False
@@ -167,7 +184,13 @@ class PPCA(TableEstimator):
     status_ : Status
         How the fit ended; ``status_.value`` is a sentence that explains it.
     trace_ : ndarray (n_iter + 1,)
-        Log-likelihood before each iteration and at the end.
+        Log-likelihood before each iteration and at the end; only at the end after a fit with ``robust="cells"``.
+    row_weight_ : ndarray (n,) or None
+        After a robust fit, the share of each training row that was used: 0 or 1 for all but one row at most. A row that
+        was not used need not be an outlier; ``outliers`` judges rows.
+    cell_weight_ : ndarray (n, n_features) or None
+        After a fit with ``robust="cells"``, the weight of each training cell, between 0 and 1: the probability that it
+        follows the model. 0 if the cell is missing.
     model_ : LinearGaussian
         The fitted model, for the functions of ``probpca.inference``. It is in the units of the data: with
         ``standardize=True`` its loadings are ``scale_`` times ``loadings_``, and its noise differs between features.
@@ -233,6 +256,8 @@ class PPCA(TableEstimator):
         checkpoint: Any = None,
         bias_correction: bool = False,
         half_life: float | None = None,
+        robust: str | None = None,
+        keep: float = 0.75,
         n_jobs: int | None = None,
         verbose: bool = False,
         random_state: Any = None,
@@ -250,6 +275,8 @@ class PPCA(TableEstimator):
         self.checkpoint = checkpoint
         self.bias_correction = bias_correction
         self.half_life = half_life
+        self.robust = robust
+        self.keep = keep
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
@@ -288,6 +315,7 @@ class PPCA(TableEstimator):
             self.n_init,
             None if self.checkpoint is None else Path(self.checkpoint),
             bool(self.bias_correction),
+            trimming=TrimmingSettings(float(self.keep)),
         )
 
     @property
@@ -377,6 +405,7 @@ class PPCA(TableEstimator):
 
     # Streams
 
+    @available_if(reads_once)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Update the model with one more batch of rows, for data that do not fit into memory or arrive over time.
 
@@ -508,6 +537,7 @@ class PPCA(TableEstimator):
         ('bootstrap', (4, 2))
         """
         model = self._scaled_model
+        require_ordinary(self, "uncertainty()")
         if method not in ("auto", "asymptotic", "bootstrap"):
             msg = f"method must be one of auto, asymptotic, bootstrap; got {method!r}."
             raise DataError(msg)

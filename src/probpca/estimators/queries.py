@@ -122,6 +122,16 @@ class TableEstimator(Estimator):
         return self._state.result.weight
 
     @property
+    def row_weight_(self) -> Array | None:
+        """Share of each training row that a robust fit used, 0 or 1 for nearly all: (n,); None after other fits."""
+        return getattr(self._state.result, "row_weight", None)
+
+    @property
+    def cell_weight_(self) -> Array | None:
+        """Weight of each training cell after a fit with ``robust="cells"``: (n, n_features); None after other fits."""
+        return getattr(self._state.result, "cell_weight", None)
+
+    @property
     def draw_seed_(self) -> int:
         """Seed of the parameter draws of ``impute_draws``, taken from ``random_state`` during the fit."""
         return self._state.draw_seed
@@ -431,11 +441,7 @@ class TableEstimator(Estimator):
         >>> [round(float(cross_val_score(PPCA(n_components=q), X, cv=5).mean()), 2) for q in (1, 2, 3)]
         [-3.71, -3.29, -3.21]
         """
-        scores = self.score_samples(X)
-        if sample_weight is None:
-            return float(scores.mean())
-        w = check_weight(sample_weight, scores.size)
-        return float(np.average(scores, weights=w / w.max()))  # so that the sum of huge weights does not overflow
+        return mean_score(self.score_samples(X), sample_weight)
 
     def log_likelihood(self, X: Any) -> float:
         """Total log-likelihood of rows: the sum of ``score_samples(X)``.
@@ -489,7 +495,10 @@ class TableEstimator(Estimator):
         >>> worst, found.p_value[worst].round(3), found.model_p_value[worst].round(3)
         (array([100, 106, 131]), array([0.027, 0.033, 0.034]), array([0.012, 0.017, 0.019]))
         """
-        left_out_of = rows_per_feature(self._state.result) if _checked(training) else None
+        result = self._state.result
+        # The distances of the rows that a robust fit did not use are those of new rows.
+        ordinary = getattr(result, "row_weight", None) is None
+        left_out_of = rows_per_feature(result) if _checked(training) and ordinary else None
         found: Any = self._answer(partial(_outliers, self.calibration_, left_out_of), X)
         return found._replace(names=names_for(X, self._names())) if isinstance(found, Outliers) else found
 
@@ -797,10 +806,7 @@ class TableEstimator(Estimator):
 
     def _block(self, X: Any) -> Block:
         """Rows in memory as one block, after scikit-learn's checks."""
-        _ = self._state
-        rows = as_block(checked_matrix(self, X, reset=False)).values
-        require_no_infinity(self, rows)
-        return Block(rows, unstored_missing=self.missing == "unstored" and sparse.issparse(rows))
+        return block_of(self, X)
 
     def _answer(
         self,
@@ -811,26 +817,55 @@ class TableEstimator(Estimator):
         *,
         rounding: bool = False,
     ) -> Any:
-        """Answer a row-wise question about rows wherever they are, large tables block by block in parallel.
+        """Answer a row-wise question about rows wherever they are."""
+        return answer(self, function, X, out, names, rounding=rounding)
 
-        With ``rounding`` the answer has the floating-point type of the rows; files take it in double precision.
-        """
-        model = self.model_
-        question = partial(function, model)
-        if rounding and out is None:
-            question = partial(_in_precision_of_rows, question)
-        if is_matrix(X):
-            block = self._block(X)
-            if out is None and next(block.pieces()).stop == block.n_rows:  # small enough for one piece
-                with np.errstate(all="ignore"):
-                    return question(block)
-            source = open_source(block.values, unstored_missing=block.unstored_missing, n_jobs=self.n_jobs)
-        else:
-            source = open_rows(self, X)
-        _ = model.covariance.whitened  # computed here once, before each worker would
-        if out is None:
-            return source.map(question)
-        return write_rows(out, source.answers(question), [*map(str, names())])
+
+def block_of(estimator: Any, X: Any) -> Block:
+    """Rows in memory as one block, after scikit-learn's checks of the rows of a fitted estimator."""
+    _ = estimator._state  # noqa: SLF001
+    rows = as_block(checked_matrix(estimator, X, reset=False)).values
+    require_no_infinity(estimator, rows)
+    return Block(rows, unstored_missing=estimator.missing == "unstored" and sparse.issparse(rows))
+
+
+def mean_score(scores: Array, sample_weight: Any) -> float:
+    """Mean of the scores of rows, which may have weights."""
+    if sample_weight is None:
+        return float(scores.mean())
+    w = check_weight(sample_weight, scores.size)
+    return float(np.average(scores, weights=w / w.max()))  # so that the sum of huge weights does not overflow
+
+
+def answer(
+    estimator: Any,
+    function: Callable[[Any, Any], Any],
+    X: Any,
+    out: Any = None,
+    names: Callable[[], Any] = list,
+    *,
+    rounding: bool = False,
+) -> Any:
+    """Answer a row-wise question about rows wherever they are, large tables block by block in parallel.
+
+    With ``rounding`` the answer has the floating-point type of the rows; files take it in double precision.
+    """
+    model = estimator.model_
+    question = partial(function, model)
+    if rounding and out is None:
+        question = partial(_in_precision_of_rows, question)
+    if is_matrix(X):
+        block = block_of(estimator, X)
+        if out is None and next(block.pieces()).stop == block.n_rows:  # small enough for one piece
+            with np.errstate(all="ignore"):
+                return question(block)
+        source = open_source(block.values, unstored_missing=block.unstored_missing, n_jobs=estimator.n_jobs)
+    else:
+        source = open_rows(estimator, X)
+    model.prepare()  # here once, before each worker would
+    if out is None:
+        return source.map(question)
+    return write_rows(out, source.answers(question), [*map(str, names())])
 
 
 class _Posterior(NamedTuple):

@@ -40,6 +40,7 @@ def table_summary(estimator: Any, objective: tuple[str, float], feature_names: A
         "",
         *_components(estimator, names, width),
         "",
+        *_robust(estimator),
         *_ending(estimator, objective, estimator.n_samples_, "row"),
     ]
     notes = [*estimator.notes_, *about_units(estimator.column_std_, names, "standardize=True")]
@@ -63,6 +64,7 @@ def factor_summary(estimator: Any, feature_names: Any = None, width: int = WIDTH
         "",
         f"{'uniquenesses':<18}{_range_of(estimator.uniquenesses_, names)}",
         *_indices(estimator),
+        *_robust(estimator),
         *_ending(estimator, ("log-likelihood", estimator.log_likelihood_), estimator.n_samples_, "row")[1:],
     ]
     notes = [*estimator.notes_, *about_factors(estimator, names)]
@@ -138,6 +140,37 @@ def _about_heywood_cases(estimator: Any, names: Sequence[str]) -> list[str]:
     found = _known_indices(estimator)
     doubt = " The p-value and the indices that use chi-square are not to be trusted."
     return [said if found is None or found.df <= 0 else said + doubt]
+
+
+def mixture_summary(estimator: Any, feature_names: Any = None, width: int = WIDTH) -> str:
+    """Describe the clusters of a mixture, their sizes and the columns in which they differ most, and how it ended.
+
+    Lines of the table of clusters have at most ``width`` letters; sentences are not broken.
+    """
+    names, model = _names(estimator, feature_names), estimator.model_
+    rows = f"{estimator.n_samples_:,.12g} rows x {estimator.n_features_in_:,} features"
+    size = f"{several(model.n_clusters, 'cluster')} of {several(model.n_components, 'component')} ({estimator.rule_})"
+    heading = f"{'cluster':<9}{'weight':>7}{'rows':>9}{'explained':>11}  "
+    std = estimator.column_std_
+    shift = np.divide(model.means - model.mean, std, out=np.zeros(model.means.shape), where=std > 0)
+    lines = [f"{type(estimator).__name__}: {rows}, {size}", "", f"{heading}mean, in sd from that of all rows"]
+    shown, rows_of = _shown(model.n_clusters), model.weights * estimator.n_samples_  # expected numbers
+    for k, cluster in enumerate(model.clusters[:shown]):
+        explained = np.square(cluster.loadings).sum() / cluster.covariance.trace()
+        first, *below = _largest(names, shift[k], "+.2g", width - len(heading)) if shift.any() else ["the same"]
+        lines.append(f"{f'C{k}':<9}{model.weights[k]:>7.1%}{rows_of[k]:>9,.0f}{explained:>11.1%}  {first}")
+        lines += [" " * len(heading) + text for text in below]
+    if model.n_clusters > shown:
+        lines.append(f"... and {model.n_clusters - shown} more")
+    value = estimator.log_likelihood_
+    lines += [
+        "",
+        f"{'noise variance':<18}{model.noise_variance.min():.4g} to {model.noise_variance.max():.4g}",
+        f"{'log-likelihood':<18}{value:,.2f}  ({value / estimator.n_samples_:.4f} per row)",
+        f"{'criteria':<18}BIC {estimator.bic_:,.2f}, ICL {estimator.icl_:,.2f} (larger is better)",
+        f"{'status':<18}{estimator.status_.value}",
+    ]
+    return printable("\n".join([*lines, *(f"{'note':<18}{printable_line(text)}" for text in estimator.notes_)]))
 
 
 def dynamics_summary(
@@ -231,6 +264,19 @@ def whole_items(items: Sequence[str], width: int) -> str:
             break
         text = f"{text}, {item}"
     return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def _robust(estimator: Any) -> list[str]:
+    """How many rows and cells a robust fit used; nothing after other fits."""
+    rows, cells = estimator.row_weight_, estimator.cell_weight_
+    if rows is None:
+        return []
+    used = rows > 0
+    text = f"{np.count_nonzero(used):,} of {several(used.size, 'row')} used"
+    if cells is not None:
+        observed = int(np.count_nonzero(cells[used] > 0))
+        text += f", and {np.count_nonzero(cells[used] > 0.5):,} of their {several(observed, 'observed cell')}"
+    return [f"{'robust':<18}{text}"]
 
 
 def _ending(estimator: Any, objective: tuple[str, float], count: float, unit: str) -> list[str]:

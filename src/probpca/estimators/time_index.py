@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from probpca.blocks.sequences import as_sequences, is_several
 from probpca.errors import FileFormatError
-from probpca.estimators.base import checked_matrix, like, rounded, table_of
+from probpca.estimators.base import rounded, table_of
+from probpca.estimators.time_axis import TimeAxis
 from probpca.result_tables import (
     FIRST_ROWS,
     Names,
@@ -23,30 +23,10 @@ from probpca.result_tables import (
 from probpca.sources.readers.frames import is_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from probpca.blocks import Sequences
+    from probpca.blocks.time_grid import Stamps
+    from probpca.estimators.series_tables import SeriesTable
     from probpca.inference.time_series.prediction import Forecast
     from probpca.typing import Array
-
-
-def checked(estimator: Any, X: Any, inputs: Any = None, *, reset: bool = False) -> Sequences:
-    """Return sequences after scikit-learn's checks of shape and names; NaN is a missing cell."""
-    options: dict[str, Any] = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
-    if not is_several(X):
-        least = 3 if reset else 1
-        rows = checked_matrix(estimator, X, reset=reset, ensure_min_samples=least, **options)
-        return as_sequences(rows, None, inputs)
-    tables = [checked_matrix(estimator, x, reset=reset and k == 0, **options) for k, x in enumerate(X)]
-    return as_sequences(tables, None, inputs)
-
-
-def answer(X: Any, found: Any, wrap: Callable[[Any, Any], Any] | None = None) -> Any:
-    """Return an array with a row per step, cut into a list if ``X`` is a list of sequences; ``wrap`` gives the form."""
-    if not is_several(X):
-        return found if wrap is None else wrap(X, found)
-    parts = np.split(found, np.cumsum([len(x) for x in X])[:-1])
-    return parts if wrap is None else [wrap(x, part) for x, part in zip(X, parts, strict=True)]
 
 
 def in_precision_of(X: Any, values: Array) -> Any:
@@ -59,37 +39,36 @@ def in_precision_of(X: Any, values: Array) -> Any:
     return rounded(values, np.float32 if single else np.float64)
 
 
-def in_form_of(X: Any, values: Array) -> Any:
-    """Return the values in the precision of ``X``, and as a dataframe if ``X`` is one."""
-    return like(X, in_precision_of(X, values))
-
-
 class Remembered(NamedTuple):
     """What a forecast needs to know of a training table: its kind, its columns, and how its time index continues."""
 
     backend: Any = None  # the library of the dataframe; None for an array
     columns: list[Any] | None = None  # names
-    index: Any = None  # of pandas; from a file a record of its last labels
-    length: int = 0  # number of rows
+    index: Any = None  # of pandas, if there is no axis; from a file a record of its last labels
+    length: int = 0  # number of steps
     headings: list[Any] | None = None  # what pandas calls each level of its columns
     later: int = 0  # number of rows that arrived after those of the table
+    axis: TimeAxis | None = None  # the time of the last row and the step
 
     @classmethod
-    def of(cls, X: Any) -> Remembered:
-        """Look at a table."""
+    def of(cls, table: SeriesTable, length: int) -> Remembered:
+        """Look at a table that has some number of steps."""
+        X, axis = table.features, table.axis
+        last = None if axis is None else axis.last()
         if nw.dependencies.is_pandas_dataframe(X):
-            return cls("pandas", list(X.columns), X.index, len(X), list(X.columns.names))
+            index = X.index if axis is None else None
+            return cls("pandas", list(X.columns), index, length, list(X.columns.names), axis=last)
         if nw.dependencies.is_into_dataframe(X):
             frame = nw.from_native(X, eager_only=True)
-            return cls(frame.implementation.value, frame.columns, None, len(frame))
-        return cls(length=len(np.asarray(X)))
+            return cls(frame.implementation.value, frame.columns, None, length, axis=last)
+        return cls(length=length)
 
     def record(self) -> dict[str, Any]:
         """Return what JSON can hold of this; an index that cannot be continued from a file is an error."""
         columns = None if self.columns is None else [name if type(name) is int else str(name) for name in self.columns]
         index = self.index if self.index is None or isinstance(self.index, dict) else _index_record(self.index)
         table = {"backend": self.backend, "columns": columns, "index": index, "length": self.length}
-        return table | {"later": self.later}
+        return table | {"later": self.later, "axis": None if self.axis is None else self.axis.record()}
 
     def portable(self) -> Remembered:
         """The same with a record of the last labels instead of an index of pandas, if a record can describe it."""
@@ -105,21 +84,51 @@ class Remembered(NamedTuple):
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Remembered:
         """Read what ``record`` returned; the index is made when a forecast needs it."""
-        return cls(**record)
+        axis = None if record["axis"] is None else TimeAxis.from_record(record["axis"])
+        return cls(**{**record, "axis": axis})
 
     def frame(self, values: Array) -> Any:
         """Return the rows of a forecast in the form of the table that they continue."""
         if self.backend is None:
             return values
         if self.backend == "pandas":
-            index, pandas = self.following(len(values)), import_module("pandas")
+            index, pandas = self._pandas_index(len(values)), import_module("pandas")
             columns = pandas.Index(self.columns)
             columns = columns if self.headings is None else columns.set_names(self.headings)
-            return pandas.DataFrame(values, index=index, columns=columns)
-        return table_of(values, self.columns, self.backend)
+            return self._with_times(pandas.DataFrame(values, index=index, columns=columns))
+        return self._with_times(table_of(values, self.columns, self.backend))
+
+    def _with_times(self, frame: Any) -> Any:
+        """The frame with a column of times before the others, if the table has one."""
+        if self.axis is None or not self.axis.is_column:
+            return frame
+        times = self.axis.column(self._ahead(self.axis, len(frame)), self.backend).to_native()
+        if self.backend == "pandas":
+            times.index = frame.index
+            frame.insert(0, self.axis.name, times)
+            return frame
+        made = nw.from_native(frame, eager_only=True)
+        times = nw.from_native(times, series_only=True).alias(self.axis.name)
+        return made.select(times, nw.all()).to_native()
+
+    def _ahead(self, axis: TimeAxis, horizon: int) -> Stamps:
+        """Times of the steps after the last row."""
+        try:
+            return axis.at(np.arange(self.later + 1, self.later + 1 + horizon))
+        except (ValueError, TypeError, LookupError, OverflowError) as error:
+            msg = f"the times after {axis.stamps.ticks[-1]} cannot be told ({error})."
+            raise FileFormatError(msg) from error
+
+    def _pandas_index(self, horizon: int) -> Any:
+        if self.axis is not None and self.axis.is_column:
+            start = self.length + self.later
+            return import_module("pandas").RangeIndex(start, start + horizon)
+        return self.following(horizon)
 
     def following(self, horizon: int) -> Any:
-        """Labels of the rows after the table: an index of pandas, or row numbers: (horizon,)."""
+        """Labels of the rows after the table: an index of pandas, dates, or row numbers: (horizon,)."""
+        if self.axis is not None:
+            return self.axis.labels(self._ahead(self.axis, horizon), self.backend)
         if self.backend != "pandas":
             return np.arange(self.length + self.later, self.length + self.later + horizon)
         if not isinstance(self.index, dict):
@@ -152,6 +161,8 @@ def _step(index: Any) -> Any:
     if isinstance(index, pandas.DatetimeIndex) and index.freq is None:
         index = pandas.DatetimeIndex(index, freq="infer")
     step = getattr(index, "freq", getattr(index, "step", None))
+    if step is None and pandas.api.types.is_numeric_dtype(index.dtype):  # numbers that do not increase are no times
+        return None
     try:
         step = index[-1] - index[-2] if step is None else step
         _ = index[-1] + step

@@ -5,6 +5,14 @@ from probpca.inference.conditioning import Predictive, condition, joint, margina
 from probpca.inference.imputation import Imputed, Pooled, impute, pool
 from probpca.inference.latent_axes import bartlett_scores
 from probpca.inference.likelihood import dual_log_likelihood, log_likelihood
+from probpca.inference.mixture import (
+    MixturePosterior,
+    impute_mixture,
+    mixture_log_likelihood,
+    mixture_posterior,
+    responsibilities,
+    sample_mixture,
+)
 from probpca.inference.outlier_scores import Outliers, calibrate, outliers
 from probpca.inference.posteriors import free_energy, posterior, posterior_covariance
 from probpca.inference.projection import (
@@ -41,6 +49,7 @@ __all__ = [
     "Imputed",
     "Innovations",
     "KnownState",
+    "MixturePosterior",
     "Outliers",
     "Pooled",
     "Predictive",
@@ -60,19 +69,24 @@ __all__ = [
     "forecast",
     "free_energy",
     "impute",
+    "impute_mixture",
     "impute_series",
     "innovations",
     "joint",
     "log_likelihood",
     "marginal",
+    "mixture_log_likelihood",
+    "mixture_posterior",
     "outliers",
     "pool",
     "posterior",
     "posterior_covariance",
     "project",
     "reconstruct",
+    "responsibilities",
     "sample",
     "sample_latent",
+    "sample_mixture",
     "sample_series",
     "sample_trajectories",
     "series_log_likelihood",

@@ -199,7 +199,7 @@ def matched(found: Distances, n: float, weight: Array | None = None, matching: M
         )
     extreme = float(w[chi2_tail(found.whole, found.degrees) < RARE].sum() / w.sum())
     distance = found.left_out(n).whole
-    if not _quantile(distance, w, 0.5) > 0:
+    if not weighted_quantile(distance, w, 0.5) > 0:
         return Calibration(obstacle="half of the training rows lie at the mean")
     scale, nu = _Matched(distance, found.degrees, w, matching).find()
     return Calibration(scale, nu, extreme)
@@ -230,10 +230,10 @@ class _Matched:
 
     def ratio(self, share: float, nu: float) -> float:
         """Scale a at which the quantile ``share`` agrees for nu degrees of freedom."""
-        return _quantile(self.distance / _exceeded(1.0 - share, self.sizes, nu)[self.which], self.weight, share)
+        return weighted_quantile(self.distance / _exceeded(1.0 - share, self.sizes, nu)[self.which], self.weight, share)
 
 
-def _quantile(values: Array, weight: Array, share: float) -> float:
+def weighted_quantile(values: Array, weight: Array, share: float) -> float:
     """Weighted quantile: the value at position 1 + ``share`` (n - 1), with weights as frequencies."""
     order = np.argsort(values)
     cumulative = np.cumsum(weight[order])

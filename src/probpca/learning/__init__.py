@@ -9,6 +9,8 @@ from probpca.learning.factor.fit import fit_factor_analysis
 from probpca.learning.factor.fit_indices import FitIndices, fit_indices
 from probpca.learning.factor.uncertainty import FactorUncertainty, TransformedEstimate
 from probpca.learning.fit import fit_ppca
+from probpca.learning.mixture.fit import fit_mixture
+from probpca.learning.mixture.result import MixtureCriteria, MixtureResult
 from probpca.learning.result import FitResult, Status
 from probpca.learning.selection.result import Criterion, Selection
 from probpca.learning.settings import SOLVERS, Settings
@@ -24,6 +26,8 @@ __all__ = [
     "FitIndices",
     "FitResult",
     "Gradient",
+    "MixtureCriteria",
+    "MixtureResult",
     "ParameterUncertainty",
     "PrincipalCoordinates",
     "Selection",
@@ -34,6 +38,7 @@ __all__ = [
     "TransformedEstimate",
     "fit_factor_analysis",
     "fit_indices",
+    "fit_mixture",
     "fit_ppca",
     "fit_series",
     "fit_variational",

@@ -28,6 +28,7 @@ class StoppingRule:
     hidden: float = 0.95  # convergence rate that is assumed in these steps
     slowest: float = 0.99  # largest rate of an earlier step that is taken into account
     together: int = 3  # irregular gains of extrapolated steps are compared in sums of so many
+    expected: float = 0.5  # share of ``tol`` below which the gain must be that a quadratic model expects
 
 
 @final
@@ -109,13 +110,13 @@ class Monitor:
 
         The model may not know a slow direction, but the gains of the last steps then shrink slowly. Their sums are
         compared, because gains of extrapolated steps are irregular. The iteration stops if twice in a row after an
-        extrapolated step both estimates are below half of ``tol``.
+        extrapolated step both estimates are below a share of ``tol``.
         """
         self._expected = remaining
         if plain:
             return False
         estimate = max(remaining, self._remaining_by_sums())
-        self._expected_below = self._expected_below + 1 if estimate < self.tol / 2 else 0
+        self._expected_below = self._expected_below + 1 if estimate < self.rule.expected * self.tol else 0
         self.stopped = self._expected_below >= 2
         return self.stopped
 

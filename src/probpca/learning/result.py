@@ -64,6 +64,18 @@ class Status(Enum):
         "others, or use fewer factors or more rows."
     )
 
+    ROBUST_CONVERGED = "Converged: the weights of cells and rows, and the model that follows from them, agree."
+    ROBUST_MAX_ITER = (
+        "Not converged: the choice of rows, or the weights of cells, still changed after the largest number of steps. "
+        "The table may have no majority of rows that agree; look at the report, or use robust=None."
+    )
+
+    DEGENERATE_CLUSTERS = (
+        "Degenerate: some clusters have no noise left or too few rows, so the likelihood has no maximum, and noise "
+        "variances were set to the smallest allowed value. Use fewer clusters or components, or drop repeated rows and "
+        "columns."
+    )
+
     LOW_RANK = (
         "Exact fit: the columns are exact combinations of these components. No noise is left, and its variance was set "
         "to 1e-12 of the mean variance."
@@ -93,6 +105,7 @@ class Status(Enum):
             Status.ONLINE,
             Status.LOW_RANK,
             Status.GRID,
+            Status.ROBUST_CONVERGED,
         )
         return self in good
 
@@ -142,6 +155,10 @@ class FitResult(NamedTuple):
     heywood : ndarray of int or None
         Positions of the features whose noise variance is at its floor in factor analysis, constant features left out;
         None for PPCA.
+    row_weight : ndarray of shape (n,) or None
+        Share of each row that a robust fit used, 0 or 1 for nearly all rows; None for ordinary fits.
+    cell_weight : ndarray of shape (n, d) or None
+        Weight of each cell in a robust fit with weights of cells, 0 if it is missing; None for other fits.
     """
 
     model: LinearGaussian
@@ -161,6 +178,8 @@ class FitResult(NamedTuple):
     heywood: Index | None = None
     moments: Moments | None = None
     precision_unit: float = 1.0
+    row_weight: Array | None = None
+    cell_weight: Array | None = None
 
     def in_units(self, units: Units) -> FitResult:
         """Convert a fit of columns divided by ``units.scale`` to the units of the data.

@@ -241,6 +241,80 @@ class FactorSettings:
 
 @final
 @dataclass(frozen=True, slots=True)
+class TrimmingSettings:
+    """Options of fits to the share of the rows that agree best."""
+
+    keep: float = 0.75  # share of the rows that is trusted
+    level: float = 0.975  # probability of the distances up to which rows are used in the end
+    subsets: int = 20  # starts from random sets of rows, besides an ordinary fit and a fit of Student's t
+    subset_steps: int = 3  # EM steps to the rows of such a set
+    first_steps: int = 3  # concentration steps of every start
+    finalists: int = 5  # starts that go on
+    next_steps: int = 20  # concentration steps of these
+    # Starts are compared on a sample of so many rows, which is enough to tell them apart.
+    compared_rows: int = 2000
+    max_iter: int = 200  # largest number of concentration steps of the best start
+    movement: float = 3e-3  # change of subspace, log noise and mean at which concentration ends
+    unchanged: int = 10  # steps with the same rows after which concentration ends
+    least_noise: float = 1e-9  # smallest noise variance, as a share of the mean variance
+    start_noise: float = 0.05  # smallest noise variance of a random start, as a share of the mean variance
+    degrees: float = 3.0  # degrees of freedom of the Student-t start
+    student_steps: int = 30  # largest number of steps of this start
+    rechosen: int = 2  # how often the number of components is chosen again on the rows that are used
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class WildCellSettings:
+    """Options of fits with weights of cells."""
+
+    hidden: float = 2.0  # cells farther from the median, in robust standard deviations, are hidden from the first fit
+    degrees: float = 3.0  # degrees of freedom of Student's t for cells, which gives the second fit
+    untrusted: float = 0.3  # weight of that fit below which a cell is hidden from the trimming of rows
+    share: float = 0.05  # first share of wild cells
+    most: float = 0.4  # largest share of wild cells
+    spread: float = 2.0  # first variance of wild cells, relative to that of their column
+    held_steps: int = 5  # steps in which no noise variance of a column may exceed what half of its scores allow
+    judge_rows: int = 3  # rows are judged again after so many steps
+    judged_steps: int = 60  # later, rows that come and go would keep a fit from ending
+    row_level: float = 0.999  # probability of the squared distance within the subspace up to which rows are used
+    row_cut: float = 3.0  # robust standard deviations of the mean bounded squared score up to which rows are used
+    bound: float = 0.99  # probability of the squared score at which it is bounded for that
+    max_iter: int = 150  # largest number of steps of each fit
+    movement: float = 3e-3  # change of subspace, log noise and mean at which a fit ends
+    least_noise: float = 1e-9  # smallest noise variance, as a share of the mean squared robust standard deviation
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MixtureSettings:
+    """Options of mixtures."""
+
+    # Smallest noise variance of a cluster, as a share of that of one PPCA with enough components for all clusters.
+    floor: float = 1e-3
+    spare_rows: int = 2  # rows, in addition to one per component, that a cluster needs to be learned
+    short: int = 8  # EM steps of a trial from each start, the best of which goes on
+    group_steps: int = 5  # EM steps of the PPCA of each group of rows in a start
+    least_noise: float = 0.05  # smallest noise variance of a start, as a share of that of one PPCA
+    # Number of rows that starts are made of: a smallest one, and so many per cluster and component.
+    start_rows: int = 2000
+    rows_per_component: int = 100
+    start_components: int = 20  # largest number of components of the PPCA whose latent variables are clustered
+    imputed_cells: int = 2**24  # up to this many cells, imputed rows are clustered too
+    start_tol: float = 1.0  # remaining gain at which PPCA of the rows of a start stops, in nats
+    start_steps: int = 20  # largest number of its iterations
+    components: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20)  # numbers of components that are tried
+    most_clusters: int = 20  # largest number of clusters that is tried
+    patience: int = 2  # the search ends after this many successive numbers that are worse than the best
+    at_floor: float = 1.01  # noise variances of at most so many floors count as being at the floor
+
+    def rows_of_start(self, n_clusters: int, n_components: int) -> int:
+        """Number of rows that a start is made of."""
+        return max(self.start_rows, self.rows_per_component * n_clusters * (n_components + 1))
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Options of a fit: solver, stopping rule, and tuning parameters of the algorithms.
 
@@ -287,6 +361,12 @@ class Settings:
         Options of online EM.
     factor : FactorSettings
         Options of factor analysis.
+    trimming : TrimmingSettings
+        Options of robust fits to the share of the rows that agree best.
+    wild_cells : WildCellSettings
+        Options of robust fits with weights of cells.
+    mixture : MixtureSettings
+        Options of mixtures.
 
     Examples
     --------
@@ -316,6 +396,9 @@ class Settings:
     stream: StreamLimits = StreamLimits()
     online: OnlineSettings = OnlineSettings()
     factor: FactorSettings = FactorSettings()
+    trimming: TrimmingSettings = TrimmingSettings()
+    wild_cells: WildCellSettings = WildCellSettings()
+    mixture: MixtureSettings = MixtureSettings()
 
     def __post_init__(self) -> None:
         """Raise ``DataError`` for an unknown solver."""

@@ -30,6 +30,8 @@ class BatchSettings:
 
     chunk_cells: int = 2**19  # entries of the factors of one chunk, so that they stay in cache
     small_cells: int = 2**12  # below this number of entries, fewer calls matter more than memory
+    small_products: int = 2**19  # up to this number of entries, whole matrices are multiplied
+    small_turns: int = 2**14  # up to this number of entries, whole matrices change their basis
     few_rows: int = (
         8  # up to this many matrices per row of one, LAPACK factorises each faster than batched steps do all
     )
@@ -101,7 +103,7 @@ def multiply(packed: Array, vectors: Array) -> Array:
     q = vectors.shape[0]
     if packed.shape[1] == 1:
         return unpack(packed[:, 0]) @ vectors
-    if packed.size <= BATCH.small_cells:
+    if packed.size <= BATCH.small_products:
         return np.einsum("ijb,jb->ib", packed[_whole(q)], vectors)
     out = np.zeros(vectors.shape)
     for entry, i, j in zip(packed, *row_order(q), strict=True):
@@ -129,10 +131,14 @@ def outer_products(vectors: Array) -> Array:
 
 
 def turn(packed: Array, basis: Array) -> Array:
-    """Change of basis B'M B of every matrix packed by rows, as one matrix product of the entries."""
+    """Change of basis B'M B of every matrix packed by rows; for many matrices as one matrix product of entries."""
     if packed.shape[1] == 1:
         return pack(basis.T @ unpack(packed[:, 0]) @ basis)[:, None]
-    i, j = row_order(len(basis))
+    q, b = len(basis), packed.shape[1]
+    if packed.size <= BATCH.small_turns:
+        half = (basis.T @ packed[_whole(q)].reshape(q, q * b)).reshape(q, q, b)
+        return np.matmul(basis.T, half)[row_order(q)]
+    i, j = row_order(q)
     outer = basis[np.ix_(i, i)] * basis[np.ix_(j, j)] + basis[np.ix_(j, i)] * basis[np.ix_(i, j)]
     return (outer * np.where(i == j, 0.5, 1.0)[:, None]).T @ packed
 

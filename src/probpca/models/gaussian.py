@@ -233,6 +233,10 @@ class LinearGaussian:
         """
         return scaled_outer_products(self.loadings.T, self.loadings.T / self.noise_variance)
 
+    def prepare(self) -> None:
+        """Compute the decomposition that questions about rows share, before several threads would do so."""
+        _ = self.covariance.whitened
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the parameters only, without cached decompositions."""
         return LinearGaussian, (self.mean, self.loadings, self.noise_variance)

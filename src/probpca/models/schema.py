@@ -8,7 +8,8 @@ letter size                                          letter size
 n      columns of the training table                 p      entries of a packed matrix of size q + 1
 d      features of the model                         s      sequences of a time series
 q      components, or states                         u      inputs of a time series
-m      draws of the parameters                       t      any number
+m      draws of the parameters                       k      clusters of a mixture
+r      rows of the training table                    t      any number
 ====== ============================================= ====== ==============================================
 """
 
@@ -223,6 +224,25 @@ def has_unit_columns(values: Array, rounding: float = 1e-6) -> bool:
     return bool((np.abs(lengths - 1) <= rounding).all() and np.linalg.svd(values)[1][-1] > rounding)
 
 
+def are_weights(values: Array, rounding: float = 1e-6) -> bool:
+    """Whether numbers are positive and sum to 1."""
+    return bool((values > 0).all() and abs(values.sum() - 1) <= rounding)
+
+
+def are_scores(values: Array) -> bool:
+    """Whether a table has lines of numbers of clusters and components, parameters and criteria of mixtures."""
+    if values.ndim != 2 or values.shape[1] != 7 or not len(values):
+        return False
+    whole = values[:, [0, 1, 3]]
+    flags = values[:, 6]
+    return bool((whole == np.round(whole)).all() and (whole >= 1).all() and ((flags == 0) | (flags == 1)).all())
+
+
+def are_packed_stacks(values: Array) -> bool:
+    """Whether stacks of packed matrices are each zero or positive definite."""
+    return all(all_zero_or_definite(part) for part in values)
+
+
 COVARIANCE = ("symmetric and positive semidefinite, without subnormal variances", are_covariances)
 PACKED = ("packed matrices, each zero or positive definite", all_zero_or_definite)
 
@@ -288,6 +308,19 @@ def empty_features_are(name: str) -> Callable[[Mapping[str, Any], Mapping[str, A
     return holds
 
 
+def empty_features_of_clusters(_: Mapping[str, Any], arrays: Mapping[str, Any]) -> bool:
+    """Whether the features without observed cells have no information in any cluster."""
+    empty = arrays["empty_features_"]
+    return bool((arrays["information_"][:, -1, empty] == 0).all())
+
+
+def has_chosen_score(_: Mapping[str, Any], arrays: Mapping[str, Any]) -> bool:
+    """Whether the table of criteria has a line for the mixture itself."""
+    K, _d, q = arrays["loadings"].shape
+    table = arrays["criteria_"]
+    return bool(((table[:, 0] == K) & (table[:, 1] == q)).any())
+
+
 def empty_features_are_uncounted(_: Mapping[str, Any], arrays: Mapping[str, Any]) -> bool:
     """Whether the features without observed cells are those of which none was counted."""
     return bool(np.array_equal(np.flatnonzero(arrays["counts"] == 0), arrays["empty_features_"]))
@@ -342,6 +375,16 @@ def model(d: str = "d") -> dict[str, Numbers]:
     }
 
 
+def mixture() -> dict[str, Numbers]:
+    """Arrays of a ``Mixture``, one model for each cluster."""
+    return {
+        "cluster_weights": Numbers(("k",), 0.0, 1.0, also=("positive and with sum 1", are_weights)),
+        "loadings": Numbers(("k d q",), -ROOT_OF_LARGEST, ROOT_OF_LARGEST),
+        "mean": Numbers(("k d",)),
+        "noise_variance": Numbers(("k", "k d"), SMALLEST),
+    }
+
+
 def positions(size: str, *, needed: bool | str = True) -> Numbers:
     """Positions of columns, increasing."""
     return Numbers(("t",), 0, size, whole=True, needed=needed, also=("increasing", ascending))
@@ -364,6 +407,8 @@ def ppca_arrays() -> dict[str, Numbers]:
         **model(),
         **table_fit(),
         "information_": Numbers(("p d", "p 1"), also=PACKED),
+        "row_weight_": Numbers(("r",), 0, 1, needed=False),
+        "cell_weight_": Numbers(("r d",), 0, 1, needed=False),
         "draws_mean": Numbers(("m d",), needed=False),
         "draws_loadings": Numbers(("m d q",), -ROOT_OF_LARGEST, ROOT_OF_LARGEST, needed="draws_mean"),
         "draws_noise_variance": Numbers(("m", "m d"), SMALLEST, needed="draws_mean"),
@@ -377,6 +422,21 @@ def factor_arrays() -> dict[str, Numbers]:
         "rotation_matrix_": Numbers(("q q",), -1.0, 1.0, also=("columns of length 1", has_unit_columns)),
         "heywood_features_": positions("d"),
         "fit_indices_": Numbers(needed=False, also=("21 numbers", lambda values: values.shape == (21,))),
+    }
+
+
+def mixture_fit() -> dict[str, Numbers]:
+    """Arrays of a ``MixturePPCA``."""
+    return {
+        **mixture(),
+        "trace_": Numbers(("t",)),
+        "criteria_": Numbers(also=("lines of 7 numbers: sizes, log-likelihood and criteria of mixtures", are_scores)),
+        "information_": Numbers(
+            ("k p d",), also=("packed matrices, each zero or positive definite", are_packed_stacks)
+        ),
+        "empty_features_": positions("d"),
+        "degenerate_clusters_": positions("k"),
+        "column_std_": Numbers(("d",), 0),
     }
 
 
@@ -407,6 +467,14 @@ FACTOR_NUMBERS = {
     "fit_indices_note": TEXT,
     "precision_unit": number(SMALLEST),
 }
+MIXTURE_NUMBERS = {
+    **STORY,
+    **COUNTS,
+    "log_likelihood_": number(),
+    "rule_": TEXT,
+    "notes_": each(TEXT),
+    "draw_seed_": whole(0, INTEGERS - 1),
+}
 BELIEF_NUMBERS = {**STORY, **COUNTS, **CHOICE, "lower_bound_": number(), "draw_seed_": whole(0, INTEGERS - 1)}
 TIME_INDEX = entries(
     kind=choice("DatetimeIndex", "PeriodIndex", "TimedeltaIndex", "RangeIndex", "Index"),
@@ -417,12 +485,34 @@ TIME_INDEX = entries(
     tz=one_of(TEXT, NOTHING),
     name=one_of(TEXT, NOTHING),
 )
+STEP = entries(unit=choice("number", "month", "day", "weekday", "instant"), count=number(SMALLEST), month_end=FLAG)
+TIME_UNIT = choice("", "D", "s", "ms", "us", "ns")
+COLUMN_NAME = one_of(TEXT, whole(-inf), NOTHING)
+TIME_AXIS = entries(
+    kind=choice("datetime", "date", "period", "duration", "range", "number"),
+    name=COLUMN_NAME,
+    is_column=FLAG,
+    freq=one_of(TEXT, NOTHING),
+    unit=TIME_UNIT,
+    zone=one_of(TEXT, NOTHING),
+    tick=number(),
+    step=one_of(STEP, NOTHING),
+)
+READING = entries(
+    time=COLUMN_NAME,
+    series=COLUMN_NAME,
+    step=one_of(STEP, NOTHING),
+    unit=TIME_UNIT,
+    names=each(TEXT),
+    is_wide=FLAG,
+)
 SERIES_TABLE = entries(
     backend=one_of(choice("pandas", "polars", "pyarrow", "modin", "cudf"), NOTHING),
     columns=one_of(each(one_of(TEXT, whole(-inf))), NOTHING),
     index=one_of(TIME_INDEX, NOTHING),
     length=whole(),
     later=whole(0, 2**53),
+    axis=one_of(TIME_AXIS, NOTHING),
 )
 TRENDS_OF_FEATURES = one_of(each(one_of(TEXT, NOTHING)), TEXT, NOTHING)
 SERIES_PARAMETER_VALUES = Value(
@@ -445,6 +535,8 @@ SERIES_NUMBERS = {
     "layout": one_of(LAYOUT, NOTHING),
     "tables": each(SERIES_TABLE, "s"),
     "several": FLAG,
+    "reading": READING,
+    "n_inserted_": whole(),
     "steady": each(FLAG, "s"),
 }
 STATE_SPACE = {
@@ -508,6 +600,11 @@ FACTOR_LAWS = (
     ("noise_variance must have one number for each feature", own_noise_variances),
     EMPTY_INFORMATION,
 )
+MIXTURE_LAWS = (
+    NEAR_MEAN,
+    ("information_ must be zero for empty_features_", empty_features_of_clusters),
+    ("criteria_ must have a line for the sizes of loadings", has_chosen_score),
+)
 IMPUTER_ARRAYS = {
     **parameter_arrays("min_value", "max_value"),
     "kept": Numbers(("d",), 0, "n", whole=True, also=("increasing", ascending)),
@@ -533,6 +630,8 @@ KINDS = {
     "StateSpace": Kind({"layout": one_of(LAYOUT, NOTHING)}, STATE_SPACE, (NEAR_MEAN, NEAR_STATES, LAID_OUT)),
     "PPCA": Kind(estimator("d", PPCA_NUMBERS), ppca_arrays(), PPCA_LAWS),
     "FactorAnalysis": Kind(estimator("d", FACTOR_NUMBERS, FACTOR_PARAMETERS), factor_arrays(), FACTOR_LAWS),
+    "Mixture": Kind({}, mixture(), (NEAR_MEAN,)),
+    "MixturePPCA": Kind(estimator("d", MIXTURE_NUMBERS), mixture_fit(), MIXTURE_LAWS),
     "BayesianPCA": Kind(
         estimator("d", BELIEF_NUMBERS),
         {

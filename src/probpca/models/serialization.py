@@ -11,6 +11,7 @@ from probpca.models.archive import SCHEMA_VERSION, read_archive, write_archive
 from probpca.models.belief import ParameterBelief
 from probpca.models.gaussian import Gaussian, LinearGaussian
 from probpca.models.layout import Layout
+from probpca.models.mixture import Mixture
 from probpca.models.schema import check_record
 from probpca.models.state_space import StateSpace
 
@@ -74,6 +75,18 @@ def model_arrays(model: LinearGaussian) -> dict[str, Any]:
     return {name: getattr(model, name) for name in MODEL_FIELDS}
 
 
+def mixture_arrays(mixture: Mixture) -> dict[str, Any]:
+    """Arrays of a ``Mixture``, by name: those of its clusters are stacked."""
+    stacked = {"mean": mixture.means, "loadings": mixture.loadings, "noise_variance": mixture.noise_variance}
+    return {"cluster_weights": mixture.weights, **stacked}
+
+
+def mixture_from_arrays(arrays: Mapping[str, Any]) -> Mixture:
+    """Build a ``Mixture`` from stored arrays."""
+    parts = zip(*(arrays[name] for name in MODEL_FIELDS), strict=True)
+    return Mixture(arrays["cluster_weights"], tuple(LinearGaussian(*fields) for fields in parts))
+
+
 def state_space_arrays(model: StateSpace) -> dict[str, Any]:
     """Arrays of a ``StateSpace``, by name; ``input_loadings`` only if the model has inputs."""
     dynamics = {name: getattr(model, name) for name in DYNAMICS_FIELDS if getattr(model, name) is not None}
@@ -101,7 +114,7 @@ def state_space_from_arrays(arrays: Mapping[str, Any], layout: Mapping[str, Any]
     return StateSpace(initial, *dynamics, None if layout is None else Layout(**layout))
 
 
-def save_model(model: LinearGaussian | StateSpace, path: str | Path) -> None:
+def save_model(model: LinearGaussian | Mixture | StateSpace, path: str | Path) -> None:
     """Write a model to a file, to be read by ``load_model``.
 
     The file is an npz archive of the parameters with a format version. An existing file is replaced and keeps
@@ -123,11 +136,13 @@ def save_model(model: LinearGaussian | StateSpace, path: str | Path) -> None:
     header: dict[str, Any] = {"kind": type(model).__name__}
     if isinstance(model, LinearGaussian):
         write_record(path, header, model_arrays(model))
+    elif isinstance(model, Mixture):
+        write_record(path, header, mixture_arrays(model))
     else:
         write_record(path, header | {"layout": layout_record(model)}, state_space_arrays(model))
 
 
-def load_model(path: str | Path) -> LinearGaussian | StateSpace:
+def load_model(path: str | Path) -> LinearGaussian | Mixture | StateSpace:
     """Read a model from a file written by ``save_model`` or by the ``to_file`` method of an estimator.
 
     For the file of an estimator the result is its ``model_``; for ``BayesianPCA`` that is the predictive distribution
@@ -157,6 +172,8 @@ def load_model(path: str | Path) -> LinearGaussian | StateSpace:
     with reading(path):
         if kind == "BayesianPCA":
             return belief_from_arrays(arrays).predictive()
+        if "cluster_weights" in arrays:
+            return mixture_from_arrays(arrays)
         if "transition" not in arrays:
             return model_from_arrays(arrays)
         return state_space_from_arrays(arrays, header.get("fitted", header)["layout"])

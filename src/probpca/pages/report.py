@@ -160,7 +160,7 @@ def report(  # noqa: PLR0913
     heading = f"{type(estimator).__name__} report" if title is None else str(title)
     what = "Principal component" if facts.factors is None else "Factor analysis"
     parts = {"title": escape(heading), "lead": escape(f"{what} report: {table.size}"), **_text(facts)}
-    own = ("groups.js", "report_axes.js", "report_model.js", "report_biplot.js", "report.js")
+    own = ("groups.js", "report_axes.js", "report_model.js", "report_biplot.js", "report_views.js", "report.js")
     scripts = [drawing_script(), bundle("reading.js", "words.js", "chooser.js", *own)]
     return write_page(place, "report", scripts, _data(facts), parts)
 

@@ -1,7 +1,8 @@
 "use strict";
 // Rows and loadings of the page, as functions of their position.
 
-function openRows(data) {
+/** Cells of the rows, their contributions and p-values. */
+function openCells(data) {
   const n = data.rows.length;
   const d = data.features.length;
   const c = data.cellsPerRow;
@@ -15,32 +16,40 @@ function openRows(data) {
     q: data.components,
     names: distinctNames(data.names, data.rows),
     loadings: unpackNumbers(data.loadings),
-    unit: unpackNumbers(data.loadingUnit),
     latent: unpackNumbers(data.latent),
+    p: unpackNumbers(data.p),
+    log10p: unpackNumbers(data.log10p),
     values: unpackNumbers(data.values),
     contributions: unpackNumbers(data.contributions),
     scores: unpackNumbers(data.scores),
     missing,
     missingCounts: unpackPositions(data.missingCounts),
-    std: spread(unpackNumbers(data.std), missing),
-    covariance: unpackNumbers(data.covariance),
   };
-  for (const name of ["distance", "inside", "outside", "p", "log10p", "modelP", "log10modelP", "insideP", "outsideP"]) {
+  known.columnsOf = (i) => (columns === null ? every : columns.subarray(i * c, (i + 1) * c));
+  known.latentOf = (i) => known.latent.subarray(i * known.q, (i + 1) * known.q);
+  return known;
+}
+
+function openRows(data) {
+  const known = openCells(data);
+  for (const name of ["covariance", "distance", "inside", "outside", "modelP", "log10modelP", "insideP", "outsideP"]) {
     known[name] = unpackNumbers(data[name]);
   }
+  known.unit = unpackNumbers(data.loadingUnit);
+  const std = spread(unpackNumbers(data.std), known.missing);
   const planes = Math.min(known.q, data.mostComponents);
   const size = (planes * (planes + 1)) / 2;
   const shared = known.covariance.length === size;
   known.planes = planes;
-  known.columnsOf = (i) => (columns === null ? every : columns.subarray(i * c, (i + 1) * c));
+  known.endsOf = (k) => [known.values[k] - data.width * std[k], known.values[k] + data.width * std[k]];
+  known.fittedOf = (i) => decode(known.loadings, known.latentOf(i));
   known.loadingOf = (j, k) => known.loadings[j * known.q + k] * known.unit[j];
-  known.latentOf = (i) => known.latent.subarray(i * known.q, (i + 1) * known.q);
   known.covarianceOf = (i) => symmetric(known.covariance, shared ? 0 : i * size);
   known.middleOf = middles(known);
   return known;
 }
 
-/** Standard deviations were kept of missing cells only. */
+/** Numbers that were kept of missing cells only. */
 function spread(kept, missing) {
   const all = new Float32Array(missing.length);
   let next = 0;
@@ -60,13 +69,13 @@ function middles(known) {
 
 /** One object for each cell of a row on the page, in units of the data or in standard deviations. */
 function cellsOf(data, known, i, own) {
-  const fitted = decode(known.loadings, known.latentOf(i));
+  const fitted = known.fittedOf(i);
   const unit = (j, x) => (own ? data.mean[j] + data.scale[j] * x : x);
   return Array.from(known.columnsOf(i), (j, at) => {
     const k = i * known.c + at;
     const isMissing = known.missing[k] === 1;
-    const half = isMissing ? data.width * known.std[k] : 0;
-    const isOpen = !Number.isFinite(half); // nothing was ever observed of the column
+    const [low, high] = isMissing ? known.endsOf(k) : [known.values[k], known.values[k]];
+    const isOpen = !Number.isFinite(high - low); // nothing was ever observed of the column
     const value = unit(j, known.values[k]);
     return {
       j,
@@ -74,8 +83,8 @@ function cellsOf(data, known, i, own) {
       name: data.features[j],
       isOpen,
       value,
-      low: unit(j, known.values[k] - half),
-      high: unit(j, known.values[k] + half),
+      low: unit(j, low),
+      high: unit(j, high),
       fitted: unit(j, fitted[j]),
       kind: isMissing ? "imputed" : "observed",
       said: say(value),

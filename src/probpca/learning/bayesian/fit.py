@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from probpca.inference.likelihood import LOG_2PI
+from probpca.learning.bayesian.bound import Bound
+from probpca.learning.bayesian.variational_em import Pending, VariationalEM, best_basis, divergence
 from probpca.learning.complete.iterative import condensed, is_worth_condensing
 from probpca.learning.complete.leading_spectrum import leading_spectrum
 from probpca.learning.complete.spectrum import model_of, noise_of
@@ -21,121 +22,27 @@ from probpca.learning.describe import (
     rows_in_memory,
 )
 from probpca.learning.em.e_step import expect, expect_believed
-from probpca.learning.em.m_step import latent_moments, theta_of
-from probpca.learning.loop import Monitor, iterate
+from probpca.learning.em.m_step import latent_moments
+from probpca.learning.loop import Iterated, Monitor, StoppingRule, accelerate, iterate
 from probpca.learning.missing.fit import Problem, noise_floor
 from probpca.learning.missing.start import first_model
+from probpca.learning.quasi_newton import QuasiNewton
 from probpca.learning.result import Status
 from probpca.learning.settings import SearchLimits, Settings
-from probpca.linalg.packed import identity, inverse, log_determinants, multiply, pack, traces
-from probpca.models import LinearGaussian, ParameterBelief
-from probpca.models.gaussian import latent_root
 from probpca.sources import open_source
 from probpca.sources.engines.local import one_blas_thread
 from probpca.statistics import Root
 
 if TYPE_CHECKING:
     from probpca.learning.describe import Description, Units
-    from probpca.learning.loop import Iterated
-    from probpca.models import Gaussian
+    from probpca.models import LinearGaussian, ParameterBelief
     from probpca.sources import Source
     from probpca.statistics import ColumnSummary, Regression
     from probpca.typing import Array, Index
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class VariationalEM:
-    r"""Variational EM: alternating updates of the posteriors of latent variables and parameters.
-
-    .. math::
-        q(z_i) = N(m_i, P_i), \quad
-        P_i^{-1} = I + \tau \sum_{j \in O_i} E[w_j w_j^\top], \quad
-        m_i = \tau P_i \sum_{j \in O_i} (\hat w_j x_{ij} - E[w_j \mu_j])
-
-    .. math::
-        q(\theta_j) = N(\hat\theta_j, \Sigma_j), \quad
-        \Sigma_j^{-1} = \operatorname{diag}(\alpha, 0) + \tau A_j, \quad
-        \hat\theta_j = \tau \Sigma_j \sum_{i \in R_j} x_{ij} E[t_i]
-
-    Each step also maximises the bound over the noise variance and the precisions :math:`\alpha`, and over changes of
-    the latent axes: the optimal one makes latent variables N(0, I) on average and :math:`E[W^\top W]` diagonal, which
-    saves hundreds of steps (Ilin & Raiko 2010). No part decreases the bound. An increase of the noise variance is
-    doubled, which saves hundreds of steps if the components span most directions.
-    """
-
-    floor: float  # smallest noise variance
-
-    def step(self, belief: ParameterBelief, source: Source) -> tuple[ParameterBelief, float]:
-        """Posterior after one iteration, and the lower bound at the given one."""
-        sums = source.fold(partial(expect_believed, belief))
-        return self.advance(belief, sums), sums.log_likelihood - divergence(belief)
-
-    def advance(self, belief: ParameterBelief, sums: Regression) -> ParameterBelief:
-        """Posterior after one iteration, given the statistics of the E-step at ``belief``."""
-        before = float(belief.centre.noise_variance)
-        learnt = with_faster_noise(self.learn(belief.centre, belief.precision, sums), before)
-        return without_dead(learnt.turned(best_basis(learnt, latent_moments(sums))))
-
-    def learn(self, model: LinearGaussian, precision: Array, sums: Regression) -> ParameterBelief:
-        """Posterior of the parameters given the statistics of the E-step at a model."""
-        noise = float(model.noise_variance)
-        prior = noise * np.append(precision, 0.0)  # in units of the noise; flat prior of the mean
-        known = sums.gram[-1] > 0
-        gained = np.where(known, sums.gram, identity(prior.size))
-        spread = np.where(known, inverse(gained + pack(np.diag(prior))[:, None]), 0.0)
-        change = multiply(spread, sums.score - prior[:, None] * theta_of(model))
-        spread *= noise
-        squares = sums.squares_after(change) + traces(sums.gram, spread)  # (d,)
-        sigma2 = max(float(squares.sum()) / sums.cells, self.floor)
-        mean, loadings = model.mean + change[-1], model.loadings + change[:-1].T
-        return ParameterBelief(LinearGaussian(mean, loadings, np.asarray(sigma2)), spread, precision)
-
-
-def with_faster_noise(belief: ParameterBelief, before: float, largest: float = 1.2) -> ParameterBelief:
-    r"""Double an increase of the log noise variance over ``before``, limited to a factor of ``largest``.
-
-    As a function of the noise variance alone, the bound for N cells is
-    :math:`-\tfrac N2 (\log \sigma^2 + s / \sigma^2)` with maximum at s. It is flatter above s than below: its value at
-    :math:`s^2 / \sigma_0^2` is not lower than at :math:`\sigma_0^2 < s`.
-    """
-    best = float(belief.centre.noise_variance)
-    if best <= before:
-        return belief
-    faster = np.asarray(best * min(best / before, largest))
-    return replace(belief, centre=replace(belief.centre, noise_variance=faster))
-
-
-def best_basis(belief: ParameterBelief, latent: Gaussian) -> Array:
-    """Change of latent axes that makes latent variables N(0, I) on average and E[W'W] diagonal: (q + 1, q + 1)."""
-    W, q = belief.centre.loadings, belief.n_components
-    root = latent_root(latent)
-    second = W.T @ W + belief.summed_covariance
-    _, rotation = np.linalg.eigh(root.T @ second @ root)
-    basis = np.eye(q + 1)
-    basis[:q, :q] = root @ rotation[:, ::-1]
-    basis[:q, q] = latent.mean
-    return basis
-
-
-def without_dead(belief: ParameterBelief, least_share: float = 0.01) -> ParameterBelief:
-    """Remove irrelevant components, whose loadings are indistinguishable from zero; one is always kept.
-
-    A component is relevant if its squared mean loadings are at least ``least_share`` of its expected squared loadings.
-    """
-    share = 1 - belief.loading_variance / belief.energy
-    alive = np.flatnonzero(share > least_share)
-    if alive.size == belief.n_components:
-        return belief
-    return belief.keep(alive) if alive.size else belief.keep(np.array([share.argmax()])).muted()
-
-
-def divergence(belief: ParameterBelief) -> float:
-    """Kullback-Leibler divergence of the posterior from the prior, whose density of the means is 1."""
-    q, d = belief.n_components, belief.n_known
-    spread = belief.covariance[:, belief.covariance[-1] > 0]
-    entropy = 0.5 * log_determinants(spread).sum() * (d / spread.shape[1]) + 0.5 * d * (q + 1 + LOG_2PI)
-    return float(0.5 * belief.precision @ belief.energy - 0.5 * d * np.log(belief.precision).sum() - entropy)
+STOPPING = StoppingRule(expected=0.2)
+"""Quasi-Newton steps underestimate the remaining gain where components are hardly distinguishable."""
 
 
 class BeliefResult(NamedTuple):
@@ -278,12 +185,10 @@ def fit_variational(
         table = describe(source, rng, None, settings.sample)
         q = _most(table, settings.search) if n_components is None else n_components
         start = _start_complete(table, q, rng) if table.complete else _start_missing(table, q, settings, rng)
-        em = VariationalEM(start.floor)
-        monitor = Monitor(settings.tol, settings.max_iter, settings.watch)
-        belief = _first_belief(em, start.rows, start.model)
-        ended = iterate(partial(_step, em, start.rows, monitor), belief, monitor)
+        monitor = Monitor(settings.tol, settings.max_iter, settings.watch, rule=STOPPING)
+        ended = _run(start, monitor, quick=_has_slow_directions(table))
         final = ended.state.principal()
-        bound = start.rows.fold(partial(expect_believed, final)).log_likelihood - divergence(final)
+        bound = ended.trace[-1] + divergence(ended.state) - divergence(final)
     # The rotation to principal axes of the mean loadings lowers the bound a little, because the prior is not rotated.
     ended = ended._replace(state=final, trace=(*ended.trace[:-1], bound))
     result = _result(ended, start.floor, table.summarise(), q).in_precision_unit(unit)
@@ -296,6 +201,7 @@ class _Start(NamedTuple):
     rows: Source
     model: LinearGaussian
     floor: float
+    covariance: Array | None = None  # estimated from the observed cells: (d, d)
 
 
 def _start_complete(table: Description, q: int, rng: np.random.Generator) -> _Start:
@@ -309,7 +215,60 @@ def _start_missing(table: Description, q: int, settings: Settings, rng: np.rando
     first = problem
     if table.sample is not None:
         first = Problem.of(describe(table.sample, rng), replace(settings, watch=None), rng)
-    return _Start(problem.rows, _warm(first, q), float(problem.floor))
+    return _Start(problem.rows, _warm(first, q), float(problem.floor), problem.covariance.relative)
+
+
+def _run(start: _Start, monitor: Monitor, *, quick: bool) -> Iterated[ParameterBelief]:
+    """Run sweeps until their gains are small; with quasi-Newton steps between them if these are ``quick``."""
+    em = VariationalEM(start.floor)
+    first = _first(em, start.rows, start.model)
+    sweeps = _Sweeps(em, start.rows, monitor)
+    if quick:
+        steps = QuasiNewton(Bound(sweeps.sums_at, first, start.floor, start.covariance))
+        ended = accelerate(sweeps, first, monitor, steps)
+    else:
+        ended = iterate(sweeps, first, monitor)
+    return Iterated(ended.state.belief, ended.status, ended.trace)
+
+
+def _has_slow_directions(table: Description, least: float = 0.5) -> bool:
+    """Whether quasi-Newton steps may save sweeps: with missing cells, and not many more columns than rows.
+
+    ``least`` is the mean number of observed cells of a column, as a share of the number of columns. With fewer, the
+    covariances of the parameters and the prior decide how far a sweep goes. Sweeps find the best ones, but the
+    gradient at given ones does not know them.
+    """
+    return not table.complete and float(table.summarise().observed.mean()) >= least * table.source.n_features
+
+
+@final
+class _Sweeps:
+    """Sweeps of variational EM that keep the statistics of the last one.
+
+    When a component is removed, earlier gains are discarded, as they do not predict later ones.
+    """
+
+    def __init__(self, em: VariationalEM, rows: Source, monitor: Monitor) -> None:
+        self._em, self._rows, self._monitor = em, rows, monitor
+        self._state: Pending | None = None
+        self._sums: Regression | None = None
+        self._most = 0
+
+    def __call__(self, state: Pending) -> tuple[Pending, float]:
+        """State after one sweep, and the lower bound at the given one."""
+        self._state = self._sums = None  # freed early: large if there are many features
+        belief = state.belief
+        if belief.n_components < self._most:
+            self._monitor.forget()
+        self._most = belief.n_components
+        self._state, self._sums = state, self._rows.fold(partial(expect_believed, belief))
+        return self._em.sweep(belief, self._sums), self._sums.log_likelihood - divergence(belief)
+
+    def sums_at(self, state: Pending) -> Regression:
+        """Statistics of the E-step at a state, the last one."""
+        if self._sums is None or self._state is not state:
+            self(state)
+        return self._sums  # type: ignore[return-value]
 
 
 def _result(ended: Iterated[ParameterBelief], floor: float, summary: ColumnSummary, asked: int) -> BeliefResult:
@@ -321,14 +280,6 @@ def _result(ended: Iterated[ParameterBelief], floor: float, summary: ColumnSumma
     cells, empty = float(summary.observed.sum()), np.flatnonzero(summary.observed == 0)
     model, n_iter, n, std = belief.predictive(), len(trace) - 1, summary.total_weight, column_std(summary)
     return BeliefResult(belief, model, status, trace[-1], trace, n_iter, n, cells, rule, empty, column_std=std)
-
-
-def _step(em: VariationalEM, rows: Source, monitor: Monitor, belief: ParameterBelief) -> tuple[ParameterBelief, float]:
-    """One iteration; when a component is removed, earlier gains are discarded, as they do not predict later ones."""
-    following, bound = em.step(belief, rows)
-    if following.n_components < belief.n_components:
-        monitor.forget()
-    return following, bound
 
 
 def _rule(belief: ParameterBelief, asked: int) -> str:
@@ -356,7 +307,7 @@ def _exact_start(table: Description, q: int, rng: np.random.Generator) -> Linear
 
 
 def _warm(
-    problem: Problem, q: int, least_steps: int = 3, most_steps: int = 20, settled: float = 0.95
+    problem: Problem, q: int, least_steps: int = 1, most_steps: int = 20, settled: float = 0.95
 ) -> LinearGaussian:
     """Starting model by parameter-expanded EM from the leading eigenpairs, run until the noise variance settles.
 
@@ -374,7 +325,7 @@ def _warm(
     return model
 
 
-def _first_belief(em: VariationalEM, rows: Source, model: LinearGaussian, smallest: float = 1e-8) -> ParameterBelief:
+def _first(em: VariationalEM, rows: Source, model: LinearGaussian, smallest: float = 1e-8) -> Pending:
     """Posterior of the parameters given the latent variables at a model.
 
     ``smallest`` replaces the squared loadings, in units of the noise, of components beyond the rank of the rows.
@@ -382,4 +333,4 @@ def _first_belief(em: VariationalEM, rows: Source, model: LinearGaussian, smalle
     sums = rows.fold(partial(expect, model))
     energy = np.maximum(np.square(model.loadings).sum(axis=0), smallest * float(model.noise_variance))
     learnt = em.learn(model, model.n_features / energy, sums)
-    return without_dead(learnt.turned(best_basis(learnt, latent_moments(sums))))
+    return Pending(learnt, best_basis(learnt, latent_moments(sums)))

@@ -47,7 +47,7 @@ class _Sums:
 
     def __init__(self, parameters: Parameters) -> None:
         q, d = parameters.q, parameters.centre.size
-        self.noise = parameters.noise
+        self.parameters, self.noise = parameters, parameters.noise
         self.weight, self.constant, self.distance = 0.0, 0.0, 0.0
         self.counts = np.zeros(d)
         self.latent = np.zeros(packed_size(q + 1))
@@ -69,30 +69,43 @@ class _Sums:
 
 def _from_sums(parameters: Parameters, groups: tuple[Group, ...], work: Workspace) -> Regression:
     """Expected statistics from sums of y and of its squares, converted to sums of residuals."""
-    sums = _Sums(parameters)
+    sums = ProductSums(parameters)
     for group in groups:
         cells, w = group.cells.ready(work), group.weight
         found = latents(parameters, cells, joint=True, work=work)
-        moments, weighted = _moments(found, w)
-        cells.mask.add_sums(moments, sums.gram)  # A: (p, d)
-        cells.values.add_sums(weighted, sums.right)  # sum w omega y [m; 1]: (q + 1, d)
-        sums.latent += moments.sum(axis=1)
+        sums.add(cells, found, w)
         sums.squares += group.squares
         sums.distance -= float(w @ found.explained)
         sums.count(group, found)
-    theta, mean = parameters.loadings, parameters.loadings[-1]
-    fitted = multiply(sums.gram, theta)
+    mean = parameters.loadings[-1]
     centred = sums.squares - mean * (2 * sums.right[-1] - mean * sums.gram[-1])  # of x - mu: (d,)
     sums.distance += float((centred / sums.noise).sum())
     if parameters.covariance is not None:
         sums.distance += float((parameters.covariance[-1] * sums.gram[-1] / sums.noise).sum())
-    squares = sums.squares + np.einsum("kd,kd->d", theta, fitted - 2 * sums.right)
-    return sums.regression(sums.right - fitted, squares)
+    return sums.expected()
+
+
+class ProductSums(_Sums):
+    """Sums of products of cells and latent variables, for noise that is not small."""
+
+    def add(self, cells: Cells, found: Latents, w: Array) -> None:
+        """Add one group given its second moments P + m m', which are overwritten, and the weights of its rows."""
+        moments, weighted = _moments(found, w)
+        cells.mask.add_sums(moments, self.gram)  # A: (p, d)
+        cells.values.add_sums(weighted, self.right)  # sum w omega y [m; 1]: (q + 1, d)
+        self.latent += moments.sum(axis=1)
+
+    def expected(self) -> Regression:
+        """Expected statistics; ``squares`` must hold the sums of w omega y^2."""
+        theta = self.parameters.loadings
+        fitted = multiply(self.gram, theta)
+        squares = self.squares + np.einsum("kd,kd->d", theta, fitted - 2 * self.right)
+        return self.regression(self.right - fitted, squares)
 
 
 def _from_residuals(parameters: Parameters, groups: tuple[Group, ...], work: Workspace) -> Regression:
     """Expected statistics from separate sums of residuals at the posterior means and of posterior covariances."""
-    sums = _Residuals(parameters)
+    sums = ResidualSums(parameters)
     k = packed_size(parameters.q)
     for group in groups:
         cells, w = group.cells.ready(work), group.weight
@@ -121,7 +134,7 @@ def regress_on(
     """
     counts = max(block.n_rows, 1)
     clear = bool((model.noise_variance > CLEAR * squares / counts).all())
-    kind = _Products if clear and all(_is_one_pattern(group.cells) for group in block.groups) else _Residuals
+    kind = _Products if clear and all(_is_one_pattern(group.cells) for group in block.groups) else ResidualSums
     sums = kind(Parameters.of(model, block.centre), squares)
     k, size = packed_size(model.n_components), packed_size(model.n_components + 1)
     with workspace() as work:
@@ -142,7 +155,7 @@ def regress_on(
     return sums.shrunk(), sums.squares
 
 
-class _Residuals(_Sums):
+class ResidualSums(_Sums):
     """Sums of residuals at the means of the latent variables, and of their covariances."""
 
     def __init__(self, parameters: Parameters, total: Array | None = None) -> None:
@@ -180,15 +193,17 @@ def _moments(found: Latents, w: Array) -> tuple[Array, Array]:
         moments[-1] = 1.0
         moments *= w
         return moments, moments[k:]
-    weighted = np.vstack([found.mean * w, w])
-    rows, columns = row_order(q + 1)
-    products = weighted[rows] * np.vstack([found.mean, np.ones(b)])[columns]
-    moments = _by_pattern(products, found.pattern)
+    weighted, t = np.vstack([found.mean * w, w]), np.vstack([found.mean, np.ones(b)])
+    if found.covariance.shape[1] == 1:
+        moments = pack(weighted @ t.T)[:, None]
+    else:
+        rows, columns = row_order(q + 1)
+        moments = _by_pattern(weighted[rows] * t[columns], found.pattern)
     moments[:k] += found.covariance[:k] * moments[-1]
     return moments, weighted
 
 
-class _Products(_Residuals):
+class _Products(ResidualSums):
     """Sums of residuals of complete rows whose noise is not small, computed from sums of products."""
 
     def add(self, group: Group, cells: Cells, mean: Array, latent_covariance: Array, work: Workspace) -> None:

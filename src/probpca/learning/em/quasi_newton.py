@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
-from probpca.learning.loop import Anderson, Coordinates, is_slow
+from probpca.learning.loop import Anderson, Coordinates
+from probpca.learning.quasi_newton import QuasiNewton, QuasiNewtonSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import numpy.typing as npt
 
     from probpca.learning.em.gradient import Gradient
     from probpca.learning.loop import Monitor
@@ -23,22 +21,9 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True, slots=True)
-class QuasiNewtonSettings:
-    """Options of quasi-Newton steps."""
+class InformationSettings:
+    """Options of the approximate information."""
 
-    memory: int = 10  # number of differences of gradients that correct the information matrix
-    # The first proposal comes after so many EM steps, when the mean change of the log noise variance is so small.
-    first_steps: int = 2
-    settled: float = 0.1
-    slow: float = 0.4  # convergence rate of EM, the ratio of successive gains, above which steps are proposed
-    farthest: float = 2.0  # largest change of a log noise variance in one step
-    # Share of a proposed step that is taken: it is multiplied by ``shorter`` if the likelihood falls, and by ``longer``
-    # otherwise, between ``shortest`` and 1.
-    shorter: float = 0.25
-    longer: float = 2.0
-    tries: int = 2  # proposals from one state before an EM step
-    shortest: float = 1e-3
-    curved: float = 1e-8  # smallest cosine of a step and the change of the gradient for which it is used
     least: float = 0.05  # information about a direction without signal, as a share of that about a strong one
     least_free: float = 0.1  # smallest share of the information about a noise variance that its loadings leave
     # Information about an exchange of a component and a direction of nearly the same variance, as a share of that about
@@ -92,7 +77,7 @@ class Information:
     """
 
     def __init__(
-        self, loadings: Array, noise: Array, counts: Array, how: QuasiNewtonSettings, rest: Outside | None = None
+        self, loadings: Array, noise: Array, counts: Array, how: InformationSettings, rest: Outside | None = None
     ) -> None:
         """Compute the information at some parameters, given the total weight of the cells of each feature (d,).
 
@@ -133,142 +118,83 @@ class Information:
     def _solve_outside(self, change: Array) -> Array:
         """Product of the inverse with derivatives orthogonal to the loadings, in units of the noise: (d, q)."""
         if self._rest is None:
-            return change / self._outside
+            return np.asarray(change / self._outside)
         step = self._rest @ ((self._rest.T @ change) / self._outside)
-        return step - self._axes @ (self._axes.T @ step)  # the loadings may have moved since the axes were computed
+        return np.asarray(
+            step - self._axes @ (self._axes.T @ step)
+        )  # the loadings may have moved since the axes were computed
 
 
 @final
-class QuasiNewton:
-    r"""Steps by the limited-memory BFGS method, from an approximate information matrix.
-
-    Where a model has more components than the data, or noise that it cannot describe, some directions of the loadings
-    change the likelihood little, and EM needs hundreds of steps. The gradient comes with each E-step, and the changes
-    of the gradient along the last steps correct the approximate information (Nocedal 1980). The step from a proposal
-    that lowers the likelihood is an EM step.
-    """
+class Likelihood:
+    """The log-likelihood of a model as a function of its parameters, as vectors."""
 
     def __init__(
         self,
         gradient_at: Callable[[LinearGaussian], tuple[Gradient, Array]],
         start: LinearGaussian,
         floor: float | Array,
-        how: QuasiNewtonSettings = QuasiNewtonSettings(),
         covariance: Array | None = None,
+        how: InformationSettings = InformationSettings(),
     ) -> None:
         """Set the function that returns gradient and weights of cells (d,) of a model, and the smallest noise.
 
         A ``covariance`` estimated from the observed cells, as ``Outside`` expects it, tells which directions compete
         with the components.
         """
-        self.begun, self.expected = False, np.inf
+        self.rows = 1.0  # largest total weight of the cells of a feature
+        self.noise_change = np.inf
+        self.coordinates = Coordinates.around(start, floor)
         self._gradient_at, self._how = gradient_at, how
-        self._coordinates = Coordinates.around(start, floor)
-        self._combined = Anderson(self._coordinates)
-        self._covariance = None if covariance is None else covariance / np.square(self._coordinates.unit)
+        self._model, self._counts = start, np.empty(0)
+        self._information: Information | None = None
+        self._covariance = None if covariance is None else covariance / np.square(self.coordinates.unit)
         self._rest: Outside | None = None
         self._until_refresh = 0
-        self._model = start
-        self._point, self._gradient, self._counts = np.empty(0), np.empty(0), np.empty(0)  # the last two per row
-        self._rows = 1.0  # largest total weight of the cells of a feature
-        self._pairs: deque[tuple[Array, Array]] = deque(maxlen=how.memory)
-        self._proposed: LinearGaussian | None = None
-        self._share, self._rejected, self._pause, self._settled = 1.0, 0, 0, False
 
-    def append(self, state: LinearGaussian, following: LinearGaussian) -> None:
-        """Take note of the gradient at a state that was kept, and of the step from it."""
-        self._combined.append(state, following)
-        if state is self._proposed:
-            self._share, self._rejected = min(self._share * self._how.longer, 1.0), 0
-        self._point, self._gradient = self._note(state)
-        self._model = state
-        change = np.abs(np.log(following.noise_variance / state.noise_variance))
-        self._settled = bool(self._average(change) < self._how.settled)
+    @property
+    def n_noise(self) -> int:
+        """Number of noise variances."""
+        return self.coordinates.n_noise
 
-    def reject(self, state: LinearGaussian) -> LinearGaussian | None:
-        """Propose a shorter step, corrected by the gradient of one that went too far; after some, an EM step."""
-        self._combined.reject(state)
-        self._note(state)
-        if state is not self._proposed:
-            return None
-        self._rejected += 1
-        self._share = max(self._share * self._how.shorter, self._how.shortest)
-        if self._rejected % self._how.tries:
-            return self._propose()
-        self._pause = self._rejected // self._how.tries  # EM steps before the next proposal
-        return None
-
-    def _note(self, state: LinearGaussian) -> tuple[Array, Array]:
-        """Coordinates of a state and the gradient there; their changes since the last state are kept."""
-        slope, counts = self._gradient_at(state)
-        self._rows = float(counts.max())
-        self._counts = counts / self._rows
-        gradient = self._coordinates.flatten_gradient(*slope) / self._rows
-        point = self._coordinates.flatten(state)
-        if self._point.size and np.isfinite(gradient).all():
-            step, change = point - self._point, self._gradient - gradient
-            if _is_curved(step, change, self._how.curved):
-                self._pairs.append((step, change))
-        return point, gradient
-
-    def propose(self, monitor: Monitor) -> LinearGaussian | None:
-        """Propose a quasi-Newton step; None while EM is fast, and for some steps after failures."""
-        how = self._how
-        self._proposed = None
-        if self._has_little_noise():
-            self.expected, proposed = np.inf, self._combined.propose(monitor)
-            self.begun = self.begun or proposed is not None
-            return proposed
-        ready = self._settled and len(monitor.trace) > how.first_steps
-        self.begun = self.begun or (ready and is_slow(monitor, how.slow))
-        if not self.begun or self._pause:
-            self._pause = max(self._pause - 1, 0)
-            return None
-        return self._propose()
-
-    def _has_little_noise(self) -> bool:
+    @property
+    def is_applicable(self) -> bool:
+        """Whether there is enough noise for the information of complete rows to be that of incomplete ones."""
         noise = self._average(self._model.noise_variance)
-        return noise < self._how.least_noise * (self._average(np.square(self._model.loadings).sum(axis=1)) + noise)
+        return noise >= self._how.least_noise * (self._average(np.square(self._model.loadings).sum(axis=1)) + noise)
+
+    def slope_at(self, model: LinearGaussian) -> tuple[Array, Array]:
+        """Convert a model to a vector, and compute the gradient per row there."""
+        slope, counts = self._gradient_at(model)
+        self.rows = float(counts.max())
+        self._counts = counts / self.rows
+        return self.coordinates.flatten(model), self.coordinates.flatten_gradient(*slope) / self.rows
+
+    def keep(self, model: LinearGaussian, following: LinearGaussian) -> None:
+        """Take note of a model and the EM step from it."""
+        self._model, self._information = model, None
+        self.noise_change = self._average(np.abs(np.log(following.noise_variance / model.noise_variance)))
 
     def _average(self, values: Array) -> float:
         """Average over the features that were observed, by their weights."""
         return float(np.broadcast_to(values, self._counts.shape) @ self._counts / self._counts.sum())
 
-    def _propose(self) -> LinearGaussian | None:
-        """Propose a step from the state that was kept last; None if the gradients contradict each other."""
-        step = self._step()
-        slope = float(self._gradient @ step)
-        self.expected = self._rows * slope / 2
-        if not (np.isfinite(step).all() and slope > 0):
-            self._pairs.clear()
-            return None
-        far = np.abs(step[-self._coordinates.n_noise :]).max()
-        share = self._share * min(1.0, self._how.farthest / max(far, 1e-300))
-        self._proposed = self._coordinates.place(self._point + share * step)
-        return self._proposed
+    def free(self, gradient: Array) -> Array:
+        """Entries that may change: not noise variances at their floor that would fall further."""
+        noise = np.atleast_1d(self._model.noise_variance)
+        free = np.ones(gradient.size, dtype=bool)
+        above = noise > (1 + 1e-9) * self.coordinates.floor  # by more than rounding
+        free[-noise.size :] = above | (gradient[-noise.size :] > 0)
+        return free
 
-    def _step(self) -> Array:
-        """Product of the inverse information with the gradient, by the two loops of limited-memory BFGS."""
-        unit, free = self._coordinates.unit, self._free()
-        loadings, noise = self._model.loadings / unit, self._model.noise_variance / unit**2
-        information = Information(loadings, noise, self._counts, self._how, self._outside(loadings, noise))
-
-        def solve(vector: Array) -> Array:
-            return information.solve(vector) * free
-
-        pairs = [(s * free, y * free) for s, y in self._pairs] if not free.all() else list(self._pairs)
-        known = [(s, y, 1 / (s @ y)) for s, y in pairs if _is_curved(s, y, self._how.curved)]
-        rest, weights = self._gradient * free, []
-        for s, y, scale in reversed(known):
-            weights.append(scale * float(s @ rest))
-            rest = rest - weights[-1] * y
-        step = solve(rest)
-        if known:  # the last curvature sets the size of the whole
-            _, y, scale = known[-1]
-            step /= scale * float(y @ solve(y))
-        for (s, y, scale), weight in zip(known, reversed(weights), strict=True):
-            step = step + s * (weight - scale * float(y @ step))
-        return step
+    def solve(self, gradient: Array) -> Array:
+        """Product of the inverse of the approximate information per row with a gradient."""
+        if self._information is None:
+            unit = self.coordinates.unit
+            loadings, noise = self._model.loadings / unit, self._model.noise_variance / unit**2
+            rest = self._outside(loadings, noise)
+            self._information = Information(loadings, noise, self._counts, self._how, rest)
+        return self._information.solve(gradient)
 
     def _outside(self, loadings: Array, noise: Array) -> Outside | None:
         """Variances outside the components, computed anew from time to time; None if the covariance is not known."""
@@ -281,15 +207,39 @@ class QuasiNewton:
         self._until_refresh -= 1
         return self._rest
 
-    def _free(self) -> npt.NDArray[np.bool_]:
-        """Entries that may move: not noise variances at their floor that would fall further."""
-        noise = np.atleast_1d(self._model.noise_variance)
-        free = np.ones(self._gradient.size, dtype=bool)
-        above = noise > (1 + 1e-9) * self._coordinates.floor  # by more than rounding
-        free[-noise.size :] = above | (self._gradient[-noise.size :] > 0)
-        return free
+    def place(self, vector: Array) -> LinearGaussian:
+        """Convert a vector to a model whose noise variance is not below the smallest one."""
+        return self.coordinates.place(vector)
 
 
-def _is_curved(step: Array, change: Array, least: float) -> bool:
-    """Whether the gradient falls along a step, by more than rounding errors."""
-    return bool(step @ change > least * np.sqrt((step @ step) * (change @ change)))
+@final
+class LikelihoodSteps:
+    """Quasi-Newton steps of the likelihood, or combinations of EM steps where there is little noise.
+
+    Where a model has more components than the data, or noise that it cannot describe, some directions of the loadings
+    change the likelihood little, and EM needs hundreds of steps.
+    """
+
+    def __init__(self, likelihood: Likelihood, how: QuasiNewtonSettings = QuasiNewtonSettings()) -> None:
+        """Set the likelihood and the options of the steps."""
+        self.begun, self.expected = False, np.inf
+        self._likelihood = likelihood
+        self._combined, self._quasi_newton = Anderson(likelihood.coordinates), QuasiNewton(likelihood, how)
+
+    def append(self, state: LinearGaussian, following: LinearGaussian) -> None:
+        """Take note of a state that was kept, and of the step from it."""
+        self._combined.append(state, following)
+        self._quasi_newton.append(state, following)
+
+    def reject(self, state: LinearGaussian) -> LinearGaussian | None:
+        """Take note of a state whose likelihood is lower than that of the state kept last; propose another, or None."""
+        self._combined.reject(state)
+        return self._quasi_newton.reject(state)
+
+    def propose(self, monitor: Monitor) -> LinearGaussian | None:
+        """Propose a state beyond the next one; None to take the EM step itself."""
+        steps = self._quasi_newton if self._likelihood.is_applicable else self._combined
+        steps.begun = self.begun
+        proposed = steps.propose(monitor)
+        self.begun, self.expected = steps.begun, steps.expected
+        return proposed

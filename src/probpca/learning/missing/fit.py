@@ -18,7 +18,7 @@ from probpca.learning.em.e_step import expect
 from probpca.learning.em.gradient import ascend, gradient_of
 from probpca.learning.em.incremental import Incremental
 from probpca.learning.em.m_step import EM, relaxed
-from probpca.learning.em.quasi_newton import QuasiNewton
+from probpca.learning.em.quasi_newton import Likelihood, LikelihoodSteps
 from probpca.learning.factor.complete import about_ledermann, most_factors, require_rows
 from probpca.learning.factor.pairwise import PairwiseFit
 from probpca.learning.loop import Iterated, Monitor, accelerate, iterate
@@ -56,7 +56,7 @@ def fit_missing(table: Description, wanted: Components, settings: Settings, rng:
     if settings.noise == "shared":
         return _fit(table, wanted, settings, rng)
     require_rows(table.summarise().count, wanted)
-    scaled, units = _standardised(table)  # the likelihood does not depend on the units, but the start does
+    scaled, units = standardised_table(table)  # the likelihood does not depend on the units, but the start does
     return _fit(scaled, wanted, settings, rng).in_units(units)._replace(scale=None)
 
 
@@ -68,7 +68,7 @@ def criteria_of_missing(
     The rows are in memory.
     """
     require_rows(table.summarise().count, Rule(names[0]))
-    scaled, units = _standardised(table)
+    scaled, units = standardised_table(table)
     with one_blas_thread():
         problem = Problem.of(scaled, settings, rng)
         most = min(problem.most_components, settings.search.missing)
@@ -76,7 +76,7 @@ def criteria_of_missing(
     return [fitted.curve._replace(score=fitted.curve.score - units.log_volume) for fitted in found]
 
 
-def _standardised(table: Description) -> tuple[Description, Units]:
+def standardised_table(table: Description) -> tuple[Description, Units]:
     """Description of the same rows with columns of unit variance."""
     summary = table.summarise()
     units = Units.of(summary)
@@ -368,7 +368,7 @@ class Problem:
                 share = self.summary.observed / self.summary.total_weight
                 relax = partial(relaxed, share, self.floor) if self.floor.ndim else None
                 covariance = None if self.floor.ndim else self.covariance.relative
-                extrapolation = QuasiNewton(self.steps.gradient_at, start, self.floor, covariance=covariance)
+                extrapolation = LikelihoodSteps(Likelihood(self.steps.gradient_at, start, self.floor, covariance))
                 return accelerate(steps, start, monitor, extrapolation, relax)
 
     def _probe(self, q: int) -> Step | None:

@@ -27,6 +27,8 @@ PURPOSES = {
     "gavish_donoho": "denoising, if all columns have the same noise",
     "fa_bic": "FactorAnalysis: the best fit, with a noise variance for each column",
     "fa_aic": "FactorAnalysis: predicting new rows, with weaker factors too",
+    "mixture_bic": "MixturePPCA: the best density of the rows",
+    "mixture_icl": "MixturePPCA: clusters that do not overlap",
 }
 """Purpose of each criterion."""
 LONGEST_REMARK = 200
@@ -35,6 +37,8 @@ EQUAL_NOISE = ("bic", "evidence", "gavish_donoho")
 """Criteria that count noise that differs between columns as components."""
 OF_FACTORS = ("fa_bic", "fa_aic")
 """Criteria of factor analysis; the other ones are of PPCA, or of both."""
+OF_MIXTURES = ("mixture_bic", "mixture_icl")
+"""Criteria for the number of clusters of a mixture, which ``MixturePPCA`` computes."""
 
 
 def agreement_of(choices: dict[str, int]) -> str:
@@ -136,6 +140,8 @@ UNITS = {
     "gavish_donoho": "x threshold",
     "fa_bic": "nats",
     "fa_aic": "nats",
+    "mixture_bic": "nats",
+    "mixture_icl": "nats",
 }
 
 
@@ -183,7 +189,9 @@ class Criterion:
 
     @property
     def counts(self) -> str:
-        """What the criterion counts: "factors" of factor analysis, or "components"."""
+        """What the criterion counts: "factors" of factor analysis, "clusters" of a mixture, or "components"."""
+        if self.name in OF_MIXTURES:
+            return "clusters"
         return "factors" if self.name in OF_FACTORS else "components"
 
     @property

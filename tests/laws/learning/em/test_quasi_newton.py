@@ -12,8 +12,9 @@ from probpca.learning import Status
 from probpca.learning.em.e_step import expect
 from probpca.learning.em.gradient import Gradient, gradient_of
 from probpca.learning.em.m_step import EM
-from probpca.learning.em.quasi_newton import Information, Outside, QuasiNewton, QuasiNewtonSettings
+from probpca.learning.em.quasi_newton import Information, InformationSettings, Likelihood, LikelihoodSteps, Outside
 from probpca.learning.loop import Monitor, accelerate, iterate, iterate_accelerated
+from probpca.learning.quasi_newton import QuasiNewtonSettings
 from probpca.models import LinearGaussian
 from probpca.sources import open_source
 
@@ -46,7 +47,7 @@ class Problem:
         return gradient_of(model, self.sums), self.sums.gram[-1]
 
     def fit(self, tol=1e-3, **options):
-        steps = QuasiNewton(self.gradient_at, self.start, self.floor, QuasiNewtonSettings(**options))
+        steps = LikelihoodSteps(Likelihood(self.gradient_at, self.start, self.floor), QuasiNewtonSettings(**options))
         return accelerate(self.step, self.start, Monitor(tol, 5000), steps)
 
 
@@ -83,7 +84,7 @@ def test_steps_solve_the_information_of_complete_rows(rng, noise):
     model = random_model(rng, d, q, noise=0.2)
     psi = rng.uniform(0.05, 0.2, d) if noise == "per feature" else np.asarray(0.1)
     model = LinearGaussian(model.mean, 2 * model.loadings, psi)
-    information = Information(model.loadings, psi, np.full(d, n), QuasiNewtonSettings())
+    information = Information(model.loadings, psi, np.full(d, n), InformationSettings())
     inverse = np.linalg.inv(dense_covariance(model))
     # A change of the loadings orthogonal to them, and of the mean: what C^{-1} dC C^{-1} dC says.
     white = model.loadings / np.sqrt(psi if psi.ndim else np.full(d, psi))[:, None]
@@ -117,7 +118,7 @@ def test_unequal_noise_outside_the_components_is_part_of_the_information(rng, si
     psi = np.full(d, float(model.noise_variance))
     share = np.ones(d)
     rest = Outside.of(model.loadings, psi, covariance, share)
-    settings = QuasiNewtonSettings(exchange=1e-9)
+    settings = InformationSettings(exchange=1e-9)
     information = Information(model.loadings, model.noise_variance, n * share, settings, rest)
     axes = np.linalg.qr(model.loadings)[0]
     change = rng.standard_normal((d, q))
@@ -143,7 +144,7 @@ def test_steps_lead_away_from_a_saddle_point():
     inverse = np.linalg.inv(loadings @ loadings.T + np.eye(d))
     slope = n * (inverse @ covariance @ inverse @ loadings - inverse @ loadings)
     rest = Outside.of(loadings, psi, covariance, share)
-    information = Information(loadings, np.asarray(1.0), n * share, QuasiNewtonSettings(), rest)
+    information = Information(loadings, np.asarray(1.0), n * share, InformationSettings(), rest)
     step = information.solve(np.concatenate([slope.ravel(), np.zeros(d + 1)]))
     assert_allclose(step[0], float(slope[0, 0]) / (n * (4.0 / 3.0 - 1.0)), rtol=1e-3)  # not its negative
 
@@ -177,7 +178,7 @@ def test_a_known_covariance_saves_e_steps_to_the_same_maximum():
         plain.start = helped.start = start
         found = plain.fit()
         weighted = np.sqrt(np.outer(share, share)) * covariance
-        steps = QuasiNewton(helped.gradient_at, start, FLOOR, covariance=weighted)
+        steps = LikelihoodSteps(Likelihood(helped.gradient_at, start, FLOOR, weighted))
         ended = accelerate(helped.step, start, Monitor(1e-3, 5000), steps)
         assert_never_falls(ended.trace)
         assert abs(ended.trace[-1] - found.trace[-1]) < 2e-3
@@ -194,9 +195,9 @@ def test_features_without_cells_stay_where_they_are():
     loadings[2] = 0.0
     problem.start = LinearGaussian(problem.start.mean, loadings, problem.start.noise_variance)
     proposed = []
-    steps = QuasiNewton(problem.gradient_at, problem.start, FLOOR)
-    plain = steps._propose
-    steps._propose = lambda: proposed.append(plain()) or proposed[-1]
+    steps = LikelihoodSteps(Likelihood(problem.gradient_at, problem.start, FLOOR))
+    plain = steps._quasi_newton._propose
+    steps._quasi_newton._propose = lambda: proposed.append(plain()) or proposed[-1]
     accelerate(problem.step, problem.start, Monitor(1e-6, 500), steps)
     assert proposed
     assert all(not model.loadings[2].any() for model in proposed if model is not None)
@@ -223,7 +224,8 @@ class Valley:
 def test_wrong_gradients_cost_steps_but_never_height(factor):
     valley = Valley(factor)
     start = LinearGaussian(np.zeros(2), np.ones((2, 1)), 1.0)
-    ended = accelerate(valley.step, start, Monitor(1e-9, 3000), QuasiNewton(valley.gradient_at, start, FLOOR))
+    steps = LikelihoodSteps(Likelihood(valley.gradient_at, start, FLOOR))
+    ended = accelerate(valley.step, start, Monitor(1e-9, 3000), steps)
     assert_never_falls(ended.trace)
     assert_allclose(ended.state.mean[0], 5.0, atol=1e-3)
 
@@ -231,9 +233,10 @@ def test_wrong_gradients_cost_steps_but_never_height(factor):
 def test_after_failures_em_takes_over():
     valley = Valley(1e6)
     start = LinearGaussian(np.zeros(2), np.ones((2, 1)), 1.0)
-    steps = QuasiNewton(valley.gradient_at, start, FLOOR, QuasiNewtonSettings(shorter=1.0, tries=2))
+    likelihood = Likelihood(valley.gradient_at, start, FLOOR)
+    steps = LikelihoodSteps(likelihood, QuasiNewtonSettings(shorter=1.0, tries=2))
     proposed = []
-    steps._propose = lambda: proposed.append(0.0) or LinearGaussian([1e3, 0.0], start.loadings, 1.0)
+    steps._quasi_newton._propose = lambda: proposed.append(0.0) or LinearGaussian([1e3, 0.0], start.loadings, 1.0)
     accelerate(valley.step, start, Monitor(1e-9, 12), steps)
     kept = [u for u in valley.visited if u < 1e3]
     assert proposed

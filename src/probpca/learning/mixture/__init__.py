@@ -1,0 +1,1 @@
+"""Mixtures of PPCA and of factor analysers."""
