@@ -1,6 +1,7 @@
 from . import datasets, inference, learning, models, sources
 from .displays.biplot_display import BiplotDisplay
 from .displays.clusters_display import ClustersDisplay
+from .displays.components_display import ComponentsDisplay
 from .displays.convergence_display import ConvergenceDisplay
 from .displays.factor_correlations_display import FactorCorrelationsDisplay
 from .displays.forecast_display import ForecastDisplay
@@ -42,6 +43,7 @@ __all__ = [
     "BiplotDisplay",
     "ClusterError",
     "ClustersDisplay",
+    "ComponentsDisplay",
     "ConvergenceDisplay",
     "DataError",
     "FactorAnalysis",

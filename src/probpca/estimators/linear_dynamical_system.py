@@ -37,6 +37,7 @@ from probpca.estimators.storage import read_story, story_record
 from probpca.estimators.summary import dynamics_summary
 from probpca.estimators.time_index import Remembered, SeriesForecast, in_precision_of
 from probpca.inference.time_series import kalman, prediction
+from probpca.inference.time_series.decomposition import SeriesComponents, decompose
 from probpca.inference.time_series.kalman import FilteredStates, Smoothed, last_states
 from probpca.inference.time_series.row_filter import KnownState, RowFilter
 from probpca.learning import Settings
@@ -703,6 +704,43 @@ class LinearDynamicalSystem(Estimator):
             msg = "set_output needs a single sequence; got a list of several.\nHint: transform them one by one."
             raise DataError(msg)
         return tables.arrays(kalman.believe(self.model_, tables.rows).mean, in_precision_of)
+
+    def components(self, X: Any, *, inputs: Any = None) -> Any:
+        r"""Parts of each series: level, slope, season, the part of the factors, and the noise that is left.
+
+        .. math:: y_t = l_t + a_t + s_t + C f_t + v_t
+
+        Each is its expected value given all steps of the sequence, past and future. All but the slope, which is the
+        change of the level, sum to the observed cells.
+
+        Parameters
+        ----------
+        X : array or dataframe of shape (n_steps, n_features), or a list of them
+            One sequence, or several. Rows are time steps; NaN marks a missing cell.
+        inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
+            Inputs u of each step, if the system was fitted with inputs.
+
+        Returns
+        -------
+        SeriesComponents
+            ``level``, ``slope``, ``deviation`` (autoregressive), ``season``, ``factors`` and ``noise``, each of shape
+            (n_steps, n_features); dataframes if ``X`` is one. A list of results if ``X`` is a list.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from probpca import LinearDynamicalSystem
+        >>> t = np.arange(72)
+        >>> y = 0.5 * t + 4 * np.sin(2 * np.pi * t / 12) + np.random.default_rng(0).standard_normal(72)
+        >>> parts = LinearDynamicalSystem(seasonal_periods=12).fit(y[:, None]).components(y[:, None])
+        >>> bool(np.allclose(parts.level + parts.season + parts.noise, y[:, None])), parts.slope[0].round(1)
+        (True, array([0.5]))
+        """
+        tables = self._tables(X, inputs)
+        found = [tables.frames(part, in_precision_of) for part in decompose(self.model_, tables.rows)]
+        if not tables.several:
+            return SeriesComponents(*found)
+        return [SeriesComponents(*parts) for parts in zip(*found, strict=True)]
 
     def fit_transform(self, X: Any, y: Any = None, *, inputs: Any = None) -> Any:
         """Fit the system to ``X`` and return the smoothed means of its states.

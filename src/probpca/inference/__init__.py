@@ -24,6 +24,7 @@ from probpca.inference.projection import (
     reconstruct,
 )
 from probpca.inference.sampling import explore, sample, sample_latent
+from probpca.inference.time_series.decomposition import SeriesComponents, decompose
 from probpca.inference.time_series.kalman import (
     FilteredStates,
     Smoothed,
@@ -54,12 +55,14 @@ __all__ = [
     "Pooled",
     "Predictive",
     "RowFilter",
+    "SeriesComponents",
     "Smoothed",
     "Update",
     "bartlett_scores",
     "calibrate",
     "condition",
     "decode",
+    "decompose",
     "dual_log_likelihood",
     "encode",
     "explained_variance",
