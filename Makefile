@@ -9,7 +9,7 @@ NEW ?= .
 ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-BENCHMARKS := bayesian complete defaults dynamics factor-analysis first-calls intervals memory missing selection small \
+BENCHMARKS := bayesian complete defaults dynamics factor-analysis first-calls intervals memory missing robust selection small \
 	standard-errors streams
 BENCH_TARGETS := $(BENCHMARKS:%=bench-%)
 
@@ -86,6 +86,7 @@ bench-first-calls:  ## what people call first: default calls and fits of text fi
 bench-intervals:  ## how often intervals of imputed cells contain the truth; minutes
 bench-memory:  ## peak memory of fits and commands on files; minutes
 bench-missing:  ## tables with missing cells against other libraries; hours
+bench-robust:  ## fits that outliers cannot bend, beside scikit-learn and rrcov; ten minutes
 bench-selection:  ## rules for the number of components against other libraries; minutes
 bench-small:  ## overhead of a call on small tables against scikit-learn
 bench-standard-errors:  ## how often intervals of loadings and variances contain the truth; ten minutes

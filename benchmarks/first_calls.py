@@ -4,6 +4,8 @@
 
 - ``calls``: searches for the number of components, imputation and Bayesian PCA with their defaults, on tables with
   missing cells and unequal noise, beside one fit of the right rank and beside other packages;
+- ``decisions``: how often the searches for the number of components, which compare rough fits, choose as searches by
+  full fits do;
 - ``files``: fits of wide and tall text files, in Python and on the command line, beside pyarrow's reader and the fit of
   the same numbers in memory.
 
@@ -40,6 +42,8 @@ from sklearn.impute import IterativeImputer, KNNImputer
 
 from probpca import PPCA, BayesianPCA, PPCAImputer, select_n_components
 from probpca.cli.main import main as command
+from probpca.learning import Settings, fit_factor_analysis, fit_ppca
+from probpca.learning.settings import FoldSettings, SearchLimits
 
 STORE = OUT / "first_calls.json"
 
@@ -264,6 +268,85 @@ def ratio(cell):
     return cell["seconds"] / cell["same"]
 
 
+# Decisions of rough and of full searches
+
+
+N_TABLES = 200
+SAME = 0.98
+"""Smallest share of tables for which a rough search chooses as a full one does."""
+RULES = {
+    "PPCA, BIC": partial(fit_ppca, n_components="bic"),
+    "factor analysis, BIC": partial(fit_factor_analysis, n_components="bic"),
+    "factor analysis, AIC": partial(fit_factor_analysis, n_components="aic"),
+    "PPCA, cross-validation": partial(fit_ppca, n_components="cv"),
+}
+KINDS = ("equal noise", "noise that differs sixfold", "little noise", "factors of falling strength", "heavy tails")
+
+
+def simulated(seed):
+    """Kind and rows of a table: 80 to 800 rows, 8 to 40 columns, 1 to 6 factors, 2 to 40 % of the cells missing."""
+    rng = np.random.default_rng(seed)
+    kind = KINDS[seed % len(KINDS)]
+    n, d = (int(np.exp(rng.uniform(*np.log(bounds)))) for bounds in ((80, 800), (8, 40)))
+    q = int(rng.integers(1, 1 + min(6, d // 3)))
+    loadings = rng.standard_normal((d, q)) * rng.uniform(0.4, 1.5)
+    if kind == "factors of falling strength":
+        loadings *= 0.7 ** np.arange(q)
+    noise = np.full(d, 0.1) if kind == "little noise" else np.ones(d)
+    if kind == "noise that differs sixfold":
+        noise = rng.uniform(0.5, 3.0, d)
+    x = rng.standard_normal((n, q)) @ loadings.T + rng.standard_normal((n, d)) * noise
+    if kind == "heavy tails":
+        x *= np.sqrt(5 / rng.chisquare(5, (n, 1)))
+    return kind, np.where(rng.random((n, d)) < rng.uniform(0.02, 0.4), np.nan, x)
+
+
+def decided(rule, x, settings):
+    """Number of components that a rule chooses, and the processor seconds it takes."""
+    result, seconds = timed(lambda: RULES[rule](x, settings=settings, rng=np.random.default_rng(0)))
+    return result.model.n_components, seconds
+
+
+def decisions(*, quick_cases):
+    """Choices and times of rough and of full searches for every rule and table."""
+    found = {rule: [] for rule in RULES}
+    for seed in range(10 if quick_cases else N_TABLES):
+        kind, x = simulated(seed)
+        # Cross-validation counts its tolerance in nats per row.
+        folds = FoldSettings(tolerance=1e-3 / len(x), max_iter=5000, gain=-np.inf)
+        full = Settings(search=SearchLimits(tolerance=0.0), folds=folds)
+        for rule, rows in found.items():
+            (q, seconds), (best, longer) = decided(rule, x, Settings()), decided(rule, x, full)
+            rows.append({"kind": kind, "rough": q, "full": best, "seconds": seconds, "full_seconds": longer})
+    return found
+
+
+def decisions_page(found):
+    count = len(next(iter(found.values())))
+    lines = [
+        f"{count} simulated tables: 80 to 800 rows, 8 to 40 columns, 1 to 6 factors, 2 to 40 % of the cells missing.",
+        "How often a search that compares rough fits chooses as many components as one whose fits all reach the",
+        "tolerance of a single fit, and their processor seconds together.",
+        "",
+        f"| rule | the same choice | {' | '.join(KINDS)} | searches | full searches |",
+        "|---" * (len(KINDS) + 4) + "|",
+    ]
+    for rule, rows in found.items():
+        by_kind = [agreement([row for row in rows if row["kind"] == kind]) for kind in KINDS]
+        seconds, longer = (sum(row[key] for row in rows) for key in ("seconds", "full_seconds"))
+        cells = [f"{share:.1%}" for share in (agreement(rows), *by_kind)]
+        lines.append(f"| {rule} | {' | '.join(cells)} | {seconds:.0f} s | {longer:.0f} s |")
+    lines += ["", "| goal | measured | reached |", "|---|---|---|"]
+    for rule, rows in found.items():
+        share = agreement(rows)
+        lines.append(goal(f"{rule}: {SAME:.0%} the same", f"{share:.1%}", reached=share >= SAME))
+    return "\n".join(lines)
+
+
+def agreement(rows):
+    return float(np.mean([row["rough"] == row["full"] for row in rows]))
+
+
 # Files
 
 
@@ -361,6 +444,7 @@ def files_page(found):
 
 PARTS = {
     "calls": (calls, calls_page),
+    "decisions": (decisions, decisions_page),
     "files": (files, files_page),
 }
 

@@ -1,4 +1,5 @@
 from . import datasets, inference, learning, models, sources
+from .displays.backtest_display import BacktestDisplay
 from .displays.biplot_display import BiplotDisplay
 from .displays.clusters_display import ClustersDisplay
 from .displays.components_display import ComponentsDisplay
@@ -13,6 +14,7 @@ from .displays.missingness_display import MissingnessDisplay
 from .displays.outliers_display import OutlierDisplay
 from .displays.scree_display import ScreeDisplay
 from .displays.selection_display import SelectionDisplay
+from .displays.used_cells_display import UsedCellsDisplay
 from .errors import (
     ClusterError,
     DataError,
@@ -39,6 +41,7 @@ __version__: str
 
 __all__ = [
     "PPCA",
+    "BacktestDisplay",
     "BayesianPCA",
     "BiplotDisplay",
     "ClusterError",
@@ -65,6 +68,7 @@ __all__ = [
     "SelectionDisplay",
     "ShapeError",
     "SourceError",
+    "UsedCellsDisplay",
     "datasets",
     "explorer",
     "factorability",

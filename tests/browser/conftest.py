@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits, load_wine
 
 from factor_oracles import ABILITIES, correlated_abilities
 from html_pages import EVIL
-from probpca import PPCA, FactorAnalysis, explorer, report
+from probpca import PPCA, FactorAnalysis, MixturePPCA, explorer, report
 from probpca.datasets import load_fertility
 
 SIZE = {"width": 1240, "height": 900}
@@ -80,6 +80,17 @@ def wine(tmp_path_factory):
     fit = PPCA(3, standardize=True, random_state=0)
     groups = {"cultivar": table.target_names[table.target], "proline": table.data[:, -1]}
     return both(tmp_path_factory, fit, holed(table.data, 0.05), feature_names=table.feature_names, groups=groups)
+
+
+@pytest.fixture(scope="session")
+def bottles(tmp_path_factory):
+    """Wines in clusters, which the table does not name."""
+    table = load_wine()
+    x = holed(table.data, 0.05)
+    fitted = MixturePPCA(n_components=1, n_init=2, random_state=0).fit(x)
+    place = tmp_path_factory.mktemp("clusters") / "report.html"
+    names = {"feature_names": table.feature_names, "groups": {"cultivar": table.target_names[table.target]}}
+    return SimpleNamespace(x=x, fitted=fitted, report=report(fitted, x, place, **names))
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import numpy as np
 from playwright.sync_api import sync_playwright
 from sklearn.datasets import load_digits, load_wine
 
-from probpca import PPCA, FactorAnalysis, explorer, report
+from probpca import PPCA, FactorAnalysis, MixturePPCA, explorer, report
 from probpca.datasets import load_fertility
 
 FERTILITY, WINE, DIGITS = load_fertility(), load_wine(), load_digits()
@@ -22,6 +22,7 @@ def write(folder):
     x = np.where(np.random.default_rng(0).random(WINE.data.shape) < 0.05, np.nan, WINE.data)
     wines = PPCA(3, standardize=True, random_state=0).fit(x)
     factors = FactorAnalysis(3, rotation="oblimin").fit(x)
+    clusters = MixturePPCA(random_state=0).fit(x)
     pictures = PPCA(10).fit(DIGITS.data)
     drawn = {"groups": {"digit": DIGITS.target}, "image_shape": (8, 8), "title": "Digits"}
     cultivar = WINE.target_names[WINE.target]
@@ -30,6 +31,7 @@ def write(folder):
         (report(years, FERTILITY.values, folder / "report-years.html", **named), "Serbia"),
         (report(wines, x, folder / "report-wine.html", **columns), "110"),
         (report(factors, x, folder / "report-factors.html", **columns), "110"),
+        (report(clusters, x, folder / "report-clusters.html", **columns), "110"),
         (explorer(factors, x, folder / "explorer-factors.html", **columns), "12"),
         (explorer(years, FERTILITY.values, folder / "explorer-years.html", **named), "India"),
         (explorer(wines, x, folder / "explorer-wine.html", **columns), "12"),

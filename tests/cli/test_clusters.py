@@ -1,6 +1,7 @@
 """``probpca fit --clusters`` and what other commands do with a mixture: they answer as the library does."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,8 +9,11 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from html_pages import read
 from probpca import MixturePPCA
 from probpca.cli import clusters
+from probpca.inference.mixture_outliers import mixture_outliers
+from probpca.pages import report_clusters
 
 COLUMNS = ["width", "height", "depth", "weight"]
 
@@ -163,11 +167,41 @@ def test_options_that_clusters_do_not_have_are_refused(run, options, said):
     assert said in done.err
 
 
+def test_outliers_are_those_of_the_mixture_and_the_worst_come_first(run, boxes, fitted):
+    found = mixture_outliers(fitted.model_, boxes.to_numpy())
+    assert run("outliers", "model.npz", "boxes.csv", "--out", "out.csv").code == 0
+    out = pl.read_csv("out.csv")
+    assert out.columns[:8] == ["row", "box", "p_value", "log10_p", "cluster", "probability", "log_likelihood", "D2"]
+    assert_allclose(out["p_value"], found.p_value, rtol=1e-9)
+    assert_allclose(out["log10_p"], found.log10_p_value, rtol=1e-9, atol=1e-12)
+    assert_array_equal(out["cluster"], found.cluster)
+    assert_allclose(out["log_likelihood"], fitted.score_samples(boxes), rtol=1e-9)
+    assert_allclose(out["D2"], found.distance, rtol=1e-9, atol=1e-12)
+    seen = ~boxes.isna().all(axis=1).to_numpy()
+    worst = [COLUMNS[j] for j in np.nanargmax(np.abs(found.cell_scores[seen]), axis=1)]
+    assert out["cell_1"].to_numpy()[seen].tolist() == worst
+    top = facts(run("outliers", "model.npz", "boxes.csv", "--top", 3, "--json"))
+    order = np.argsort(found.log10_p_value, kind="stable")[:3]
+    assert top["data"]["row"] == (order + 1).tolist()
+    done = run("outliers", "model.npz", "boxes.csv")
+    assert done.out.splitlines()[0].split()[:5] == ["row", "box", "p_value", "cluster", "D2"]
+    assert f"C{found.cluster[order[0]]}" in done.out.splitlines()[1]
+    assert "treat the fitted mixture as exact" in done.out
+
+
 @pytest.mark.usefixtures("fitted")
-@pytest.mark.parametrize(
-    ("command", "instead"), [("explorer", "transform"), ("report", "transform"), ("outliers", "score")]
-)
-def test_commands_that_a_mixture_does_not_have_name_another(run, command, instead):
-    done = run(command, "model.npz", "boxes.csv")
+def test_a_report_shows_the_clusters(run, monkeypatch):
+    monkeypatch.setattr(report_clusters, "drawing_script", lambda: "")
+    done = run("report", "model.npz", "boxes.csv")
+    assert done.code == 0, done.err
+    page = read(Path("report.html"))
+    assert page.data()["names"][0] == "box 0"
+    assert [group["name"] for group in page.data()["groups"]] == ["cluster"]
+    assert facts(run("report", "model.npz", "boxes.csv", "--force", "--json"))["rows"] == 65
+
+
+@pytest.mark.usefixtures("fitted")
+def test_the_explorer_says_what_shows_clusters(run):
+    done = run("explorer", "model.npz", "boxes.csv")
     assert done.code == 1
-    assert f"Hint: probpca {instead}" in done.err
+    assert "Hint: probpca report" in done.err

@@ -20,6 +20,7 @@ from probpca import (
     LoadingsDisplay,
     MissingnessDisplay,
     OutlierDisplay,
+    UsedCellsDisplay,
 )
 from probpca.displays.axes import THEME, apart, clipped, name_points, whole_numbers
 from probpca.learning.uncertainty.asymptotic import asymptotic_uncertainty
@@ -125,6 +126,9 @@ DRAW = {
     "cells": lambda fit, x: OutlierDisplay.from_estimator(fit, x, row=2, labels=ROWS, feature_names=COLUMNS),
     "in order": lambda fit, x: OutlierDisplay.from_estimator(fit, x, row=2, feature_names=COLUMNS, in_order=True),
     "missingness": lambda _, x: MissingnessDisplay.from_data(x, feature_names=COLUMNS),
+    "used cells": lambda _, x: UsedCellsDisplay.from_estimator(
+        PPCA(2, robust="rows", random_state=0).fit(x), x, feature_names=COLUMNS
+    ),
     "loadings": lambda _, x: LoadingsDisplay.from_uncertainty(
         asymptotic_uncertainty(PPCA(n_components=2).fit(x[2:]).model_, 28.0), feature_names=COLUMNS
     ),

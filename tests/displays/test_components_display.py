@@ -42,7 +42,7 @@ def test_points_are_the_observed_values_and_lines_the_parts(system, frame):
 def test_given_axes_and_times_are_used(system, frame):
     axes = plt.subplots(2)[1]
     display = ComponentsDisplay.from_estimator(
-        system, frame.to_numpy(), feature=1, times=range(60), feature_names=["a", "b"], value_name="per day", ax=axes
+        system, frame, feature=1, times=range(60), feature_names=["a", "b"], value_name="per day", ax=axes
     )
     assert display.axes_[1] is axes[1]
     assert axes[0].get_title(loc="left") == "b: level"

@@ -2,6 +2,8 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -118,3 +120,43 @@ def test_what_cannot_be_drawn_is_said(system, series):
         ForecastDisplay.from_estimator(LinearDynamicalSystem(), series)
     with pytest.raises(DataError, match="needs an estimator with forecast, which PPCA does not have"):
         ForecastDisplay.from_estimator(PPCA(), series)
+
+
+def test_values_that_are_held_out_stand_beside_their_forecast(system, series):
+    display = ForecastDisplay.from_estimator(system, series, horizon=8, features=[1], held_out=5)
+    wanted = system.forecast(8, series[:-5])
+    assert_array_equal(display.mean[:, 0], wanted.mean[:, 1])
+    assert_array_equal(display.past[:, 0], series[:-5, 1])
+    assert_array_equal(display.held[:, 0], series[-5:, 1])
+    assert_array_equal(display.held_times, np.arange(55, 60))
+    assert_array_equal(display.future_times, np.arange(55, 63))
+    circles = [line for line in display.ax_.lines if line.get_markerfacecolor() == "none"]
+    assert_array_equal(circles[0].get_ydata(), series[-5:, 1])
+    for wrong in (-1, 60, 1.5):
+        with pytest.raises(ShapeError, match="held_out must be a whole number from 0 to 59"):
+            ForecastDisplay.from_estimator(system, series, held_out=wrong)
+
+
+def test_inputs_of_steps_that_are_held_out_are_known(rng, series):
+    push = rng.standard_normal((60, 1))
+    system = LinearDynamicalSystem(1, tol=1.0, random_state=0).fit(series, inputs=push)
+    display = ForecastDisplay.from_estimator(system, series, horizon=4, inputs=push, held_out=4)
+    wanted = system.forecast(4, series[:56], inputs=push[:56], future=push[56:59])
+    assert_allclose(display.mean, wanted.mean[:, :3], rtol=1e-10)
+
+
+@pytest.mark.parametrize("form", ["index", "column", "polars"])
+def test_rows_stand_at_their_times(series, form):
+    days = pd.date_range("2026-03-01", periods=62, tz="Europe/Berlin")
+    table = pd.DataFrame(series, columns=list("abcd"), index=days[:60]).drop(days[[10, 11]])
+    if form != "index":
+        table = table.rename_axis("day").reset_index()
+    if form == "polars":
+        table = pl.from_pandas(table)
+    system = LinearDynamicalSystem(1, tol=1.0, random_state=0).fit(table)
+    display = ForecastDisplay.from_estimator(system, table, horizon=2)
+    wanted = days.tz_localize(None).to_numpy()
+    assert_array_equal(display.times.astype("M8[s]"), wanted[:60].astype("M8[s]"))
+    assert_array_equal(display.future_times.astype("M8[s]"), wanted[60:].astype("M8[s]"))
+    assert np.isnan(display.past[[10, 11]]).all()
+    assert np.isfinite(display.filled.low[[10, 11]]).all()

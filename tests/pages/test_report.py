@@ -352,7 +352,7 @@ def test_the_number_of_a_row_stands_beside_its_name(fitted, x, tmp_path, labels)
 def test_the_chart_of_variances_has_all_components_and_marks_the_chosen_number(q, count):
     shares = np.linspace(3.0, 1.0, count) / np.linspace(3.0, 1.0, count).sum()
     drawn = charts(shares, q, ChartSizes(10, 80, 40, 6))
-    assert list(drawn) == ["scree", "biplot", "loadings", "scores", "distances", "cells", "causes"]
+    assert drawn.keys() == {"scree", "biplot", "loadings", "scores", "distances", "cells", "causes"}
     held = {len(rows[0]): rows for rows in drawn["scree"]["datasets"].values()}
     bars = held[5]
     assert len(bars) == min(count, max(30, q + 3))

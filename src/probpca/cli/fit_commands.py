@@ -90,20 +90,22 @@ def _estimator(args: Any) -> Any:
         "verbose": is_terminal(),
         "random_state": args.seed,
     }
+    robust = {"robust": args.robust, "keep": 0.75 if args.keep is None else args.keep}
     if args.family == "fa":
-        return FactorAnalysis(args.components, rotation=args.rotation, **options)
+        return FactorAnalysis(args.components, rotation=args.rotation, **robust, **options)
     if args.family == "mixture":
         n_clusters = {"auto": None}.get(args.clusters, args.clusters)
         n_components = None if args.components == "bic" else args.components
         return MixturePPCA(n_clusters, n_components, **options)
-    kind = BayesianPCA if args.family == "bayesian" else PPCA
-    return kind(args.components, standardize=args.standardize, **options)
+    if args.family == "bayesian":
+        return BayesianPCA(args.components, standardize=args.standardize, **options)
+    return PPCA(args.components, standardize=args.standardize, **robust, **options)
 
 
 def _has_quick_fit_indices(estimator: Any, surveyed: Surveyed) -> bool:
     """Whether fit indices of missing cells can be computed in a few seconds; those of complete rows are known."""
     n, d = surveyed.found.n_rows, len(surveyed.table.numbers)
-    is_factor_analysis = isinstance(estimator, FactorAnalysis)
+    is_factor_analysis = isinstance(estimator, FactorAnalysis) and estimator.robust is None
     return is_factor_analysis and surveyed.found.missing_share > 0 and surveyed.rows.in_memory and n * d**3 <= MOST_WORK
 
 
@@ -141,7 +143,20 @@ def _model_facts(estimator: Any, table: Table) -> dict[str, Any]:
         "converged": estimator.converged_,
         "status": estimator.status_.value,
         "n_iter": estimator.n_iter_,
+        "robust": _robust_facts(estimator),
     }
+
+
+def _robust_facts(estimator: Any) -> dict[str, Any] | None:
+    """What a robust fit used; None after other fits."""
+    rows, cells = getattr(estimator, "row_weight_", None), getattr(estimator, "cell_weight_", None)
+    if rows is None:
+        return None
+    facts = {"method": estimator.robust, "keep": estimator.keep, "rows": rows.size, "rows_used": int((rows > 0).sum())}
+    if cells is not None:
+        used = cells[rows > 0]
+        facts |= {"cells": int((used > 0).sum()), "cells_used": int((used > 0.5).sum())}
+    return facts
 
 
 def _mixture_facts(estimator: Any, table: Table) -> dict[str, Any]:
@@ -305,16 +320,11 @@ def _next_steps(args: Any, table: Table, found: Survey, out: Path) -> str:
     model, rows = shell_file(out), shell_file(table.place) if table.stored else "-"
     ident = f" --id {shell_word(args.id)}" if args.id else ""
     steps = [f"probpca impute {model} {rows}{ident} --out completed.csv"] if found.missing_share else []
-    if args.family == "mixture":
-        steps += [
-            f"probpca transform {model} {rows}{ident} --out clusters.csv",
-            f"probpca score {model} {rows}{ident}",
-        ]
-    else:
-        steps += [
-            f"probpca outliers {model} {rows}{ident}",
-            f"probpca report {model} {rows}{ident} --out report.html",
-        ]
+    steps += [f"probpca transform {model} {rows}{ident} --out clusters.csv"] if args.family == "mixture" else []
+    steps += [
+        f"probpca outliers {model} {rows}{ident}",
+        f"probpca report {model} {rows}{ident} --out report.html",
+    ]
     return "\n".join([f"The model was saved to {clip(str(out), 200)}. Next steps:", *(f"  {step}" for step in steps)])
 
 

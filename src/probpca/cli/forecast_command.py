@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +25,7 @@ from probpca.cli.text import TextColumn, note, numbers, screen_width, table, wor
 from probpca.cli.times import Labels, Times, joined, part_of_year, read_labels, time_column, times_after
 from probpca.errors import DataError
 from probpca.estimators import LinearDynamicalSystem
+from probpca.estimators.backtest import span_words
 from probpca.inference.time_series.prediction import require_memory_for_steps
 from probpca.result_tables import clip, several
 from probpca.sources.files import written_format
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from probpca.inference.time_series.backtest import Backtest
     from probpca.typing import Array
 
 FIRST_STEPS = 8
@@ -102,22 +105,54 @@ def run(args: Any) -> None:
     options |= {"seasonal_periods": season} if season > 1 else {}
     system = LinearDynamicalSystem(args.components, **options).fit(given.rows)
     found = _ahead(args, system, given, stamps.title)
-    for text in _growth(system, found.mean, np.vstack(given.sequences), given.names):
+    judged = _backtest(args, options, given, stamps.name)
+    for text in (*_far_beyond(found.mean, np.vstack(given.sequences), given.names), *_doubts(judged)):
         note(text)
     if plot is not None:
         _draw(system, given, found, args, plot)
         args.written.append(plot)
-    facts = {"n_components": system.n_components_, "log_likelihood": system.log_likelihood_, "level": args.level}
-    facts |= {"converged": system.converged_, "status": system.status_.value, "steps": args.steps}
-    facts |= {} if plot is None else {"plot": plot}
-    if finish(args, place, _batches(found, place), lambda: facts) is None:
+    if finish(args, place, _batches(found, place), lambda: _facts(args, system, judged, plot)) is None:
         return
     print_answer(on_screen(system.summary(given.names, width=screen_width()), system))
+    if judged is not None:
+        print_answer(wrap(f"backtest          {judged.sentence()}", indent=" " * 18))
     print_answer(f"\nThe next {several(args.steps, 'step')}, with {100 * args.level:g}% intervals")
     print_answer(_text(found))
     files = [written(place, len(found.times))] if place else []
     files += [_drawn(plot, len(given.names))] if plot else []
     print_answer("".join(f"\n{line}" for line in files), end="\n" if files else "")
+
+
+def _backtest(args: Any, options: dict[str, Any], given: Given, time: str | None) -> Backtest | None:
+    """Forecasts of the same model from earlier rows; None if there are too few rows."""
+    longest = max(map(len, given.sequences))
+    horizon = min(args.steps, max(longest // 4, 1))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # which the fit to all rows has shown
+            quiet = LinearDynamicalSystem(args.components, **{**options, "verbose": False})
+            found = quiet.backtest(given.rows, horizon, level=args.level)
+    except DataError:
+        return None
+    steps = longest - int(found.origins.min()) if given.stacked is None else horizon
+    return replace(found, span=span_words(given.times[0].step, steps, time))
+
+
+def _doubts(judged: Backtest | None) -> tuple[str, ...]:
+    """What speaks against relying on the forecast, by the backtest."""
+    return ("there are too few rows to test forecasts on the past.",) if judged is None else judged.notes
+
+
+def _facts(args: Any, system: LinearDynamicalSystem, judged: Backtest | None, plot: Path | None) -> dict[str, Any]:
+    """What a program is told beside the forecasts."""
+    facts = {"n_components": system.n_components_, "log_likelihood": system.log_likelihood_, "level": args.level}
+    facts |= {"converged": system.converged_, "status": system.status_.value, "steps": args.steps}
+    facts |= {} if plot is None else {"plot": plot}
+    if judged is None:
+        return facts
+    errors = {f"relative_error_{name}": value for name, value in judged.relative_error.items()}
+    found = {"horizon": judged.horizon, "n_forecasts": judged.n_origins, "coverage": judged.mean_coverage, **errors}
+    return facts | {"backtest": {name: value if value == value else None for name, value in found.items()}}  # noqa: PLR0124
 
 
 def _ahead(args: Any, system: LinearDynamicalSystem, given: Given, title: str) -> Ahead:
@@ -134,11 +169,8 @@ def _ahead(args: Any, system: LinearDynamicalSystem, given: Given, title: str) -
     return Ahead(title, labels, given.names, mean, low, high, typed if len(typed) == len(labels) else None, series)
 
 
-def _growth(system: LinearDynamicalSystem, mean: Array, values: Array, names: tuple[str, ...]) -> list[str]:
-    """A warning for forecasts that grow without bound, or that leave the observed range far behind."""
-    modulus = float(np.abs(system.eigenvalues_).max(initial=0.0))
-    if modulus >= 1:
-        return [f"the forecast grows without bound: a mode has modulus {modulus:.4f}, which should be below 1."]
+def _far_beyond(mean: Array, values: Array, names: tuple[str, ...]) -> list[str]:
+    """A warning for forecasts that leave the observed range far behind."""
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)  # (d,)
     beyond = np.maximum(mean.max(axis=0) - high, low - mean.min(axis=0))
     far = np.flatnonzero(beyond > 3 * (high - low))

@@ -48,10 +48,10 @@ def run(args: Any) -> None:
     """Write the page, and print its name."""
     out = place_for(args.out, force=args.force, reads=[args.model, args.table], suffixes=(".html", ".htm"))
     opened = open_both(args)
-    if opened.fitted.is_mixture:
+    if args.command == "explorer" and opened.fitted.is_mixture:
         msg = (
-            f"the {args.command} needs components that all rows share; {args.model} holds a mixture, with components "
-            "of its own in each cluster.\nHint: probpca transform shows the clusters of the rows."
+            f"the explorer needs components that all rows share; {args.model} holds a mixture, with components "
+            "of its own in each cluster.\nHint: probpca report shows the clusters of the rows."
         )
         raise DataError(msg)
     if args.color_by is not None:
@@ -76,7 +76,7 @@ def run(args: Any) -> None:
 
 def _answer(args: Any, page: Path, rows: Gathered, labels: Labels, opened: Opened) -> None:
     if args.json:
-        facts = {} if args.command == "explorer" else {"training": opened.training}
+        facts = {} if args.command == "explorer" or opened.fitted.is_mixture else {"training": opened.training}
         groups = list(labels.groups)
         print_facts({"command": args.command, "rows": len(rows.values), **facts, "groups": groups, "out": page})
         return
@@ -85,7 +85,7 @@ def _answer(args: Any, page: Path, rows: Gathered, labels: Labels, opened: Opene
     )
     if labels.groups:
         print_answer(wrap(f"Rows can be coloured by {', '.join(labels.groups)}."))
-    if args.command == "report":
+    if args.command == "report" and not opened.fitted.is_mixture:
         print_answer(wrap(opened.judged))
 
 

@@ -71,8 +71,7 @@ EXAMPLES = {
     )
     + "\n\nexit codes: 0 success, 1 bad data or file, 2 wrong usage, 130 interrupted,\n143 terminated",
     "fit": _examples(
-        "probpca fit table.csv",
-        "probpca fit table.csv --components 0.95 --standardize",
+        "probpca fit table.csv --components 0.95 --standardize --robust rows",
         "probpca fit table.csv --model fa --components bic --rotation oblimin",
         "probpca fit table.parquet --clusters auto --id customer --out customers.npz",
         "probpca fit survey.xlsx --sheet 2 --missing -999 --exclude year rank",
@@ -102,6 +101,7 @@ D2             squared distance of the row from the model: the sum of
                T2 (along the components) and residual (away from them)
 unusual cells  cells that differ most from what the other cells of the row
                predict, in standard deviations (sd)
+cluster        of a mixture, the most probable one, from which D2 is measured
 
 """
     + _examples(
@@ -248,11 +248,21 @@ def _choose_family(command: Program, args: argparse.Namespace) -> None:
     if args.standardize and family == "mixture":
         why = "clusters do not change with the units of the columns"
         command.error(f"--standardize does not apply to --clusters, because {why}. Leave it out")
+    _require_robust(command, args)
     if args.components is not None:
         try:
             args.components = _as_components(args.components, family)
         except argparse.ArgumentTypeError as error:
             command.error(str(error))
+
+
+def _require_robust(command: Program, args: argparse.Namespace) -> None:
+    """End with code 2 unless the family of models has robust fits, and --keep is about one."""
+    if args.robust and args.family not in ("ppca", "fa"):
+        given = "--clusters" if args.clusters else f"--model {args.family}"
+        command.error(f"--robust needs --model ppca or fa; got {given}. Leave one of them out")
+    if args.keep is not None and args.robust is None:
+        command.error("--keep is about robust fits; got no --robust. Add --robust rows, or leave --keep out")
 
 
 def _require_known_words(program: Program, commands: dict[str, Program], given: list[str]) -> None:
@@ -341,6 +351,10 @@ def _fit(command: Program) -> None:
     about = f"for fa: {', '.join(ROTATIONS[:-1])} (default: none)"
     model.add_argument("--rotation", type=_as_rotation, metavar="METHOD", help=about)
     _standardize(command)
+    about = "a fit that outlying rows, or cells, cannot bend"
+    model.add_argument("--robust", type=_as_robust, metavar="rows|cells", help=about)
+    about = "share of the rows that it trusts (default: 0.75)"
+    model.add_argument("--keep", type=_as_kept, metavar="P", help=about)
     _max_iter(command)
     _seed(command)
     _out(command, "file for the model (default: model.npz)", "model.npz")
@@ -531,7 +545,7 @@ def _numbers(command: Program) -> None:
         action="extend",
         default=[],
         metavar="COLUMN",
-        help="columns to model even if they look like codes (00123), identifiers or row numbers",
+        help="columns to model even if they look like labels",
     )
 
 
@@ -628,6 +642,23 @@ def _as_family(text: str) -> str:
 def _as_clusters(text: str) -> int | str:
     """A number of clusters, or how it is chosen."""
     return text if text in ("auto", "icl") else _as_count(text, "must be a whole number, 1 or more, or auto or icl")
+
+
+def _as_robust(text: str) -> str:
+    """What a robust fit is protected from."""
+    return _one_of(text, ("rows", "cells"))
+
+
+def _as_kept(text: str) -> float:
+    """A share of the rows, from 0.5 to 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0.5 <= value <= 1:
+        msg = f"must be a number from 0.5 to 1; got {text}"
+        raise argparse.ArgumentTypeError(msg)
+    return value
 
 
 def _as_rotation(text: str) -> str:

@@ -31,6 +31,7 @@ from probpca.errors import DataError
 from probpca.estimators.summary import whole_items
 from probpca.inference.calibration import RARE, probability
 from probpca.inference.imputation import Imputed
+from probpca.inference.mixture_outliers import mixture_outliers
 from probpca.result_tables import GAP, clip, several
 from probpca.sources.write import batch_of
 
@@ -325,44 +326,64 @@ def _score(args: Any) -> None:
         print_answer(f"\n{written(place, head.n_rows)}")
 
 
+OF_COMPONENTS = ("p_value", "log10_p", "model_p_value", "log10_model_p", "D2", "T2", "residual")
+"""Scores of rows under a model with components."""
+OF_MIXTURES = ("p_value", "log10_p", "cluster", "probability", "log_likelihood", "D2")
+"""Scores of rows under a mixture."""
+CELLS = tuple(f"{what}_{k + 1}" for k in range(3) for what in ("cell", "z"))
+"""The three cells of a row that differ most from what the others predict, and by how many standard deviations."""
+EXACT = "p-values treat the fitted mixture as exact; where its clusters overlap they are rounded up."
+
+
 @dataclass
 class Judgement:
     """Outlier scores, block by block; the number of rare rows and the worst rows are remembered."""
 
     opened: Opened
     worst: LeastRows
-    names: list[str] = field(init=False)  # of the columns that are added
+    names: dict[str, str] = field(init=False)  # of the columns that are added, new to the table
     n_rows: int = 0
     n_rare: int = 0
 
     def __post_init__(self) -> None:
         """Find names that the table does not have."""
-        cells = [f"{what}_{k + 1}" for k in range(3) for what in ("cell", "z")]
-        scores = ["p_value", "log10_p", "model_p_value", "log10_model_p", "D2", "T2", "residual"]
-        self.names = self.opened.fresh(["row", *scores, *cells])
+        added = ["row", *(OF_MIXTURES if self.opened.fitted.is_mixture else OF_COMPONENTS), *CELLS]
+        self.names = dict(zip(added, self.opened.fresh(added), strict=True))
 
-    def question(self, values: Floats) -> list[Any]:
+    def question(self, values: Floats) -> dict[str, Any]:
         """Distances of rows, and the three cells of each that contribute most, column by column."""
-        found: Outliers = self.opened.fitted.estimator.outliers(values, training=self.opened.training)
+        fitted = self.opened.fitted
+        if fitted.is_mixture:
+            of_mixture = mixture_outliers(fitted.estimator.model_, values)
+            certainty = fitted.estimator.predict_proba(values).max(axis=1)
+            scores = [of_mixture.p_value, of_mixture.log10_p_value, of_mixture.cluster, certainty]
+            columns = dict(zip(OF_MIXTURES, [*scores, of_mixture.log_likelihood, of_mixture.distance], strict=True))
+            return columns | self._worst_cells(of_mixture.cell_scores)
+        found: Outliers = fitted.estimator.outliers(values, training=self.opened.training)
+        scores = [found.p_value, found.log10_p_value, found.model_p_value, found.log10_model_p_value]
+        distances = [found.distance, found.latent_distance, found.residual_distance]
+        return dict(zip(OF_COMPONENTS, [*scores, *distances], strict=True)) | self._worst_cells(found.cell_scores)
+
+    def _worst_cells(self, scores: Array) -> dict[str, Any]:
+        """Names and scores of the three cells of each row with the largest ones; fewer if there are fewer columns."""
         features = np.array(self.opened.fitted.features, dtype=object)
-        columns: list[Any] = [found.p_value, found.log10_p_value, found.model_p_value, found.log10_model_p_value]
-        columns += [found.distance, found.latent_distance, found.residual_distance]
-        size = np.nan_to_num(np.abs(found.cell_scores), nan=-1.0)
+        size = np.nan_to_num(np.abs(scores), nan=-1.0)
+        columns: list[Any] = []
         for place in np.argsort(-size, axis=1, kind="stable")[:, :3].T:
-            z = np.take_along_axis(found.cell_scores, place[:, None], axis=1)[:, 0]
+            z = np.take_along_axis(scores, place[:, None], axis=1)[:, 0]
             columns += [np.where(np.isnan(z), None, features[place]), z]
-        return columns
+        return dict(zip(CELLS, columns, strict=False))
 
     def batches(self, watch: Any) -> Iterator[Any]:
         """Record batches of row numbers, labels and scores, in the order of the table."""
-        number, *names = self.names
         for answer in self.opened.ask(self.question, watch):
-            columns = dict(zip(names, answer.found, strict=False))
-            p, log_p = columns[self.names[1]], columns[self.names[2]]
-            self.n_rows += len(p)
-            self.n_rare += int((p < RARE).sum())
-            batch = batch_of({number: answer.row_numbers, **self.opened.carried(answer.block), **columns})
-            self.worst.offer(log_p, batch)
+            found = answer.found
+            self.n_rows += len(found["p_value"])
+            self.n_rare += int((found["p_value"] < RARE).sum())
+            columns = {self.names[name]: values for name, values in found.items()}
+            number = {self.names["row"]: answer.row_numbers}
+            batch = batch_of({**number, **self.opened.carried(answer.block), **columns})
+            self.worst.offer(found["log10_p"], batch)
             yield batch
 
     def worst_batch(self, watch: Any) -> Iterator[Any]:
@@ -385,13 +406,15 @@ class Judgement:
     @property
     def note(self) -> str:
         """What to be careful about."""
-        return str(self.opened.fitted.estimator.calibration_.note)
+        fitted = self.opened.fitted
+        return EXACT if fitted.is_mixture else str(fitted.estimator.calibration_.note)
 
     def summary(self) -> str:
         """How many rows are rare, how they were judged, and what to be careful about."""
         have = "has" if self.n_rare == 1 else "have"
         rare = f"{self.n_rare:,} of {several(self.n_rows, 'row')} {have} a p-value below {RARE}"
-        said = [f"{rare}; about {RARE * self.n_rows:.2g} would be expected by chance.", self.opened.judged]
+        said = [f"{rare}; about {RARE * self.n_rows:.2g} would be expected by chance."]
+        said += [] if self.opened.fitted.is_mixture else [self.opened.judged]
         return "\n".join(map(wrap, [*said, *([f"note: {self.note}"] if self.note else [])]))
 
     def text(self, most: int) -> str:
@@ -400,15 +423,19 @@ class Judgement:
         rows = self.worst.rows.slice(0, most).to_pydict()
         if label in self.opened.fitted.features:
             label = None  # a feature; its cell is among those that may be named
-        elif label is not None and [*map(str, rows[label])] == [*map(str, rows[names[0]])]:
+        elif label is not None and [*map(str, rows[label])] == [*map(str, rows[names["row"]])]:
             label = None  # the numbers of the rows, which are there already
-        shown = [counts(names[0], rows[names[0]])]
+        shown = [counts(names["row"], rows[names["row"]])]
         if label is not None:
             shown += [words(label or "(no name)", self.opened.shown(rows[label]), screen_width() // 4)]
-        shown += [TextColumn(names[k], [*map(probability, rows[names[k + 1]])]) for k in (1, 3)]
-        shown += [numbers(names[5], rows[names[5]])]
-        cells = _cells([rows[name] for name in names[8:] if name in rows], left_of(shown))
-        rest = [numbers(name, rows[name]) for name in names[6:8]]
+        for value, log10 in (("p_value", "log10_p"), ("model_p_value", "log10_model_p")):
+            if value in names:
+                shown += [TextColumn(names[value], [*map(probability, rows[names[log10]])])]
+        if "cluster" in names:
+            shown += [words(names["cluster"], [f"C{k}" for k in rows[names["cluster"]]])]
+        shown += [numbers(names["D2"], rows[names["D2"]])]
+        cells = _cells([rows[names[name]] for name in CELLS if names[name] in rows], left_of(shown))
+        rest = [numbers(names[name], rows[names[name]]) for name in ("T2", "residual") if name in names]
         fit = sum(column.width + GAP for column in rest) <= left_of([*shown, cells]) + GAP
         return table([*shown, cells, *rest] if fit else [*shown, cells])
 
@@ -429,11 +456,7 @@ def _cells_of_row(line: tuple[Any, ...], room: int) -> str:
 def _outliers(args: Any) -> None:
     """Write the outlier scores of each row, or show the worst rows."""
     place = place_for_table(args, args.model, args.table)
-    opened = open_both(args)
-    if opened.fitted.is_mixture:
-        msg = f"{args.model} holds a mixture, which has no p-values.\nHint: probpca score finds its least likely rows."
-        raise DataError(msg)
-    judgement = Judgement(opened, LeastRows(args.top or WORST_ROWS))
+    judgement = Judgement(open_both(args), LeastRows(args.top or WORST_ROWS))
     with shown_progress() as watch:
         batches = judgement.batches if args.top is None else judgement.worst_batch
         head = finish(args, place, batches(watch), judgement.facts)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probpca.blocks.time_grid import Stamps, Words, find_step, given_step, places, require_order, times_at
+from probpca.blocks.time_grid import Stamps, Step, Words, find_step, given_step, places, require_order, times_at
 from probpca.cli.identifiers import is_time
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Times(NamedTuple):
     places: Any = None  # step of each row; None if rows are only counted: (n,)
     axis: tuple[Any, ...] = ()  # numbers or dates of all steps and of those after them, if they are known
     season: int = 1  # steps of a season that the times suggest
+    step: Step | None = None
     typed: list[Any] | None = None  # dates after the last row, with their time zone
 
 
@@ -104,8 +105,8 @@ def times_after(labels: Labels, steps: int, words: Words, step: Any = None) -> T
         following = labels.written(later)
         shown = tuple(axis.ticks.tolist()) if labels.form == "number" else tuple(map(_naive, moments_of(axis)))
     except (OverflowError, ValueError, AttributeError):  # after the year 9999
-        return Times(counted(steps), at, season=season)
-    return Times(following, at, shown, season, None if labels.form == "number" else moments_of(later))
+        return Times(counted(steps), at, season=season, step=found)
+    return Times(following, at, shown, season, found, None if labels.form == "number" else moments_of(later))
 
 
 def _stamps_of(moments: Sequence[datetime]) -> Stamps:

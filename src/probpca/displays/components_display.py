@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probpca.displays.axes import THEME, draw_key, frame, panels
-from probpca.displays.inputs import by_name, names_of, require_fitted, table_of
+from probpca.displays.inputs import by_name, names_of, require_fitted
 from probpca.errors import ShapeError
 from probpca.inference.time_series.decomposition import SeriesComponents
 
@@ -62,7 +62,7 @@ class ComponentsDisplay:
             raise ShapeError(msg)
 
     @classmethod
-    def from_estimator(
+    def from_estimator(  # noqa: PLR0913
         cls,
         estimator: Any,
         X: Any,

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from probpca.displays.axes import THEME, draw_key, frame, panels
-from probpca.displays.inputs import by_name, names_of, require_fitted, require_level, table_of
+from probpca.displays.inputs import by_name, names_of, require_fitted, require_level
 from probpca.errors import DataError, ShapeError
+from probpca.estimators.series_tables import tables_of
+from probpca.inference.time_series.kalman import believe, rows_of
+from probpca.inference.time_series.prediction import forecast, impute_series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from probpca.estimators.series_tables import SeriesTables
+    from probpca.inference.imputation import Imputed
+    from probpca.inference.time_series.prediction import Forecast
     from probpca.typing import Array
 
 
@@ -28,7 +35,7 @@ class ForecastDisplay:
     """Forecast fan: past values as points, the smoothed past as a line, and intervals of the future.
 
     There is one panel for each feature. Bars are intervals of missing past cells, at the widest level of the fan.
-    Create it with ``from_estimator``.
+    Values that are held out of the forecast are open circles. Create it with ``from_estimator``.
 
     Attributes
     ----------
@@ -42,8 +49,10 @@ class ForecastDisplay:
         Expected future values.
     bands : tuple of Band
         Intervals of the future at each level, the widest first.
-    times, future_times : sequences
-        Times of the past and the future steps.
+    held : ndarray (steps, features)
+        Values that the forecast has not seen, at the first future steps.
+    times, future_times, held_times : sequences
+        Times of the past, the future and the held out steps.
     figure_ : matplotlib Figure
         The figure.
     ax_ : matplotlib Axes
@@ -74,6 +83,8 @@ class ForecastDisplay:
         *,
         times: Any = None,
         future_times: Any = None,
+        held: Any = None,
+        held_times: Any = None,
     ) -> None:
         """Store what ``plot`` draws."""
         self.past, self.smoothed, self.filled, self.mean = past, smoothed, filled, mean
@@ -82,6 +93,8 @@ class ForecastDisplay:
         n, horizon = len(past), len(mean)
         self.times = np.arange(n) if times is None else times
         self.future_times = np.arange(n, n + horizon) if future_times is None else future_times
+        self.held = np.empty((0, len(feature_names))) if held is None else held
+        self.held_times = np.arange(n, n + len(self.held)) if held_times is None else held_times
         if len(self.times) != n or len(self.future_times) != horizon:
             msg = (
                 f"times must be those of {n} past and {horizon} future steps; "
@@ -102,12 +115,17 @@ class ForecastDisplay:
         times: Any = None,
         feature_names: Any = None,
         last: int | None = None,
+        held_out: int = 0,
         inputs: Any = None,
         future: Any = None,
         value_name: str = "",
         ax: Any = None,
     ) -> ForecastDisplay:
         """Draw one sequence and its forecast.
+
+        With ``held_out`` the forecast begins that many steps before the end of ``X`` and is drawn beside the values
+        that came. The parameters of the system stay those of its fit, which may have seen these values: ``backtest``
+        fits anew.
 
         Parameters
         ----------
@@ -124,12 +142,14 @@ class ForecastDisplay:
         levels : sequence of float, default=(0.5, 0.8, 0.95)
             Probabilities of the prediction intervals.
         times : sequence or None, default=None
-            Times of the rows of ``X``, or of these and of the future steps. None: the index of a pandas dataframe, or
-            step numbers.
+            Times of the steps of ``X``, or of these and of the future steps. None: those of a dataframe, or step
+            numbers.
         feature_names : sequence of str or None, default=None
             Names of the columns. None: those of the training data, or x0, x1, ...
         last : int or None, default=None
             Number of past steps to show. None: all.
+        held_out : int, default=0
+            Number of steps at the end of ``X`` that the forecast must not see.
         inputs : array of shape (n_steps, n_inputs) or None, default=None
             Inputs of each step of ``X``, if the system was fitted with inputs.
         future : array of shape (horizon - 1, n_inputs) or None, default=None
@@ -148,21 +168,27 @@ class ForecastDisplay:
         names = names_of(estimator, feature_names)
         shown = by_name("features", range(min(most, len(names))) if features is None else features, names)
         levels = [require_level(level) for level in np.atleast_1d(levels)]
-        past, ahead = table_of(X), estimator.forecast(horizon, X, inputs=inputs, future=future)
-        bands = [Band(level, *(np.asarray(end)[:, shown] for end in ahead.interval(level))) for level in levels]
-        filled = estimator.impute_interval(X, max(levels), inputs=inputs)
-        gone, kept = np.isnan(past), slice(None if last is None else max(len(past) - last, 0), None)
-        ends = (np.where(gone, np.asarray(end), np.nan)[kept, shown] for end in filled)
-        before, after = _times(times, X, ahead.mean, len(past), horizon)
+        tables = tables_of(estimator, X, inputs)
+        whole = tables.rows.split(tables.rows.values)[0]
+        n = _past_steps(len(whole), held_out)
+        before, after = _times(times, tables.times(horizon)[0], len(whole), horizon)
+        seen = _Seen.of(estimator, whole[:n], _first(tables, n), _inputs_ahead(tables, n, future), horizon)
+        kept = slice(None if last is None else max(n - last, 0), None)
+        bands = [Band(level, *(end[:, shown] for end in seen.ahead.interval(level))) for level in levels]
+        gone = np.isnan(whole[:n])
+        ends = (np.where(gone, end, np.nan)[kept, shown] for end in seen.filled.interval(max(levels)))
+        moments = np.concatenate([before, after])
         made = cls(
-            past[kept, shown],
-            estimator.inverse_transform(np.asarray(estimator.transform(X, inputs=inputs)))[kept, shown],
+            whole[:n][kept, shown],
+            seen.smoothed[kept, shown],
             Band(max(levels), *ends),
-            np.asarray(ahead.mean)[:, shown],
+            seen.ahead.mean[:, shown],
             bands,
             [names[j] for j in shown],
-            times=before[kept],
-            future_times=after,
+            times=moments[:n][kept],
+            future_times=moments[n : n + horizon],
+            held=whole[n:, shown],
+            held_times=moments[n : len(whole)],
         )
         return made.plot(ax, value_name=value_name)
 
@@ -196,6 +222,8 @@ class ForecastDisplay:
         )
         ax.plot(self.times, self.smoothed[:, j], color=THEME.faint, linewidth=1.4)
         ax.plot(self.times, self.past[:, j], "o", color=THEME.ink, markersize=3 if len(self.times) <= 150 else 1.5)
+        if len(self.held):
+            ax.plot(self.held_times, self.held[:, j], "o", color=THEME.ink, markersize=4, markerfacecolor="none")
         for band in self.bands:
             ax.fill_between(
                 self.future_times,
@@ -219,15 +247,62 @@ class ForecastDisplay:
             Line2D([], [], color=THEME.accent, linewidth=1.6, label="forecast"),
             Patch(color=THEME.accent, alpha=0.3, linewidth=0, label=f"{levels}% intervals"),
         ]
+        if len(self.held):
+            open_circle: dict[str, Any] = {
+                "marker": "o",
+                "linestyle": "none",
+                "markersize": 4,
+                "markerfacecolor": "none",
+            }
+            key.insert(1, Line2D([], [], color=THEME.ink, label="held out", **open_circle))
         draw_key(self.figure_, self.ax_, key, inside=inside, loc="outside upper right")
 
 
-def _times(given: Any, X: Any, ahead: Any, n: int, horizon: int) -> tuple[Any, Any]:
-    """Times of the rows and of the steps ahead: those given, those of a pandas index, or counted from 0."""
-    if given is None and hasattr(ahead, "index") and hasattr(X, "index"):
-        return _drawable(X.index), _drawable(ahead.index)
+class _Seen(NamedTuple):
+    """What a system says about a sequence."""
+
+    smoothed: Array  # without noise: (n, d)
+    filled: Imputed
+    ahead: Forecast
+
+    @classmethod
+    def of(cls, estimator: Any, rows: Array, inputs: Any, future: Any, horizon: int) -> _Seen:
+        model, empty = estimator.model_, estimator.empty_features_
+        given = rows_of(model, rows, inputs)
+        smoothed = believe(model, given).mean @ model.emission.loadings.T + model.emission.mean
+        filled = impute_series(model, given)
+        std = filled.std.copy()
+        std[:, empty] = np.where(np.isnan(rows[:, empty]), np.inf, 0.0)
+        [ahead] = forecast(model, given, horizon, future=future)
+        return cls(smoothed, filled._replace(std=std), replace(ahead, unknown=empty))
+
+
+def _past_steps(n: int, held_out: Any) -> int:
+    """Number of steps before those that are held out."""
+    if not isinstance(held_out, int | np.integer) or not 0 <= held_out < n:
+        msg = f"held_out must be a whole number from 0 to {n - 1}; got {held_out!r}."
+        raise ShapeError(msg)
+    return n - int(held_out)
+
+
+def _first(tables: SeriesTables, n: int) -> Any:
+    """Inputs of the first ``n`` steps of the first sequence."""
+    return None if tables.rows.inputs is None else tables.rows.inputs[:n]
+
+
+def _inputs_ahead(tables: SeriesTables, n: int, future: Any) -> Any:
+    """Inputs of the steps after the first one ahead: those of steps that are held out, then those that are given."""
+    inputs, length = tables.rows.inputs, int(tables.rows.lengths[0])
+    if inputs is None or n == length:
+        return future
+    held = inputs[n:length]
+    return held if future is None else np.vstack([held, np.asarray(future, dtype=np.float64)])
+
+
+def _times(given: Any, known: Any, n: int, horizon: int) -> tuple[Any, Any]:
+    """Times of the rows and of the steps ahead: those given, those of the table, or counted from 0."""
     if given is None:
-        return np.arange(n), np.arange(n, n + horizon)
+        return known[:n], known[n:]
     times = np.asarray(given)
     if len(times) == n + horizon:
         return times[:n], times[n:]
@@ -235,8 +310,3 @@ def _times(given: Any, X: Any, ahead: Any, n: int, horizon: int) -> tuple[Any, A
         msg = f"times must be those of {n} rows, or of these and of {horizon} steps ahead; got {len(times)}."
         raise DataError(msg)
     return times, times[-1] + (times[-1] - times[-2]) * np.arange(1, horizon + 1)
-
-
-def _drawable(index: Any) -> Any:
-    """Times that matplotlib can draw: periods become the time stamps at which they begin."""
-    return (index.to_timestamp() if hasattr(index, "to_timestamp") else index).to_numpy()

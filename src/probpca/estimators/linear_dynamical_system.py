@@ -8,14 +8,17 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils._set_output import _get_output_config
 
 from probpca.errors import DataError, ShapeError
+from probpca.estimators.backtest import About, Origin, origins_of, run_backtest, span_words
 from probpca.estimators.base import (
     Estimator,
     Fit,
     checked_latents,
     generator,
+    names_for,
     progress_bar,
     rounded,
 )
@@ -32,7 +35,7 @@ from probpca.estimators.constraints import (
 from probpca.estimators.online import one_input, one_row, place_of, steps_to
 from probpca.estimators.own_components import SEASON_WORDS, TREND_WORDS, asked_components, is_stationary
 from probpca.estimators.ppca import PPCA, PPCAFit
-from probpca.estimators.series_tables import Reading, SeriesTables, read_tables
+from probpca.estimators.series_tables import Reading, SeriesTables, read_tables, tables_of
 from probpca.estimators.storage import read_story, story_record
 from probpca.estimators.summary import dynamics_summary
 from probpca.estimators.time_index import Remembered, SeriesForecast, in_precision_of
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
 
     from probpca.blocks.sequences import Sequences
     from probpca.inference.imputation import Imputed
+    from probpca.inference.time_series.backtest import Backtest
     from probpca.inference.time_series.prediction import Innovations
     from probpca.inference.time_series.row_filter import Update
     from probpca.models import StateSpace
@@ -871,6 +875,86 @@ class LinearDynamicalSystem(Estimator):
         forecasts = [SeriesForecast(one, table, names) for one, table in zip(known, tables, strict=True)]
         return forecasts if several else forecasts[0]
 
+    def backtest(
+        self,
+        X: Any,
+        horizon: int,
+        n_origins: int = 4,
+        *,
+        level: float = 0.95,
+        inputs: Any = None,
+        time: Any = None,
+        series: Any = None,
+        step: Any = None,
+    ) -> Backtest:
+        """Judge forecasts by the past: fit to the rows before several origins, and compare with the rows that came.
+
+        The last forecast ends with the last row; origins are half a horizon apart. Every fit has the parameters of
+        this estimator and sees only the rows before its origin. The same values are forecast by the last value
+        (naive), by the last season (seasonal naive) and by the line through the first and the last value (drift).
+        The fit of this estimator, if there is one, stays as it is.
+
+        Parameters
+        ----------
+        X : array or dataframe of shape (n_steps, n_features), or a list of them
+            One sequence, or several. Rows are time steps; NaN marks a missing cell.
+        horizon : int
+            Number of steps of each forecast.
+        n_origins : int, default=4
+            Number of origins; fewer are used if there are few rows.
+        level : float, default=0.95
+            Probability of the prediction intervals.
+        inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
+            Known inputs u of each step. Forecasts know those of their steps.
+        time, series, step : default=None
+            How to read the times of a dataframe, as in ``fit``. None: as the fit of this estimator did, if there is
+            one.
+
+        Returns
+        -------
+        Backtest
+            Errors beside those of the naive forecasts and coverage of the intervals. ``print`` shows a line for each
+            feature; ``BacktestDisplay.from_backtest`` draws it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from probpca import LinearDynamicalSystem
+        >>> steps = np.arange(120)
+        >>> season = np.sin(2 * np.pi * steps / 12)[:, None] * [3.0, 1.0]
+        >>> Y = season + 0.05 * steps[:, None] + 0.3 * np.random.default_rng(0).standard_normal((120, 2))
+        >>> found = LinearDynamicalSystem(seasonal_periods=12).backtest(Y, horizon=12)
+        >>> found.relative_error["model"] < found.relative_error["seasonal_naive"] < 1
+        True
+        >>> found.actual.shape, round(found.mean_coverage, 1)
+        ((4, 12, 2), 0.9)
+        """
+        check_parameters(self, self._constraints)
+        probe = clone(self)
+        reading = Reading(time, series, step)
+        if self._fitted is not None and (time, series, step) == (None, None, None):
+            reading = self._state.reading
+        tables, reading = read_tables(probe, X, inputs, reading=reading, reset=True)
+        period = _season(probe, reading)
+        origins = origins_of(tables.rows, horizon, n_origins, period)
+        settings = Settings(self.solver, self.tol, self.max_iter, n_init=self.n_init)
+
+        def predict(origin: Origin) -> list[prediction.Forecast]:
+            model = probe._learn(origin.past, settings, reading.season).result.model  # noqa: SLF001
+            last = last_states(model, origin.past)
+            found = []
+            for k, (state, later) in enumerate(zip(last, origin.inputs, strict=True)):
+                ends = origin.past.starts + origin.past.lengths - 1
+                known = None if origin.past.inputs is None else origin.past.inputs[ends[k : k + 1]]
+                found += prediction.forecast_from(model, [state.gaussian], horizon, known, later)
+            return found
+
+        names = names_for(tables.tables[0].features, getattr(probe, "feature_names_in_", None))
+        span = span_words(reading.step, horizon + max(horizon // 2, 1) * (len(origins) - 1), reading.time)
+        rows = tables.rows.split(tables.rows.values)
+        about = About(period, level, span, rows, tables.times(), replace(names, rows=None))
+        return run_backtest(origins, predict, horizon, about)
+
     def impute(self, X: Any, *, inputs: Any = None, return_std: bool = False) -> Any:
         """Replace missing cells by their expected values given all observed cells of the sequence, past and future.
 
@@ -1110,8 +1194,7 @@ class LinearDynamicalSystem(Estimator):
         return ppca
 
     def _tables(self, X: Any, inputs: Any) -> SeriesTables:
-        fit: SeriesFit = self._state
-        tables, _ = read_tables(self, X, inputs, reading=fit.reading)
+        tables = tables_of(self, X, inputs)
         kalman.rows_of(self.model_, tables.rows)
         return tables
 
@@ -1132,6 +1215,14 @@ def _fit_stationary(
     rows: Sequences, q: int, settings: Settings, rng: np.random.Generator, _: Structure
 ) -> SeriesResult:
     return fit_stationary(rows, q, settings, rng)
+
+
+def _season(estimator: LinearDynamicalSystem, reading: Reading) -> int:
+    """Steps of a season: those that were given, or those that the times suggest; 1 if seasons are not wanted."""
+    given = estimator.seasonal_periods
+    if estimator.seasonal is None:
+        return 1
+    return reading.season if given is None or isinstance(given, str) else int(given)
 
 
 def _is_framed(estimator: Any) -> bool:

@@ -91,6 +91,20 @@ class SeriesTables:
         """Number of rows that were absent."""
         return self.rows.n_steps - sum(table.n_rows for table in self.tables)
 
+    def times(self, ahead: int = 0) -> list[Any]:
+        """Times of all steps of each sequence, and of steps after the last one: (n + ahead,) each.
+
+        Dates by the clock of their zone, or numbers.
+        """
+        found = []
+        for table, n in zip(self.tables, self.rows.lengths.tolist(), strict=True):
+            if table.axis is None:
+                found.append(np.arange(n + ahead))
+            else:
+                stamps = table.axis.at(np.arange(1 - n, 1 + ahead))
+                found.append(stamps.local() if stamps.unit else stamps.ticks)
+        return found
+
     def split(self, values: Any, axis: int = 0) -> list[Any]:
         """Cut an array with an entry for each step of the grid into one for each sequence, without the absent rows."""
         parts = np.split(values, self.rows.starts[1:], axis=axis)
@@ -140,6 +154,12 @@ def read_tables(
     rows = as_sequences(filled if several else filled[0], None, inputs)
     tables = list(map(SeriesTable, given, features, axes, map(len, matrices), at))
     return SeriesTables(rows, tables, several), reading
+
+
+def tables_of(estimator: Any, X: Any, inputs: Any = None) -> SeriesTables:
+    """Read tables as the fit of an estimator did."""
+    reading: Reading = estimator._state.reading  # noqa: SLF001
+    return read_tables(estimator, X, inputs, reading=reading)[0]
 
 
 def _has(X: Any, name: Any) -> bool:

@@ -24,6 +24,7 @@ from probpca.inference.projection import (
     reconstruct,
 )
 from probpca.inference.sampling import explore, sample, sample_latent
+from probpca.inference.time_series.backtest import Backtest, naive_forecasts
 from probpca.inference.time_series.decomposition import SeriesComponents, decompose
 from probpca.inference.time_series.kalman import (
     FilteredStates,
@@ -44,6 +45,7 @@ from probpca.inference.time_series.prediction import (
 from probpca.inference.time_series.row_filter import KnownState, RowFilter, Update
 
 __all__ = [
+    "Backtest",
     "Calibration",
     "FilteredStates",
     "Forecast",
@@ -80,6 +82,7 @@ __all__ = [
     "marginal",
     "mixture_log_likelihood",
     "mixture_posterior",
+    "naive_forecasts",
     "outliers",
     "pool",
     "posterior",

@@ -48,6 +48,10 @@ class FoldSettings:
     # cells would give held-out cells a density of zero.
     least_noise: float = 1e-6
     tolerance: float = 0.005  # remaining gain in log-likelihood at which a fit stops, in nats per row
+    max_iter: int = 200  # largest number of iterations of a fit
+    # A fit that is only compared ends after so many EM steps, unless the last one gains more, in nats per cell.
+    steps: int = 3
+    gain: float = 0.02
     negligible: float = 0.002  # scores that differ by less count as equal, in nats per row
 
 
@@ -246,7 +250,9 @@ class TrimmingSettings:
 
     keep: float = 0.75  # share of the rows that is trusted
     level: float = 0.975  # probability of the distances up to which rows are used in the end
-    subsets: int = 20  # starts from random sets of rows, besides an ordinary fit and a fit of Student's t
+    # Starts from random sets of rows, besides an ordinary fit and a fit of Student's t, if keep is at least 0.75, and
+    # if it is 0.5: with many outliers few sets are clean.
+    subsets: tuple[int, int] = (20, 100)
     subset_steps: int = 3  # EM steps to the rows of such a set
     first_steps: int = 3  # concentration steps of every start
     finalists: int = 5  # starts that go on
@@ -262,6 +268,12 @@ class TrimmingSettings:
     student_steps: int = 30  # largest number of steps of this start
     rechosen: int = 2  # how often the number of components is chosen again on the rows that are used
 
+    @property
+    def n_subsets(self) -> int:
+        """Number of starts from random sets of rows."""
+        few, many = self.subsets
+        return round(few + (many - few) * min(max(0.75 - self.keep, 0.0) / 0.25, 1.0))
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -275,6 +287,7 @@ class WildCellSettings:
     most: float = 0.4  # largest share of wild cells
     spread: float = 2.0  # first variance of wild cells, relative to that of their column
     held_steps: int = 5  # steps in which no noise variance of a column may exceed what half of its scores allow
+    free_steps: int = 30  # later, weights of cells are averaged with the last ones, so that they do not alternate
     judge_rows: int = 3  # rows are judged again after so many steps
     judged_steps: int = 60  # later, rows that come and go would keep a fit from ending
     row_level: float = 0.999  # probability of the squared distance within the subspace up to which rows are used

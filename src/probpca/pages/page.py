@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from dataclasses import dataclass
 from hashlib import sha256
@@ -30,7 +31,7 @@ from probpca.displays.inputs import (
 )
 from probpca.errors import DataError, ShapeError, SourceError
 from probpca.inference.calibration import probability
-from probpca.models import LinearGaussian
+from probpca.models import LinearGaussian, Mixture
 from probpca.sources.open import is_table
 
 if TYPE_CHECKING:
@@ -51,27 +52,36 @@ class RowNames(NamedTuple):
 class Table(NamedTuple):
     """A table in memory and the model that was fitted to it."""
 
-    model: LinearGaussian
+    model: Any  # LinearGaussian, or the Mixture of a report
     cells: Array  # NaN where missing: (n, d)
     numbers: Index  # of the rows, as readers count them: (n,)
     names: list[str | None]  # of the rows, where they have one: n
     features: list[str]  # d names
     components: list[str]  # q names
     groups: list[Group]  # columns that colour the rows
-    loadings: Array  # of the components or rotated factors, in the units of the data: (d, q)
+    loadings: Array  # of the components or rotated factors, (d, q), or of each cluster, in the units of the data
     noun: str = "component"  # what a latent variable is called: "component" or "factor"
 
     @property
     def size(self) -> str:
         """Numbers of rows, columns and components, in words."""
         n, d = self.cells.shape
-        counts = ((n, "row"), (d, "column"), (self.model.n_components, self.noun))
+        parts = (self.model.n_clusters, "cluster") if self.is_mixture else (self.model.n_components, self.noun)
+        counts = ((n, "row"), (d, "column"), parts)
         return ", ".join(counted(count, noun) for count, noun in counts)
 
     @property
     def scale(self) -> Array:
         """Standard deviation of each feature in the model: (d,)."""
-        return np.sqrt(self.model.covariance.diag())
+        if not self.is_mixture:
+            return np.sqrt(self.model.covariance.diag())
+        within = np.stack([cluster.covariance.diag() for cluster in self.model.clusters])
+        return np.sqrt(self.model.weights @ (within + np.square(self.model.means - self.model.mean)))
+
+    @property
+    def is_mixture(self) -> bool:
+        """Whether the rows have clusters."""
+        return isinstance(self.model, Mixture)
 
     @property
     def named(self) -> bool:
@@ -123,7 +133,10 @@ def signed(number: str) -> str:
 
 
 def ask_table(page: str, estimator: Any, X: Any, names: RowNames) -> Table:
-    """The table of a page; raise unless the model is fitted, the rows are in memory, and all names are given."""
+    """The table of a page; raise unless the model is fitted, the rows are in memory, and all names are given.
+
+    Only a report takes mixtures.
+    """
     model = _model_of(page, estimator)
     if not is_table(X):
         msg = f"{page} needs rows in memory; got {type(X).__name__}.\nHint: pass some of its rows as an array."
@@ -201,17 +214,19 @@ def _group_data(group: Group, chosen: Index) -> dict[str, Any]:
     return {"name": group.name, "categories": names, "proper": n_proper, "codes": packed_positions(codes[chosen])}
 
 
-def _model_of(page: str, estimator: Any) -> LinearGaussian:
+def _model_of(page: str, estimator: Any) -> LinearGaussian | Mixture:
     model = getattr(estimator, "model_", None)
-    if isinstance(model, LinearGaussian):
+    takes_mixtures = page == "report"
+    if isinstance(model, LinearGaussian) or (takes_mixtures and isinstance(model, Mixture)):
         return model
     kind = type(estimator).__name__
     if model is None and hasattr(estimator, "posterior"):
         raise not_fitted(page, kind)
-    msg = (
-        f"{page} needs a fitted PPCA, BayesianPCA or FactorAnalysis; got {kind}.\n"
-        "Hint: pass the last step of a pipeline, and the rows as that step sees them."
-    )
+    others = "BayesianPCA, FactorAnalysis or MixturePPCA" if takes_mixtures else "BayesianPCA or FactorAnalysis"
+    hint = "pass the last step of a pipeline, and the rows as that step sees them."
+    if isinstance(model, Mixture):
+        hint = "report shows the clusters of a mixture."
+    msg = f"{page} needs a fitted PPCA, {others}; got {kind}.\nHint: {hint}"
     raise DataError(msg)
 
 
@@ -252,12 +267,15 @@ def page_place(path: Any) -> Path:
 
 
 def write_page(place: Path, name: str, scripts: Sequence[str], data: Any, parts: Mapping[str, str]) -> Path:
-    """Write the page ``name``: ``parts`` are HTML for its template, ``data`` is JSON for its scripts."""
+    """Write the page ``name``: ``parts`` are HTML for its template, ``data`` is JSON for its scripts.
+
+    The page of a mixture has the style of other reports.
+    """
     page = Template(asset("page.html")).substitute(
         parts,
-        body=Template(asset(f"{name}.html")).substitute(parts),
+        body=_filled(f"{name}.html", parts),
         policy=_policy(scripts),
-        style=asset("page.css") + asset(f"{name}.css"),
+        style=asset("page.css") + asset(f"{name.removesuffix('_clusters')}.css"),
         data=inert_json(data),
         scripts="\n".join(f"<script>{script}</script>" for script in scripts),
     )
@@ -268,6 +286,12 @@ def write_page(place: Path, name: str, scripts: Sequence[str], data: Any, parts:
         msg = f"the page could not be written to {place}: {error.strerror}."
         raise SourceError(msg) from None
     return place
+
+
+def _filled(name: str, parts: Mapping[str, str]) -> str:
+    """A template of this folder with its parts, and with the files that lines such as ``$include_file`` name."""
+    text = re.sub(r"^\$include_(\w+)\n", lambda found: asset(f"{found[1]}.html"), asset(name), flags=re.MULTILINE)
+    return Template(text).substitute(parts)
 
 
 def asset(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The report: a page that says what the components of a fitted model are, and shows its rows."""
+"""The report: a page that says what the components or clusters of a fitted model are, and shows its rows."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from probpca.pages.page import (
     write_page,
 )
 from probpca.pages.report_charts import ChartSizes, altair, charts, drawing_script
+from probpca.pages.report_clusters import cluster_report
 from probpca.pages.report_components import ComponentSettings, loadings_data, loadings_of, shares_of
 from probpca.pages.report_factors import (
     about_eigenvalues,
@@ -40,6 +41,7 @@ from probpca.pages.report_text import (
     how_judged,
     main_figures,
     model_details,
+    pair,
     unusual_rows,
     warning,
 )
@@ -90,7 +92,7 @@ def report(  # noqa: PLR0913
     training: bool = True,
     settings: ReportSettings = ReportSettings(),
 ) -> Path:
-    """Write an HTML report about a fitted ``PPCA``, ``BayesianPCA`` or ``FactorAnalysis`` and the rows of a table.
+    """Write an HTML report about a fitted model and the rows of a table.
 
     The page says in plain words what the components are and which rows are unusual. It draws the loadings with their
     intervals, a biplot, the share of the variance of all components, and for each row its component scores, observed
@@ -99,9 +101,13 @@ def report(  # noqa: PLR0913
     uniquenesses of all columns, the correlations of oblique factors, and the fit indices if they are known. It is a
     single file that needs no network.
 
+    For ``MixturePPCA`` the page says how many clusters there are and how sure that is, draws rows and clusters in the
+    plane that separates these best, and shows a profile of each cluster, the rows that are unusual or may belong to
+    several clusters, and for each row the probability of each cluster and its observed and imputed cells.
+
     Parameters
     ----------
-    estimator : PPCA, BayesianPCA or FactorAnalysis
+    estimator : PPCA, BayesianPCA, FactorAnalysis or MixturePPCA
         A fitted estimator.
     X : array, sparse matrix or dataframe
         Rows in memory, with or without missing cells.
@@ -119,7 +125,8 @@ def report(  # noqa: PLR0913
     title : str or None, default=None
         Title of the page.
     training : bool, default=True
-        Whether ``X`` are the training rows; p-values are then those of rows that are left out of the fit.
+        Whether ``X`` are the training rows; p-values are then those of rows that are left out of the fit. Does not
+        matter for a mixture, whose p-values treat the fit as exact.
     settings : ReportSettings
         How much of a large table the page shows. By default all rows up to 20,000, or a random sample of more. With
         more than 200,000 cells the page shows the columns with the largest contributions to each row, and says so.
@@ -149,6 +156,9 @@ def report(  # noqa: PLR0913
     altair()
     place = page_place(path)
     table = ask_table("report", estimator, X, RowNames(labels, groups, feature_names, row_numbers))
+    heading = f"{type(estimator).__name__} report" if title is None else str(title)
+    if table.is_mixture:
+        return cluster_report(place, estimator, table, heading, settings)
     facts = Facts(
         estimator,
         table,
@@ -157,7 +167,6 @@ def report(  # noqa: PLR0913
         shares_of(estimator, table.cells, settings.components),
         factors_of(estimator, X, table, training=training),
     )
-    heading = f"{type(estimator).__name__} report" if title is None else str(title)
     what = "Principal component" if facts.factors is None else "Factor analysis"
     parts = {"title": escape(heading), "lead": escape(f"{what} report: {table.size}"), **_text(facts)}
     own = ("groups.js", "report_axes.js", "report_model.js", "report_biplot.js", "report_views.js", "report.js")
@@ -178,7 +187,7 @@ def _text(facts: Facts) -> dict[str, str]:
     return {
         **{name: escape(said) for name, said in _wording(facts).items()},
         "warning": f'<p class="warning" role="alert">{escape(alarm)}</p>' if alarm else "",
-        "tiles": "".join(_pair("div", *one) for one in main_figures(estimator, table, rows)),
+        "tiles": "".join(pair("div", *one) for one in main_figures(estimator, table, rows)),
         "overview": "\n".join(f"<p>{escape(said)}</p>" for said in sentences),
         "components": "\n".join(first),
         "more": f'<p class="note">{counted(more, f"smaller {table.noun}")}: see the loadings below.</p>'
@@ -195,7 +204,7 @@ def _text(facts: Facts) -> dict[str, str]:
         "unusual": "\n".join(unusual_rows(table, rows)),
         "judged": escape(how_judged(rows)),
         "caution": escape(rows.found.note),
-        "details": "".join(_pair("div", *one) for one in model_details(estimator, table, rows)),
+        "details": "".join(pair("div", *one) for one in model_details(estimator, table, rows)),
         "odd": f"{settings.p:g}",
     }
 
@@ -220,10 +229,6 @@ def _wording(facts: Facts) -> dict[str, str]:
         "scree_note": note + " ".join(filter(None, [shares.how, hidden])),
         "loading_note": "A loading says how strongly a column is related to a component.",
     }
-
-
-def _pair(tag: str, name: str, value: str) -> str:
-    return f"<{tag}><dt>{escape(name)}</dt><dd>{escape(value)}</dd></{tag}>"
 
 
 def _components(facts: Facts) -> list[tuple[str, str, str]]:

@@ -77,17 +77,25 @@ def charts(
     ``scree`` are eigenvalues of correlations to draw in the place of shares; ``noun`` is what components are called.
     """
     alt = altair()
-    across = sizes.n_columns > STYLE.most_lines
     drawn = {
         "scree": _scree(alt, shares, n_kept, noun) if scree is None else _eigenvalues(alt, scree, n_kept),
         "biplot": _biplot(alt, sizes.n_rows, noun),
-        "loadings": _loadings(alt, sizes.n_loadings, noun),
         "scores": _scores(alt, sizes.n_scores, noun),
         "distances": _distances(alt, sizes.n_rows, noun),
+        **common_charts(sizes, noun),
+    }
+    return {name: dressed(chart).to_dict() for name, chart in drawn.items()}
+
+
+def common_charts(sizes: ChartSizes, noun: str) -> dict[str, Any]:
+    """Charts that reports on components and on clusters have."""
+    alt = altair()
+    across = sizes.n_columns > STYLE.most_lines
+    return {
+        "loadings": _loadings(alt, sizes.n_loadings, noun),
         "cells": _cells_across(alt, sizes.n_columns) if across else _cells_down(alt, sizes.n_columns),
         "causes": _causes(alt, sizes.n_columns),
     }
-    return {name: _dressed(chart).to_dict() for name, chart in drawn.items()}
 
 
 # Components
@@ -211,7 +219,7 @@ def _loadings(alt: Any, count: int, noun: str) -> Any:
 # Rows
 
 
-def _points(alt: Any, x: Any, y: Any, n_rows: int) -> Any:
+def row_points(alt: Any, x: Any, y: Any, n_rows: int) -> Any:
     """All rows as points in the colours of their group, and a ring around the chosen one."""
     small = n_rows > STYLE.crowded_rows
     usual = 0.8 if n_rows <= STYLE.many_rows else 0.45
@@ -242,7 +250,7 @@ def _biplot(alt: Any, n_rows: int, noun: str) -> Any:
     free = alt.Scale(zero=False, nice=False)
     x = alt.X("a:Q", scale=free, axis=alt.Axis(tickCount=7), title="PC1")
     y = alt.Y("b:Q", scale=free, axis=alt.Axis(tickCount=7), title="PC2")
-    rows, chosen = _points(alt, x, y, n_rows)
+    rows, chosen = row_points(alt, x, y, n_rows)
     region = {"color": "var(--chosen)", "strokeWidth": 1.6, "fill": "var(--chosen)", "fillOpacity": 0.07}
     ellipse = alt.Chart(alt.NamedData("ellipse")).mark_line(clip=True, **region).encode(x=x, y=y, order="k:Q")
     arrows = alt.Chart(alt.NamedData("arrows"))
@@ -296,7 +304,7 @@ def _distances(alt: Any, n_rows: int, noun: str) -> Any:
     )
     x = alt.X("inside:Q", scale=root, title=f"distance along the {noun}s (T\u00b2)", axis=axis)
     y = alt.Y("outside:Q", scale=root, title=f"distance away from the {noun}s (residual)", axis=axis)
-    rows, chosen = _points(alt, x, y, n_rows)
+    rows, chosen = row_points(alt, x, y, n_rows)
     words = f"Squared distance of rows from the model, along the {noun}s and away from them. The chosen row has a ring."
     return alt.layer(rows, chosen).properties(height=STYLE.height, description=words)
 
@@ -367,7 +375,7 @@ def _causes(alt: Any, count: int) -> Any:
     return alt.layer(bars, text).properties(height=STYLE.wide_line * min(count, STYLE.most_causes), description=words)
 
 
-def _dressed(chart: Any) -> Any:
+def dressed(chart: Any) -> Any:
     """A chart with text and lines in the colours of the page."""
     words = {"labelColor": "var(--muted)", "titleColor": "var(--muted)", "labelFontSize": 12, "titleFontSize": 12}
     lines = {"gridColor": "var(--line)", "domainColor": "var(--line)", "tickColor": "var(--line)"}
@@ -375,6 +383,7 @@ def _dressed(chart: Any) -> Any:
         chart.properties(width="container", background="transparent")
         .configure(font="system-ui, sans-serif", padding={"left": 2, "right": 12, "top": 6, "bottom": 2})
         .configure_axis(titleFontWeight="normal", **words, **lines)
+        .configure_legend(labelColor="var(--muted)", labelFontSize=12, symbolStrokeWidth=0, orient="top")
         .configure_view(stroke=None)
         .configure_text(fontSize=12)
     )

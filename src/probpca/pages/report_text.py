@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from probpca.pages.report_components import ComponentSettings, Loadings, Shares
     from probpca.pages.report_factors import FactorFacts
     from probpca.pages.report_rows import RowFacts
+    from probpca.typing import Array, Index
 
 
 # Numbers in words
@@ -31,8 +32,20 @@ def _noise(noise: Any) -> str:
     return f"{noise:.4g}" if np.ndim(noise) == 0 else f"{np.min(noise):.3g} to {np.max(noise):.3g}"
 
 
-def _few(count: float) -> str:
-    return f"{count:,.0f}" if count >= 10 else f"{count:.2g}"
+def chance_of(count: float) -> str:
+    """How many unusual rows chance alone would give, as a clause."""
+    return f"chance alone would give about {f'{count:,.0f}' if count >= 10 else f'{count:.2g}'}"
+
+
+def named_first(table: Table, rows: Index, most: int = 5) -> str:
+    """Names of the first rows, and whether there are others."""
+    first = [table.called(int(i)) for i in rows[:most]]
+    return f"{', '.join(first)}{' and others' if len(rows) > len(first) else ''}"
+
+
+def pair(tag: str, name: str, value: str) -> str:
+    """HTML of a name and its value."""
+    return f"<{tag}><dt>{escape(name)}</dt><dd>{escape(value)}</dd></{tag}>"
 
 
 # The first screen
@@ -111,12 +124,11 @@ def component_sentences(
 def about_unusual(table: Table, rows: RowFacts) -> str:
     """How many rows are unusual, which are the least probable, and how many chance alone would give."""
     count, settings = rows.n_unusual, rows.settings
-    chance = f"chance alone would give about {_few(rows.by_chance)}"
+    chance = chance_of(rows.by_chance)
     see = " Read the note on p-values below." if rows.found.note else ""
     if not count:
         return f"No row is unusual: none has a p-value below {settings.p:g} ({chance}).{see}"
-    first = [table.called(i) for i in rows.unusual_first[: min(count, 5)]]
-    which = f"{', '.join(first)}{' and others' if count > len(first) else ''}"
+    which = named_first(table, rows.unusual_first[:count])
     many = f"{count:,} of {counted(rows.found.distance.size, 'row')} {'is' if count == 1 else 'are'} unusual"
     return f"{many}, with a p-value below {settings.p:g} ({chance}): {which}.{see}"
 
@@ -161,7 +173,7 @@ def _findings(estimator: Any, table: Table, rows: RowFacts, factors: FactorFacts
         yield from factor_findings(table, factors, rows.settings.components)
     else:
         yield from about_units(estimator.column_std_, table.features, "fitting with standardize=True (--standardize)")
-    yield from _poor_columns(estimator, table)
+    yield from poor_columns(estimator, table)
     if np.isnan(table.cells).any():
         yield "Choose a row with missing cells to see its imputed values. Do not rely on those with wide intervals."
     weak = 0 if factors is not None else int((estimator.explained_variance_ < 1.5 * noise_along(estimator)).sum())
@@ -170,7 +182,7 @@ def _findings(estimator: Any, table: Table, rows: RowFacts, factors: FactorFacts
         yield f"{names} hardly larger than the noise: try fewer components."
 
 
-def _poor_columns(estimator: Any, table: Table) -> Iterator[str]:
+def poor_columns(estimator: Any, table: Table) -> Iterator[str]:
     """Sentences about columns that hold one value only, or none."""
     reach = np.fmax.reduce(table.cells) - np.fmin.reduce(table.cells)  # NaN if nothing was observed
     same = int((reach == 0).sum()) if len(table.cells) > 1 else 0
@@ -199,28 +211,32 @@ def how_judged(rows: RowFacts) -> str:
 
 def unusual_rows(table: Table, rows: RowFacts) -> Iterator[str]:
     """Lines of an HTML table of unusual rows, the least probable first."""
-    place = {int(i): k for k, i in enumerate(rows.shown)}
     found = rows.found
     for i in rows.unusual_first[: rows.settings.most_unusual]:
-        scores = found.cell_scores[i]
-        worst = None if np.isnan(scores).all() else int(np.nanargmax(np.abs(scores)))
         cells = [
-            *([f"{table.numbers[i]:,}"] if table.named else []),
             p_text(found.log10_p_value[i]),
             p_text(found.log10_model_p_value[i]),
             f"{found.distance[i]:.4g}",
             f"{int(np.isfinite(table.cells[i]).sum()):,}",
         ]
-        tail = ["", "", ""]
-        if worst is not None:
-            tail = [table.features[worst], f"{table.cells[i, worst]:.4g}", f"{scores[worst]:+.1f}"]
-        called, column = escape(table.called(i)), escape(tail[0])
-        button = f'<button type="button" data-row="{place[int(i)]}" title="{called}">{called}</button>'
-        numbers = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        yield (
-            f'<tr><th scope="row">{button}</th>{numbers}<td class="word" title="{column}">{column}</td>'
-            f"<td>{signed(tail[1])}</td><td>{signed(tail[2])}</td></tr>"
-        )
+        yield unusual_line(table, int(i), rows.shown, cells, found.cell_scores[i])
+
+
+def unusual_line(table: Table, i: int, shown: Index, cells: list[str], scores: Array) -> str:
+    """Line of an HTML table for row i: its name, some cells, and the column that agrees least with the others."""
+    place = int(np.searchsorted(shown, i))
+    tail = ["", "", ""]
+    if not np.isnan(scores).all():
+        worst = int(np.nanargmax(np.abs(scores)))
+        tail = [table.features[worst], f"{table.cells[i, worst]:.4g}", f"{scores[worst]:+.1f}"]
+    called, column = escape(table.called(i)), escape(tail[0])
+    button = f'<button type="button" data-row="{place}" title="{called}">{called}</button>'
+    number = [f"{table.numbers[i]:,}"] if table.named else []
+    numbers = "".join(f"<td>{escape(cell)}</td>" for cell in [*number, *cells])
+    return (
+        f'<tr><th scope="row">{button}</th>{numbers}<td class="word" title="{column}">{column}</td>'
+        f"<td>{signed(tail[1])}</td><td>{signed(tail[2])}</td></tr>"
+    )
 
 
 # Model details

@@ -216,15 +216,21 @@ class StationaryFactors:
 
         def watch(vector: Array) -> None:
             value = last.get(vector.tobytes())
-            if monitor.record(monitor.trace[-1] if value is None else value):
+            if monitor.record(monitor.trace[-1] if value is None else value) or little_left():
                 raise StopIteration
+
+        def little_left() -> bool:
+            """Whether twice the gain of the last ten steps, or of all if they are fewer, is below the tolerance."""
+            trace = monitor.trace
+            return len(trace) > 2 and 2 * (trace[-1] - trace[max(len(trace) - 11, 0)]) < settings.tol
 
         monitor.record(-loss(vector)[0])
         options = {"maxiter": settings.max_iter, "ftol": 1e-14, "gtol": 1e-5, "maxcor": 20}
         found = minimize(
             loss, vector, jac=True, method="L-BFGS-B", bounds=self._bounds(vector), callback=watch, options=options
         )
-        ended = Status.SERIES_MAX_ITER if len(monitor.trace) > settings.max_iter else Status.CONVERGED
+        unfinished = len(monitor.trace) > settings.max_iter and not little_left()
+        ended = Status.SERIES_MAX_ITER if unfinished else Status.CONVERGED
         return Iterated(self.place(found.x), ended, tuple(monitor.trace))
 
     def _bounds(self, vector: Array) -> list[tuple[float | None, float | None]]:

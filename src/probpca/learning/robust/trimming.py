@@ -145,7 +145,7 @@ class Trimming:
         how = self.settings
         compared = self.sampled(how.compared_rows, rng)
         student = StudentRows(compared.observed, self.floor, how.degrees).run(start, how.student_steps)
-        starts = [start, student, *extra, *(compared.subset_start(start, rng) for _ in range(how.subsets))]
+        starts = [start, student, *extra, *(compared.subset_start(start, rng) for _ in range(how.n_subsets))]
         short = [compared.concentrate(model, compared.nearest, how.first_steps) for model in starts]
         best = sorted(short, key=lambda found: -found.value)[: how.finalists]
         longer = [compared.concentrate(found.model, compared.nearest, how.next_steps) for found in best]

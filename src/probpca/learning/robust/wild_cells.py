@@ -223,7 +223,8 @@ def fit_wild_cells(
         free = cells - table.centre.size * (model.n_components + 1)
         residual, variance = left_out(table, model, omega, judged, gram, used)
         variance *= cells / max(free, cells / 2)  # for the degrees of freedom of the parameters
-        tame = wild.tame(table, model, residual, variance)
+        found = wild.tame(table, model, residual, variance)
+        tame = found if steps <= settings.free_steps else 0.5 * (tame + found)
         wild = wild.refitted(table, model, tame, weight, settings.most)
         omega = table.precision * tame
         if keep < 1 and steps % settings.judge_rows == 0 and steps <= settings.judged_steps:

@@ -142,9 +142,21 @@ class Fold:
         return cls(problem, spectral_start(problem.covariance, largest, rng), held)
 
     def grown(self, before: LinearGaussian | None) -> LinearGaussian:
-        """Fit a model with one component more than ``before``, or with one component if it is None."""
-        first = self.start.model(1) if before is None else self.start.grown(before)
-        return self.problem.solve(first).state
+        """Model with one component more than ``before``, or with one if it is None, from a few EM steps.
+
+        If the last of them still gains much, the fit is finished.
+        """
+        problem, how, value, gain = self.problem, self.problem.settings.folds, -np.inf, 0.0
+        model = problem.placed(self.start.model(1) if before is None else self.start.grown(before))
+        for _ in range(how.steps):
+            following, now = problem.steps(model)
+            model, value, gain = following, now, now - value
+        much = how.gain * float(problem.summary.observed.sum())
+        return self.finished(model) if gain > much else model
+
+    def finished(self, model: LinearGaussian) -> LinearGaussian:
+        """Model after the remaining iterations of a fit."""
+        return self.problem.solve(model).state
 
     def score(self, model: LinearGaussian) -> Array:
         r"""Log density of the held-out cells given the training cells of their row, summed for each row: (n,).
@@ -208,6 +220,12 @@ class Scores(NamedTuple):
         """Append the log densities (n,) for one more component."""
         return self._replace(rows=np.vstack([self.rows, scores]))
 
+    def replaced(self, q: int, scores: Array) -> Scores:
+        """Replace the log densities (n,) for q components."""
+        rows = self.rows.copy()
+        rows[q - 1] = scores
+        return self._replace(rows=rows)
+
     @property
     def mean(self) -> Array:
         """Mean log density of a held-out cell: (m,)."""
@@ -252,31 +270,61 @@ def cross_validate(
 ) -> Scores:
     """Cross-validate 1, 2, ... components, up to ``largest`` or until several in a row bring no improvement.
 
-    Every observed cell is held out once. Each fit starts from the one with one component less.
+    Every observed cell is held out once. Each fit starts from the one with one component less. A few steps tell which
+    numbers are far from the best; the fits with the others are finished.
     """
     if block.is_sparse and not block.unstored_missing:
         block = replace(block, values=table_of(block))
     cells = Listed.of(block)
     folds = deal(cells, how.count, rng)
     n = max(block.total_weight, 1.0)
-    settings = Settings(tol=how.tolerance * n, max_iter=200, folds=how)
+    settings = Settings(tol=how.tolerance * n, max_iter=how.max_iter, folds=how)
     with one_blas_thread():
         hold = partial(_hold_out, block, cells, folds, largest, settings)
         held = list(map_blocks(hold, list(enumerate(rng.spawn(how.count))), n_jobs))
         counted = sum(float(block.weights[fold.held.rows].sum()) for fold in held)
         if counted == 0:
             raise _too_few(cells)
-        models: list[LinearGaussian | None] = [None] * how.count
+        path: list[tuple[LinearGaussian, ...]] = []
         scores = Scores(np.empty((0, block.n_rows)), block.weights, counted, how.negligible * n / counted)
         for q in range(1, largest + 1):
             if tell is not None:
                 tell(f"cv: {q} of at most {largest} components")
-            grown = list(map_blocks(_grown, list(zip(held, models, strict=True)), n_jobs))
-            models = [model for model, _ in grown]
+            before = path[-1] if path else (None,) * how.count
+            grown = list(map_blocks(_grown, list(zip(held, before, strict=True)), n_jobs))
+            path.append(tuple(model for model, _ in grown))
             scores = scores.with_one_more(np.sum([score for _, score in grown], axis=0))
             if q >= how.least and q - scores.leader >= how.patience:
                 break
-    return scores
+        return _with_finished(scores, partial(_finished, held, path, n_jobs))
+
+
+def _with_finished(scores: Scores, finish: Callable[[int], Array]) -> Scores:
+    """Finish the fits within a standard error of the best, and that with one component less than the choice.
+
+    Other fits may gain as much as the finished ones did at most.
+    """
+    rough, most, done = scores.mean, 0.0, set[int]()
+    while True:
+        short, error = scores.shortfall()
+        near = np.flatnonzero(short - most <= error) + 1
+        candidates = [int(scores.mean.argmax()) + 1, scores.leader, scores.choice, max(scores.choice - 1, 1), *near]
+        q = next((int(q) for q in candidates if q not in done), None)
+        if q is None:
+            return scores
+        scores = scores.replaced(q, finish(q))
+        done.add(q)
+        most = max(most, float(scores.mean[q - 1] - rough[q - 1]))
+
+
+def _finished(held: list[Fold], path: list[tuple[LinearGaussian, ...]], n_jobs: int, q: int) -> Array:
+    """Log densities of the held-out cells, summed for each row, with finished fits of q components: (n,)."""
+    return np.sum(list(map_blocks(_finish, list(zip(held, path[q - 1], strict=True)), n_jobs)), axis=0)
+
+
+def _finish(work: tuple[Fold, LinearGaussian]) -> Array:
+    fold, model = work
+    return fold.score(fold.finished(model))
 
 
 def _hold_out(

@@ -14,11 +14,12 @@ from probpca import DataError
 from probpca.blocks import Block
 from probpca.blocks.block import dense_values, joined
 from probpca.learning import Settings
-from probpca.learning.selection.cross_validation import Fold, Listed, Scores, cross_validate, deal
+from probpca.learning.selection.cross_validation import Fold, Listed, Scores, _with_finished, cross_validate, deal
 from probpca.learning.settings import FoldSettings
 from probpca.models import Gaussian
 
 FOLDS = 5
+FINISHED = FoldSettings(gain=-np.inf)  # whose fits are all finished
 
 
 def holed(rng, x, share):
@@ -164,8 +165,9 @@ def test_a_search_ends_when_enough_numbers_in_a_row_were_no_better(rng):
 def test_a_number_of_components_beyond_some_that_predict_worse_is_found(rng):
     x = spiked_rows(rng, 150, 10, 3)
     x = x / x.std(axis=0)  # noise that differs between columns
-    near, far = (validated(x, 9, how=how) for how in (FoldSettings(least=1, patience=2), FoldSettings()))
+    near, far = (validated(x, 9, how=replace(FINISHED, least=k, patience=p)) for k, p in ((1, 2), (10, 5)))
     assert near.choice == 3
+    assert validated(x, 9).choice > 5
     assert (far.mean[3:5] < far.mean[2]).all()
     assert far.choice > 5
     short, error = far.shortfall()
@@ -184,10 +186,49 @@ def test_the_rank_of_rows_with_little_noise_or_none_is_found(n, d, q, noise, sha
 
 def test_a_fit_that_explains_all_of_its_cells_does_not_call_others_impossible(rng):
     x = rng.standard_normal((17, 7))
-    sure, unsure = (validated(x, 6, how=FoldSettings(least_noise=share)) for share in (1e-12, 1e-6))
+    sure, unsure = (validated(x, 6, how=replace(FINISHED, least_noise=share)) for share in (1e-12, 1e-6))
     assert sure.mean[-1] < -1e6
     assert unsure.mean[-1] > -0.5 * np.square(np.ptp(x)) / (1e-6 * x.var()) / 10
     assert sure.choice == unsure.choice == 1
+
+
+@pytest.mark.parametrize("noise", [1.0, 0.1])
+def test_fits_of_a_few_steps_choose_as_finished_ones_do(noise):
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal((100, 2)) @ rng.standard_normal((2, 8)) + noise * rng.standard_normal((100, 8))
+        x = holed(rng, x, 0.2)
+        few, finished = (validated(x, 4, how=how) for how in (FoldSettings(), FINISHED))
+        assert few.choice == finished.choice
+
+
+def test_a_fit_whose_steps_still_gain_much_is_finished(rng):
+    x = holed(rng, rng.standard_normal((100, 2)) @ rng.standard_normal((2, 8)), 0.2)
+    cells = Listed.of(Block(x))
+    out = rng.random(cells.rows.size) < 0.2
+    values = []
+    for gain in (np.inf, 1e-6, -np.inf):
+        settings = Settings(tol=0.1, folds=FoldSettings(gain=gain))
+        fold = Fold.of(Block(x), cells, out, 2, settings, np.random.default_rng(0))
+        model = fold.grown(fold.grown(None))
+        values.append(fold.problem.steps(model)[1])
+    assert values[0] < values[1] - 100
+    assert_allclose(values[1], values[2], atol=1.0)
+
+
+@pytest.mark.parametrize("gains", [[0.0, 0.0, 0.0, 0.0], [0.0, 0.9, 0.0, 0.0], [0.0, 0.0, -0.5, 0.0]])
+def test_what_is_chosen_was_finished_and_so_was_one_less(gains):
+    rough = Scores(np.array([[1.0], [2.0], [3.0], [2.5]]) + np.zeros(50), np.ones(50), 50.0)
+    finished = []
+
+    def finish(q):
+        finished.append(q)
+        return rough.rows[q - 1] + gains[q - 1]
+
+    found = _with_finished(rough, finish)
+    assert {found.choice, max(found.choice - 1, 1)} <= set(finished)
+    assert len(finished) == len(set(finished)) < 4
+    assert_allclose(found.mean[np.array(finished) - 1], (rough.mean + gains)[np.array(finished) - 1])
 
 
 def test_the_search_says_how_far_it_has_come(rng):
