@@ -183,16 +183,23 @@ class LinearDynamicalSystem(Estimator):
     Variances include the uncertainty of their scale, and are raised if forecasts of several steps within the rows were
     worse than the model expects.
 
-    With ``n_components=k`` the states are k factors that all features share, fitted by EM; PPCA and factor analysis
-    are the special case without memory, A = 0 and Q = I. In the shapes below q is the number of states and d the number
-    of features.
+    With ``n_components=k``, k factors f are common to all features. They are stationary by construction:
+
+    .. math::
+        y_t = l_t + s_t + C f_t + v_t, \quad f_{t+1} = A f_t + w_t, \quad w_t \sim N(0, I - A A^\top), \quad
+        A = S (I + S^\top S)^{-1/2}
+
+    with :math:`f_1 \sim N(0, I)` and any matrix S. The levels are constant if that predicts better than trends. PPCA
+    and factor analysis are the special case without memory, A = 0 and Q = I. In the shapes below q is the number of
+    states and d the number of features.
 
     Parameters
     ----------
     n_components : int, "bic", "cv" or None, default=None
         Number of factors, or the criterion that chooses it: "bic", or "cv", which predicts cells that are held out at
-        random. None or 0: no factors, a trend and a season for each feature. None with ``trend=None``, or with a
-        parameter that is about factors (from ``transition`` to ``ridge``, or inputs): the same as "bic".
+        random, without trends. 0: no factors. None: no factors, but two or three in place of the trend of a single
+        feature without a season, if its BIC is clearly better. None with ``trend=None``, or with a parameter that is
+        about factors (a word or an array from ``transition`` to ``ridge``, or inputs): the same as "bic".
     trend : "auto", "constant", "level", "drift", "damped", "slope", "ar", None, or a list of these, default="auto"
         Trend of all features, or of each: a "constant" level (None is the same); a "level" that moves as a random walk;
         one with a fixed slope ("drift"), a slope that fades ("damped") or one that moves ("slope"); or a constant level

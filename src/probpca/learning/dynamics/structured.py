@@ -26,6 +26,7 @@ from probpca.learning.dynamics.stationary import (
 from probpca.learning.result import Status
 from probpca.learning.settings import Settings
 from probpca.models.components import OwnComponents, assemble, unscored_rows
+from probpca.result_tables import several
 from probpca.sources.engines.local import one_blas_thread
 
 if TYPE_CHECKING:
@@ -120,18 +121,20 @@ def fit_structured(  # noqa: PLR0913, PLR0917
     trace = (*trace[:-1], value) if len(trace) > 1 else (value, value)
     empty, observed = np.flatnonzero(rows.counts == 0), int(rows.counts.sum())
     result = SeriesResult(model, status, value, trace, len(trace) - 1, observed, empty)
-    return Chosen(result, _rule(own, trend, seasonal, list(scores), n_factors), scores)
+    return Chosen(result, _rule(own, trend, seasonal, scores, n_factors, model), scores)
 
 
-def _rule(own: OwnChoice, trend: Any, seasonal: Any, tried: list[int], n_factors: int | str | None) -> str:
+def _rule(
+    own: OwnChoice, trend: Any, seasonal: Any, scores: dict[int, float], n_factors: int | str | None, model: StateSpace
+) -> str:
     """How the model was chosen, in words."""
-    what = [
-        name for name, given in (("trend", trend), ("season", seasonal if own.period > 1 else None)) if given == "auto"
-    ]
+    count = several(model.n_factors, "factor")
+    if not model.has_own_states:
+        return f"constant levels by BIC, {count} {'as given' if isinstance(n_factors, int) else 'by BIC'}"
+    given = (("trend", trend), ("season", seasonal if own.period > 1 else None))
+    what = [name for name, word in given if word == "auto"]
     rule = f"{' and '.join(what)} by BIC among {own.n_tried:,} candidates" if what else "as given"
-    if n_factors in (None, "bic") and len(tried) > 1:
-        return f"{rule} and {', '.join(str(q) for q in tried if q)} factors"
-    return rule
+    return f"{rule}, {count} by BIC" if len(scores) > 1 else rule
 
 
 @final
