@@ -36,6 +36,7 @@ from .estimators import (
 from .learning.factor.factorability import factorability
 from .pages.explorer import explorer
 from .pages.report import report
+from .pages.series_report import anomalies_page, series_report
 
 __version__: str
 
@@ -69,6 +70,7 @@ __all__ = [
     "ShapeError",
     "SourceError",
     "UsedCellsDisplay",
+    "anomalies_page",
     "datasets",
     "explorer",
     "factorability",
@@ -77,5 +79,6 @@ __all__ = [
     "models",
     "report",
     "select_n_components",
+    "series_report",
     "sources",
 ]

@@ -327,3 +327,16 @@ def test_what_speaks_against_a_forecast_is_noted(run, series):
     done = run("forecast", "constant.csv", "--steps", 2, "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["backtest"]["relative_error_model"] is None
+
+
+@pytest.mark.usefixtures("series")
+def test_a_report_can_be_written(folder, run):
+    done = run("forecast", "series.csv", "--steps", 4, "--components", 1, "--report", "page.html")
+    assert done.code == 0, done.err
+    assert "A report was written to page.html." in done.out
+    text = (folder / "page.html").read_text(encoding="utf-8")
+    assert "series.csv" in text
+    assert "2023-08" in text
+    assert "this model was off by" in text
+    assert run("forecast", "series.csv", "--steps", 4, "--report", "page.txt").code == 1
+    assert run("forecast", "series.csv", "--steps", 4, "--report", "page.html").code == 1

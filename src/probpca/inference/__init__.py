@@ -13,6 +13,7 @@ from probpca.inference.mixture import (
     responsibilities,
     sample_mixture,
 )
+from probpca.inference.mixture_outlier_scores import MixtureOutliers, mixture_outliers
 from probpca.inference.outlier_scores import Outliers, calibrate, outliers
 from probpca.inference.posteriors import free_energy, posterior, posterior_covariance
 from probpca.inference.projection import (
@@ -52,6 +53,7 @@ __all__ = [
     "Imputed",
     "Innovations",
     "KnownState",
+    "MixtureOutliers",
     "MixturePosterior",
     "Outliers",
     "Pooled",
@@ -81,6 +83,7 @@ __all__ = [
     "log_likelihood",
     "marginal",
     "mixture_log_likelihood",
+    "mixture_outliers",
     "mixture_posterior",
     "naive_forecasts",
     "outliers",
