@@ -26,8 +26,8 @@ from probpca.estimators.base import (
 )
 from probpca.estimators.constraints import check_parameters, mixture_constraints
 from probpca.estimators.maximum_likelihood import present
-from probpca.estimators.queries import answer, block_of, mean_score
-from probpca.estimators.storage import read_story, story_record
+from probpca.estimators.queries import answer, block_of, checked_training, mean_score
+from probpca.estimators.storage import calibration_record, read_calibration, read_story, story_record
 from probpca.estimators.summary import mixture_summary
 from probpca.inference.imputation import ParameterCovariance, noise_inflation, noise_inflation_by_feature
 from probpca.inference.mixture import (
@@ -42,10 +42,13 @@ from probpca.inference.mixture import (
     sample_mixture,
     weighted_scores,
 )
+from probpca.inference.mixture_outlier_scores import MixtureOutliers, mixture_outliers
 from probpca.inference.sampling import sample_parameters
+from probpca.learning.mixture.calibration import calibration_of, rows_per_cluster
 from probpca.learning.mixture.fit import fit_mixture
 from probpca.learning.mixture.result import MixtureCriteria, MixtureResult, Score
 from probpca.learning.settings import Settings
+from probpca.learning.training_distances import NO_ROWS
 from probpca.models import Gaussian, Mixture, ParameterBelief
 from probpca.models.serialization import mixture_arrays, mixture_from_arrays
 from probpca.result_tables import WIDTH, default_names
@@ -53,6 +56,7 @@ from probpca.result_tables import WIDTH, default_names
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from probpca.inference.calibration import Calibration
     from probpca.typing import Array, Index
 
 
@@ -62,7 +66,13 @@ class MixtureFit(Fit):
 
     result: MixtureResult
     draw_seed: int
+    calibration: Calibration = field(default=NO_ROWS, kw_only=True)
     labels: Index | None = field(default=None, kw_only=True)  # of the training rows, if they were in memory
+
+    @property
+    def rows_per_cluster(self) -> Array:
+        """Average number of training rows of each cluster in which a feature was observed: (K,)."""
+        return rows_per_cluster(self.result)
 
     @cached_property
     def doubts(self) -> list[ParameterCovariance]:
@@ -98,8 +108,10 @@ class MixtureFit(Fit):
             "notes_": list(result.notes),
             "draw_seed_": self.draw_seed,
         }
+        obstacle, reference = calibration_record(self.calibration)
+        numbers |= obstacle
         table = np.column_stack([np.asarray(part, np.float64) for part in result.criteria.to_dict().values()])
-        arrays |= {
+        arrays |= reference | {
             "criteria_": table,
             "information_": result.information,
             "empty_features_": result.empty,
@@ -127,7 +139,7 @@ class MixtureFit(Fit):
             notes=tuple(numbers["notes_"]),
             **story,
         )
-        return cls(result, numbers["draw_seed_"])
+        return cls(result, numbers["draw_seed_"], calibration=read_calibration(numbers, arrays))
 
 
 class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
@@ -310,7 +322,8 @@ class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
             source = open_training(self, X, sample_weight, cell_weight, watch)
             settings = self._settings(bar)
             result = fit_mixture(source, self.n_clusters, self.n_components, settings, rng)
-        fit = MixtureFit(result._replace(sample=None), int(rng.integers(2**63)))
+        calibration = calibration_of(result, source if source.in_memory else result.sample)
+        fit = MixtureFit(result._replace(sample=None), int(rng.integers(2**63)), calibration=calibration)
         self._fitted = fit
         labels = self.predict(X) if is_matrix(X) else None
         return self._finish(replace(fit, labels=labels))
@@ -680,6 +693,51 @@ class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
             out.append(Mixture(weights / weights.sum(), clusters))
         return out
 
+    def outliers(self, X: Any, *, training: bool = False) -> MixtureOutliers:
+        r"""P-value of the density of each row, with the cells that make it unusual for its cluster.
+
+        The p-value is the probability of a row whose density is as small, given which cells are observed:
+
+        .. math:: p = \sum_k \pi_k \, P\big(\pi_k \, p_k(X) \le p(x)\big), \qquad X \sim N(\mu_k, C_k)
+
+        The reference distribution of distances within clusters, ``calibration_``, was matched to at most 2,000 training
+        rows, so that p-values stay valid for clusters with heavier tails than a Gaussian.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            Rows with the columns of the fit. NaN marks a missing cell.
+        training : bool, default=False
+            Whether ``X`` are training rows. If so, p-values are based on leave-one-out distances from the clusters.
+
+        Returns
+        -------
+        MixtureOutliers
+            ``p_value``, ``cluster`` and more of each row, and ``contributions`` of cells, (n, n_features).
+            ``model_p_value`` treats the fitted mixture as exact. ``print`` and a notebook show the least likely rows;
+            ``to_frame()`` has all.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import MixturePPCA
+        >>> X = load_iris().data
+        >>> mixture = MixturePPCA(3, 1, random_state=0).fit(X)
+        >>> strange = [[5.0, 3.4, 5.0, 0.2]]  # the sepals of one species with the petals of another
+        >>> bool(mixture.outliers(strange).p_value[0] < 1e-6)
+        True
+        """
+        left_out_of = self._state.rows_per_cluster if checked_training(training) else None
+        found: Any = answer(self, partial(_outliers, self.calibration_, left_out_of), X)
+        named = isinstance(found, MixtureOutliers)
+        return found._replace(names=names_for(X, self._columns())) if named else found
+
+    @property
+    def calibration_(self) -> Calibration:
+        """Reference distribution of the distances within clusters, from which ``outliers`` computes p-values."""
+        return self._state.calibration
+
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> tuple[Array, Index]:
         """Draw new rows from the mixture.
 
@@ -772,6 +830,10 @@ def _posterior_parts(mixture: Mixture, x: Any) -> _Posterior:
 
 def _labels(mixture: Mixture, x: Any) -> Index:
     return log_joint(mixture, x).argmax(axis=1)
+
+
+def _outliers(calibration: Calibration, left_out_of: Array | None, mixture: Mixture, x: Any) -> MixtureOutliers:
+    return mixture_outliers(mixture, x, calibration, left_out_of=left_out_of)
 
 
 def _values_and_std(doubts: list[ParameterCovariance], mixture: Mixture, x: Any) -> _Arrays:

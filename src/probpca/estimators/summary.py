@@ -152,7 +152,8 @@ def mixture_summary(estimator: Any, feature_names: Any = None, width: int = WIDT
     size = f"{several(model.n_clusters, 'cluster')} of {several(model.n_components, 'component')} ({estimator.rule_})"
     heading = f"{'cluster':<9}{'weight':>7}{'rows':>9}{'explained':>11}  "
     std = estimator.column_std_
-    shift = np.divide(model.means - model.mean, std, out=np.zeros(model.means.shape), where=std > 0)
+    with np.errstate(over="ignore"):
+        shift = np.divide(model.means - model.mean, std, out=np.zeros(model.means.shape), where=std > 0)
     lines = [f"{type(estimator).__name__}: {rows}, {size}", "", f"{heading}mean, in sd from that of all rows"]
     shown, rows_of = _shown(model.n_clusters), model.weights * estimator.n_samples_  # expected numbers
     for k, cluster in enumerate(model.clusters[:shown]):

@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from probpca.inference import mixture_log_likelihood, outliers, responsibilities, sample_mixture
-from probpca.inference.mixture_outliers import mixture_outliers
+from probpca.inference.mixture_outlier_scores import mixture_outliers
 from probpca.models import LinearGaussian, Mixture
 
 

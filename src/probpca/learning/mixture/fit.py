@@ -207,12 +207,17 @@ class MixtureProblem:
         whole = block.n_rows == self.rows.n_rows
         rows = self.rows if whole else Source.of_block(block).keep(partial(observe, centre=self.summary.mean))
         em = self._em(starting.floor, n_components)
-        tried = (
+        tried = [
             iterate(partial(em.step, source=rows), start, Monitor(self.settings.tol, how.short))
             for start in starting.mixtures(n_clusters, self.settings.n_init, self.rng)
-        )
-        best = max(tried, key=lambda ended: ended.trace[-1])
-        return self._run(best.state, starting.floor)
+        ]
+        tried = sorted(tried, key=_value, reverse=True)[: how.finalists]
+        if len(tried) > 1:  # the best after a few steps need not be the best at the end
+            monitors = (Monitor(max(how.final_tol, self.settings.tol), how.final_steps) for _ in tried)
+            tried = [
+                fit_accelerated(em, rows, ended.state, monitor) for ended, monitor in zip(tried, monitors, strict=True)
+            ]
+        return self._run(max(tried, key=_value).state, starting.floor)
 
     def continued(self, fitted: Fitted) -> Fitted:
         """Continue a fit of other rows with all rows of this problem."""
@@ -339,6 +344,10 @@ def search(problem: MixtureProblem, wanted: Wanted) -> tuple[Fitted, list[Score]
     found = problem.continued(fits[chosen])
     scores[chosen] = problem.score(found)
     return found, scores
+
+
+def _value(ended: Iterated[Mixture]) -> float:
+    return ended.trace[-1]
 
 
 def _cluster_counts(problem: MixtureProblem, wanted: Wanted) -> Iterator[int]:

@@ -41,16 +41,28 @@ class StartingRows:
     settings: MixtureSettings
 
     @property
-    def spaces(self) -> tuple[Array, Array]:
-        """Points to be clustered: latent variables scaled by their standard deviations, and imputed rows."""
-        latent = encode(self.wide, self.block) * np.sqrt(np.square(self.wide.loadings).sum(axis=0))
-        return latent, impute(self.base, self.block)
+    def spaces(self) -> tuple[Array, ...]:
+        """Points to be clustered in turn.
+
+        Latent variables in units of the data, and imputed rows, show clusters that are far apart, and nearly always the
+        same ones. Whitened latent variables also show those that differ along weak components, and vary.
+        """
+        white = encode(self.wide, self.block)
+        white /= np.maximum(white.std(axis=0), np.finfo(float).tiny)
+        latent = white * np.sqrt(np.square(self.wide.loadings).sum(axis=0))
+        if self.block.n_rows * self.block.n_features > self.settings.imputed_cells:
+            return latent, white, white
+        return latent, white, impute(self.base, self.block), white, white
 
     def mixtures(self, n_clusters: int, count: int, rng: np.random.Generator) -> Iterator[Mixture]:
-        """Yield ``count`` starting models, from k-means in the two spaces in turn."""
+        """Yield starting models from k-means in the spaces in turn, ``count`` times; nearly equal ones once."""
         spaces, weight = self.spaces, self.block.weights
+        known: list[Index] = []
         for i in range(count):
-            yield self.mixture(k_means(spaces[i % 2], weight, n_clusters, rng), n_clusters)
+            labels = k_means(spaces[i % len(spaces)], weight, n_clusters, rng)
+            if all(agreement(labels, other, weight, n_clusters) < self.settings.same_start for other in known):
+                known.append(labels)
+                yield self.mixture(labels, n_clusters)
 
     def mixture(self, labels: Index, n_clusters: int) -> Mixture:
         """Mixture whose clusters are models of groups of rows, given the number of the group of each row."""
@@ -85,6 +97,12 @@ class StartingRows:
         least = self.settings.least_noise * self.base.noise_variance
         noise = np.maximum(np.maximum(model.noise_variance, least), self.floor)
         return replace(model, noise_variance=np.broadcast_to(noise, self.floor.shape))
+
+
+def agreement(labels: Index, other: Index, weight: Array, n_clusters: int) -> float:
+    """Share of the rows that are in corresponding clusters of two partitions, whatever the clusters are called."""
+    table = np.bincount(labels * n_clusters + other, weight, n_clusters**2).reshape(n_clusters, n_clusters)
+    return float(min(table.max(axis=0).sum(), table.max(axis=1).sum()) / table.sum())
 
 
 def k_means(points: Array, weight: Array, n_clusters: int, rng: np.random.Generator, max_iter: int = 30) -> Index:
