@@ -2,8 +2,8 @@
 
 ``python benchmarks/dynamics.py`` needs statsmodels, dynamax (jax) and pykalman; it writes a table and the raw numbers
 to docs/benchmarks. Contenders take turns in one process; numbers are the best of several rounds, after one that
-compiles what has to be compiled. Likelihoods are compared before any time is believed. ``--quick`` prints quick
-cases of ours alone, and needs no other library.
+compiles what has to be compiled. Likelihoods are compared before any time is believed. ``forecasts.py`` then judges
+forecasts of real series. ``--quick`` prints quick cases of ours alone, and needs no other library.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import json
 import time
 
+import forecasts
 import numpy as np
 import quick
 from complete import OUT
@@ -207,6 +208,8 @@ def main():
     text = report(store)
     (OUT / "dynamics.md").write_text(text, encoding="utf-8")
     print(text)
+    if not options.pykalman:
+        forecasts.main(["--report"] if options.report else [])
 
 
 if __name__ == "__main__":
