@@ -1,9 +1,9 @@
 """Linear dynamical systems beside statsmodels, dynamax and pykalman: likelihood, smoother and EM.
 
 ``python benchmarks/dynamics.py`` needs statsmodels, dynamax (jax) and pykalman; it writes a table and the raw numbers
-to docs/benchmarks; ``--update`` measures rows that arrive one at a time. Contenders take turns in one process; numbers are the best of several rounds, after one that
-compiles what has to be compiled. Likelihoods are compared before any time is believed. ``--quick`` prints quick
-cases of ours alone, and needs no other library.
+to docs/benchmarks. Contenders take turns in one process; numbers are the best of several rounds, after one that
+compiles what has to be compiled. Likelihoods are compared before any time is believed. ``--update`` measures rows that
+arrive one at a time. ``--quick`` prints quick cases of ours alone, and needs no other library.
 """
 
 from __future__ import annotations
