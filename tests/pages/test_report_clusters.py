@@ -127,6 +127,15 @@ def test_profiles_have_the_means_in_units_and_in_standard_deviations(mixture, x,
             assert f'title="{far:+.2f} sd"'.replace("-", "\u2212") in cell
 
 
+def test_the_variance_that_components_explain_is_that_of_scaled_columns(mixture, x, tmp_path):
+    path = report(mixture, x, tmp_path / "page.html")
+    foot = path.read_text(encoding="utf-8").split('id="profiles">')[1].split("explained by its components")[1]
+    scale = np.sqrt(np.diag(mixture.model_.covariance))
+    for k, cell in enumerate(foot.split("<td>")[1:4]):
+        W, C = mixture.loadings_[k] / scale[:, None], np.diag(mixture.covariances_[k]) / scale**2
+        assert cell.split("<")[0] == f"{100 * np.square(W).sum() / C.sum():.1f}%"
+
+
 def test_clusters_colour_the_rows_before_other_groups(mixture, x, tmp_path):
     kinds = np.repeat(["a", "b"], N // 2)
     groups = page_of(mixture, x, tmp_path, groups={"kind": kinds}).data()["groups"]
