@@ -158,7 +158,7 @@ def _about_profile(facts: ClusterFacts) -> str:
     left = f" {counted(hidden, 'column')} in which clusters differ least are left out." if hidden > 0 else ""
     return (
         "Means of the columns in each cluster, in the units of the data. The background shows how far they are from "
-        f"the mean of all rows, in standard deviations of all rows, which are also the units of the variance.{left}"
+        f"the mean of all rows, in standard deviations of all rows.{left}"
     )
 
 
@@ -175,12 +175,10 @@ def profile_table(facts: ClusterFacts) -> Iterator[str]:
         overall = signed(f"{facts.model.mean[j]:.4g}")
         yield f'<tr><th scope="row" title="{name}">{name}</th>{cells}<td class="small">{overall}</td></tr>'
     yield "</tbody><tfoot>"
-    scaled = [cluster.rescale(1 / facts.table.scale) for cluster in facts.model.clusters]
-    explained = [np.square(cluster.loadings).sum() / cluster.covariance.trace() for cluster in scaled]
     for name, values in (
         ("weight", [share(float(weight)) for weight in facts.model.weights]),
         ("rows", [f"{count:,}" for count in facts.sizes]),
-        ("variance explained by its components", [share(float(part)) for part in explained]),
+        ("variance explained", [share(float(part)) for part in facts.model.explained]),
     ):
         yield f'<tr><th scope="row">{name}</th>{"".join(f"<td>{value}</td>" for value in values)}<td></td></tr>'
     yield "</tfoot>"
