@@ -175,12 +175,10 @@ def profile_table(facts: ClusterFacts) -> Iterator[str]:
         overall = signed(f"{facts.model.mean[j]:.4g}")
         yield f'<tr><th scope="row" title="{name}">{name}</th>{cells}<td class="small">{overall}</td></tr>'
     yield "</tbody><tfoot>"
-    within = [cluster.covariance.trace() for cluster in facts.model.clusters]
-    explained = [np.square(c.loadings).sum() / total for c, total in zip(facts.model.clusters, within, strict=True)]
     for name, values in (
         ("weight", [share(float(weight)) for weight in facts.model.weights]),
         ("rows", [f"{count:,}" for count in facts.sizes]),
-        ("variance explained", [share(float(part)) for part in explained]),
+        ("variance explained", [share(float(part)) for part in facts.model.explained]),
     ):
         yield f'<tr><th scope="row">{name}</th>{"".join(f"<td>{value}</td>" for value in values)}<td></td></tr>'
     yield "</tfoot>"
