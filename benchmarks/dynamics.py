@@ -239,7 +239,7 @@ def main():
     text = report(store)
     (OUT / "dynamics.md").write_text(text, encoding="utf-8")
     print(text)
-    if not options.pykalman:
+    if not (options.pykalman or options.update):
         forecasts.main(["--report"] if options.report else [])
 
 
