@@ -9,8 +9,8 @@ NEW ?= .
 ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-BENCHMARKS := bayesian complete defaults dynamics factor-analysis first-calls intervals memory missing robust selection small \
-	standard-errors streams
+BENCHMARKS := bayesian complete defaults dynamics factor-analysis first-calls intervals memory missing mixtures robust \
+	selection small standard-errors streams
 BENCH_TARGETS := $(BENCHMARKS:%=bench-%)
 
 .PHONY: help demo test test-oldest test-distributed test-browser announce-browser screenshots test-adversarial lint \
@@ -85,6 +85,7 @@ bench-factor-analysis:  ## factor analysis against scikit-learn, statsmodels, fa
 bench-first-calls:  ## what people call first: default calls and fits of text files, beside one fit; half an hour
 bench-intervals:  ## how often intervals of imputed cells contain the truth; minutes
 bench-memory:  ## peak memory of fits and commands on files; minutes
+bench-mixtures:  ## mixtures against ppca-rs and scikit-learn: time, density, intervals, number of clusters; an hour
 bench-missing:  ## tables with missing cells against other libraries; hours
 bench-robust:  ## fits that outliers cannot bend, beside scikit-learn and rrcov; ten minutes
 bench-selection:  ## rules for the number of components against other libraries; minutes
