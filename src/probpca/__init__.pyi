@@ -2,6 +2,7 @@ from . import datasets, inference, learning, models, sources
 from .displays.backtest_display import BacktestDisplay
 from .displays.biplot_display import BiplotDisplay
 from .displays.clusters_display import ClustersDisplay
+from .displays.components_display import ComponentsDisplay
 from .displays.convergence_display import ConvergenceDisplay
 from .displays.factor_correlations_display import FactorCorrelationsDisplay
 from .displays.forecast_display import ForecastDisplay
@@ -46,6 +47,7 @@ __all__ = [
     "BiplotDisplay",
     "ClusterError",
     "ClustersDisplay",
+    "ComponentsDisplay",
     "ConvergenceDisplay",
     "DataError",
     "FactorAnalysis",

@@ -171,8 +171,8 @@ def test_few_rows_have_fewer_origins_or_none(y):
     assert LinearDynamicalSystem().backtest(y[:20], 2, 100).n_origins == 9
     with pytest.raises(DataError, match=r"a backtest of 12 steps needs 22 rows or more; got 20.\nHint: use a shorter"):
         LinearDynamicalSystem().backtest(y[:20], 12)
-    with pytest.raises(DataError, match="needs 41 rows or more; got 40"):
-        LinearDynamicalSystem(seasonal_periods=12).backtest(y[:40], 12)
+    assert LinearDynamicalSystem(seasonal_periods=12).backtest(y[:44], 12, 9).n_origins == 1  # two seasons, and five
+    assert LinearDynamicalSystem(seasonal_periods=12).backtest(y[:34], 12, 9).n_origins == 3
     for wrong in (0, 1.5, True):
         with pytest.raises(ShapeError, match="horizon must be a whole number"):
             LinearDynamicalSystem().backtest(y, wrong)

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import random_system
-from probpca import DataError, LinearDynamicalSystem
+from probpca import DataError, LinearDynamicalSystem, NotEnoughMemoryError
 from probpca.inference import sample_series
 
 NAMES = ["height", "width", "depth", "mass"]
@@ -148,10 +148,18 @@ def test_steps_that_are_not_equal_name_the_option(y):
     system = lds().fit(table, step="D")
     assert system.n_steps_ == days[-1] - days[0] + 1
     assert system.forecast(2).mean.index[0] == index[-1] + pd.Timedelta("1D")
+    assert system.transform(table).shape == (60, 1)
+    assert system.forecast(2, table[:7]).mean.index[0] == index[6] + pd.Timedelta("1D")
     with pytest.raises(DataError, match=r"reset_index\(drop=True\)"):
         lds().fit(pd.DataFrame(y, index=days))
     with pytest.raises(DataError, match="step= needs times"):
         lds().fit(y, step="D")
+
+
+def test_steps_that_do_not_fit_into_memory_are_refused(y):
+    table = pd.DataFrame(y, index=pd.date_range("2026-01-01", periods=60))
+    with pytest.raises(NotEnoughMemoryError, match="set a longer step"):
+        lds().fit(table, step="us")
 
 
 def test_times_that_repeat_or_fall_name_the_column_of_series(y):
@@ -215,6 +223,8 @@ def test_stacked_series_that_cannot_be_meant_are_refused(y):
         lds().fit(pd.concat([table, table.iloc[:1]]), series="shop")
     with pytest.raises(DataError, match=r"must increase from row to row; row 2 is not later(.|\n)*series="):
         lds().fit(table.drop(columns="shop"))
+    with pytest.raises(DataError, match="no series may be called like the column of times; got when"):
+        lds().fit(table.replace("north", "when"), series="shop")
     system = lds().fit(table, series="shop")
     with pytest.raises(DataError, match="series moon was not in the table of the fit"):
         system.transform(table.assign(shop="moon"))
@@ -250,6 +260,11 @@ def test_two_columns_of_dates_are_one_too_many(y):
     table = table_of(pd.DataFrame, COLUMNS["dates"][:60], y).assign(other=pd.Timestamp("2026-01-01"))
     with pytest.raises(DataError, match=r"columns when, other hold dates.\nHint: time="):
         lds().fit(table)
+
+
+def test_there_must_be_something_beside_the_times():
+    with pytest.raises(DataError, match="no column beside the times in column when"):
+        lds().fit(pd.DataFrame({"when": pd.date_range("2026-01-01", periods=9)}))
 
 
 def test_a_time_must_be_there(y):

@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from html_pages import EVIL, bits, loads_nothing, numbers, positions, read
 from probpca import DataError, MixturePPCA, explorer, report
-from probpca.inference.mixture_outlier_scores import mixture_outliers
 from probpca.inference.separation import separating_axes
 from probpca.pages import report_clusters
 from probpca.pages.report import ReportSettings
@@ -48,12 +47,14 @@ def words_of(page):
     return " ".join(" ".join(page.words).split())
 
 
-def test_rows_have_their_clusters_p_values_and_points(mixture, x, tmp_path):
-    data = page_of(mixture, x, tmp_path).data()
-    found = mixture_outliers(mixture.model_, x.to_numpy())
+@pytest.mark.parametrize("training", [False, True])
+def test_rows_have_their_clusters_p_values_and_points(mixture, x, tmp_path, training):
+    data = page_of(mixture, x, tmp_path, training=training).data()
+    found = mixture.outliers(x, training=training)
     assert_array_equal(positions(data["cluster"], N), mixture.predict(x))
     assert_allclose(numbers(data["probability"], N, 3), mixture.predict_proba(x), rtol=1e-4, atol=1e-7)
     assert_allclose(numbers(data["log10p"], N), found.log10_p_value, rtol=1e-4, atol=1e-7)
+    assert_allclose(numbers(data["log10modelP"], N), found.log10_model_p_value, rtol=1e-4, atol=1e-7)
     axes = separating_axes(mixture.model_)
     assert_allclose(numbers(data["points"], N, 2), axes.scores(mixture.model_, x.to_numpy()), rtol=1e-4, atol=1e-6)
     assert_allclose(data["centre"], axes.centre, rtol=1e-5, atol=1e-9)

@@ -108,7 +108,7 @@ def run(args: Any) -> None:
     system = LinearDynamicalSystem(args.components, **options).fit(given.rows)
     found = _ahead(args, system, given, stamps.title)
     judged = _backtest(args, options, given, stamps.name)
-    for text in (*_growth(system, found.mean, np.vstack(given.sequences), given.names), *_doubts(judged)):
+    for text in (*_far_beyond(found.mean, np.vstack(given.sequences), given.names), *_doubts(judged)):
         note(text)
     if plot is not None:
         _draw(system, given, found, args, plot)
@@ -197,11 +197,8 @@ def _ahead(args: Any, system: LinearDynamicalSystem, given: Given, title: str) -
     return Ahead(title, labels, given.names, mean, low, high, typed if len(typed) == len(labels) else None, series)
 
 
-def _growth(system: LinearDynamicalSystem, mean: Array, values: Array, names: tuple[str, ...]) -> list[str]:
-    """A warning for forecasts that grow without bound, or that leave the observed range far behind."""
-    modulus = float(np.abs(system.eigenvalues_).max(initial=0.0))
-    if modulus >= 1:
-        return [f"the forecast grows without bound: a mode has modulus {modulus:.4f}, which should be below 1."]
+def _far_beyond(mean: Array, values: Array, names: tuple[str, ...]) -> list[str]:
+    """A warning for forecasts that leave the observed range far behind."""
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)  # (d,)
     beyond = np.maximum(mean.max(axis=0) - high, low - mean.min(axis=0))
     far = np.flatnonzero(beyond > 3 * (high - low))

@@ -26,6 +26,7 @@ from probpca.inference.projection import (
 )
 from probpca.inference.sampling import explore, sample, sample_latent
 from probpca.inference.time_series.backtest import Backtest, naive_forecasts
+from probpca.inference.time_series.decomposition import SeriesComponents, decompose
 from probpca.inference.time_series.kalman import (
     FilteredStates,
     Smoothed,
@@ -58,12 +59,14 @@ __all__ = [
     "Pooled",
     "Predictive",
     "RowFilter",
+    "SeriesComponents",
     "Smoothed",
     "Update",
     "bartlett_scores",
     "calibrate",
     "condition",
     "decode",
+    "decompose",
     "dual_log_likelihood",
     "encode",
     "explained_variance",

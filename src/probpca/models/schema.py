@@ -505,6 +505,7 @@ READING = entries(
     unit=TIME_UNIT,
     names=each(TEXT),
     is_wide=FLAG,
+    is_given=FLAG,
 )
 SERIES_TABLE = entries(
     backend=one_of(choice("pandas", "polars", "pyarrow", "modin", "cudf"), NOTHING),

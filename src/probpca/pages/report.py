@@ -127,8 +127,7 @@ def report(  # noqa: PLR0913
     title : str or None, default=None
         Title of the page.
     training : bool, default=True
-        Whether ``X`` are the training rows; p-values are then those of rows that are left out of the fit. Does not
-        matter for a mixture, whose p-values treat the fit as exact.
+        Whether ``X`` are the training rows; p-values are then those of rows that are left out of the fit.
     settings : ReportSettings
         How much of a large table the page shows. By default all rows up to 20,000, or a random sample of more. With
         more than 200,000 cells the page shows the columns with the largest contributions to each row, and says so.
@@ -160,7 +159,7 @@ def report(  # noqa: PLR0913
     table = ask_table("report", estimator, X, RowNames(labels, groups, feature_names, row_numbers))
     heading = f"{type(estimator).__name__} report" if title is None else str(title)
     if table.is_mixture:
-        return cluster_report(place, estimator, table, heading, settings)
+        return cluster_report(place, estimator, X, table, heading, settings, training=training)
     facts = Facts(
         estimator,
         table,

@@ -9,7 +9,16 @@ import numpy as np
 
 from probpca.displays.selection_display import criterion_of_clusters
 from probpca.pages.page import counted, p_text, share, signed
-from probpca.pages.report_text import about_cells, chance_of, named_first, pair, poor_columns, unusual_line, warning
+from probpca.pages.report_text import (
+    about_cells,
+    chance_of,
+    how_judged,
+    named_first,
+    pair,
+    poor_columns,
+    unusual_line,
+    warning,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +58,8 @@ def cluster_parts(facts: ClusterFacts) -> dict[str, str]:
         "profile_note": escape(_about_profile(facts)),
         "numbered": named,
         "unusual": "\n".join(unusual_rows(facts)),
+        "judged": escape(how_judged(facts.estimator, facts)),
+        "caution": escape(facts.found.note),
         "unsure": "\n".join(unsure_rows(facts)),
         "unsure_note": escape(_about_unsure(facts)),
         "advice": "\n".join(f"<li>{escape(said)}</li>" for said in advice(facts)),
@@ -164,12 +175,10 @@ def profile_table(facts: ClusterFacts) -> Iterator[str]:
         overall = signed(f"{facts.model.mean[j]:.4g}")
         yield f'<tr><th scope="row" title="{name}">{name}</th>{cells}<td class="small">{overall}</td></tr>'
     yield "</tbody><tfoot>"
-    within = [cluster.covariance.trace() for cluster in facts.model.clusters]
-    explained = [np.square(c.loadings).sum() / total for c, total in zip(facts.model.clusters, within, strict=True)]
     for name, values in (
         ("weight", [share(float(weight)) for weight in facts.model.weights]),
         ("rows", [f"{count:,}" for count in facts.sizes]),
-        ("variance explained", [share(float(part)) for part in explained]),
+        ("variance explained", [share(float(part)) for part in facts.model.explained]),
     ):
         yield f'<tr><th scope="row">{name}</th>{"".join(f"<td>{value}</td>" for value in values)}<td></td></tr>'
     yield "</tfoot>"
@@ -188,7 +197,8 @@ def _profile_cell(mean: float, shift: float) -> str:
 def unusual_rows(facts: ClusterFacts) -> Iterator[str]:
     """Lines of an HTML table of unusual rows, the least probable first."""
     for i in facts.unusual_first[: facts.settings.most_unusual]:
-        cells = [p_text(facts.found.log10_p_value[i]), *_assigned(facts, i), *_observed(facts, i)]
+        both = (facts.found.log10_p_value[i], facts.found.log10_model_p_value[i])
+        cells = [*map(p_text, both), *_assigned(facts, i), *_observed(facts, i)]
         yield unusual_line(facts.table, int(i), facts.shown, cells, facts.found.cell_scores[i])
 
 
@@ -242,6 +252,8 @@ def _findings(facts: ClusterFacts) -> Iterator[str]:
         which = f"{', '.join(degenerate)} {'has' if len(degenerate) == 1 else 'have'}"
         yield f"{which} no noise left, or too few rows: remove repeated rows, or fit fewer clusters."
     yield from estimator.notes_
+    if facts.found.note:
+        yield "Read the note on p-values above the table of unusual rows, and compare both p-values there."
     if facts.unsure_first.size > 0.25 * len(facts.certainty):
         yield (
             "Many rows may belong to several clusters: these overlap. n_clusters='icl' (--clusters icl) prefers "

@@ -10,7 +10,6 @@ import numpy as np
 from probpca.displays.clusters_display import axis_title
 from probpca.displays.inputs import Categories, Group
 from probpca.inference.mixture import impute_cells, responsibilities
-from probpca.inference.mixture_outlier_scores import MixtureOutliers, mixture_outliers
 from probpca.inference.posteriors import posterior_mean
 from probpca.inference.separation import ClusterAxes, separating_axes
 from probpca.pages.page import bundle, packed, packed_bits, packed_positions, rounded, row_data, write_page
@@ -22,6 +21,7 @@ from probpca.pages.report_rows import choose_columns, choose_rows
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from probpca.inference import MixtureOutliers
     from probpca.inference.imputation import ParameterCovariance
     from probpca.models import Mixture
     from probpca.pages.page import Table
@@ -45,6 +45,7 @@ class ClusterFacts(NamedTuple):
     high: Array
     latent: Array  # scores in the most probable cluster: (k, q)
     settings: ReportSettings
+    training: bool  # whether the rows are those of the fit
 
     @property
     def model(self) -> Mixture:
@@ -84,10 +85,10 @@ class ClusterFacts(NamedTuple):
         return self.table.scaled(self.model.means)
 
 
-def ask_clusters(estimator: Any, table: Table, settings: ReportSettings) -> ClusterFacts:
+def ask_clusters(estimator: Any, X: Any, table: Table, settings: ReportSettings, *, training: bool) -> ClusterFacts:
     """Assign and judge all rows, choose those to show, and impute these."""
     model, cells = table.model, table.cells
-    found = mixture_outliers(model, cells)
+    found = estimator.outliers(X, training=training)
     axes = separating_axes(model)
     n, d = cells.shape
     shown = choose_rows(found.log10_p_value, settings.limits.rows(n), settings.most_unusual)
@@ -116,6 +117,7 @@ def ask_clusters(estimator: Any, table: Table, settings: ReportSettings) -> Clus
         high,
         latent,
         settings,
+        training,
     )
 
 
@@ -199,6 +201,8 @@ def _judged_data(facts: ClusterFacts) -> dict[str, Any]:
         "probability": packed(facts.probability[shown]),
         "p": packed(found.p_value[shown]),
         "log10p": packed(found.log10_p_value[shown]),
+        "modelP": packed(found.model_p_value[shown]),
+        "log10modelP": packed(found.log10_model_p_value[shown]),
         "distance": packed(found.distance[shown]),
         "contributions": packed(np.take_along_axis(found.contributions[shown], columns, axis=1)),
         "scores": packed(np.take_along_axis(found.cell_scores[shown], columns, axis=1)),
@@ -209,9 +213,11 @@ def _judged_data(facts: ClusterFacts) -> dict[str, Any]:
 # The page
 
 
-def cluster_report(place: Path, estimator: Any, table: Table, title: str, settings: ReportSettings) -> Path:
+def cluster_report(  # noqa: PLR0913
+    place: Path, estimator: Any, X: Any, table: Table, title: str, settings: ReportSettings, *, training: bool
+) -> Path:
     """Write the report on a mixture; ``title`` is that of the page."""
-    facts = ask_clusters(estimator, table, settings)
+    facts = ask_clusters(estimator, X, table, settings, training=training)
     facts = facts._replace(table=with_clusters(table, facts))
     data = {**clusters_data(facts), "charts": cluster_charts(facts)}
     lead = f"Report on clusters: {table.size}"

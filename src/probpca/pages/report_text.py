@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from probpca.pages.page import Table
+    from probpca.pages.report_clusters import ClusterFacts
     from probpca.pages.report_components import ComponentSettings, Loadings, Shares
     from probpca.pages.report_factors import FactorFacts
     from probpca.pages.report_rows import RowFacts
@@ -222,7 +223,7 @@ def how_calibrated(estimator: Any) -> str:
     )
 
 
-def how_judged(estimator: Any, rows: RowFacts) -> str:
+def how_judged(estimator: Any, rows: RowFacts | ClusterFacts) -> str:
     """Whether rows are those of the fit."""
     if rows.training and used_of(estimator) is not None:
         return "Rows that the fit did not use are judged like new ones."
