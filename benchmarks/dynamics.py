@@ -2,8 +2,9 @@
 
 ``python benchmarks/dynamics.py`` needs statsmodels, dynamax (jax) and pykalman; it writes a table and the raw numbers
 to docs/benchmarks. Contenders take turns in one process; numbers are the best of several rounds, after one that
-compiles what has to be compiled. Likelihoods are compared before any time is believed. ``--update`` measures rows that
-arrive one at a time. ``--quick`` prints quick cases of ours alone, and needs no other library.
+compiles what has to be compiled. Likelihoods are compared before any time is believed. ``forecasts.py`` then judges
+forecasts of real series. ``--update`` measures rows that arrive one at a time. ``--quick`` prints quick cases of ours
+alone, and needs no other library.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import json
 import time
 
+import forecasts
 import numpy as np
 import quick
 from complete import OUT
@@ -237,6 +239,8 @@ def main():
     text = report(store)
     (OUT / "dynamics.md").write_text(text, encoding="utf-8")
     print(text)
+    if not (options.pykalman or options.update):
+        forecasts.main(["--report"] if options.report else [])
 
 
 if __name__ == "__main__":
