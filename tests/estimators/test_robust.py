@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import kstest
+from scipy.stats import chi2, kstest
 
 from oracles import random_rotation
 from probpca import PPCA, DataError, FactorAnalysis, SourceError
@@ -78,8 +78,27 @@ def test_clean_data_are_fitted_as_ever(kind, robust):
     assert abs(rows.angle(model) - rows.angle(plain)) < 1.5
     assert_allclose(np.mean(model.noise_variance_), np.mean(plain.noise_variance_), rtol=0.05)
     assert kstest(model.outliers(rows.fresh).p_value, "uniform").statistic < 0.1
-    found = model.outliers(rows.x, training=True)
-    assert_array_equal(found.p_value, found.model_p_value)
+    found, scale = model.outliers(rows.x, training=True), model.calibration_.scale
+    k = (~np.isnan(rows.x)).sum(axis=1)
+    assert model.calibration_.degrees == np.inf
+    assert 0.9 < scale < 1.3
+    assert_allclose(found.p_value, chi2.sf(found.distance / scale, k), rtol=1e-9)
+    assert_allclose(found.model_p_value, chi2.sf(found.distance, k), rtol=1e-9)
+
+
+@METHODS
+def test_p_values_hold_with_few_rows(robust):
+    shares = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        loadings = 1.5 * rng.standard_normal((2, 30))
+        x, fresh = (rng.standard_normal((n, 2)) @ loadings + rng.standard_normal((n, 30)) for n in (60, 400))
+        x[:6] += 5 * rng.standard_normal(30)
+        model = PPCA(2, robust=robust, random_state=0).fit(x)
+        assert model.row_weight_[6:].mean() > 0.8
+        assert (model.outliers(x).p_value[:6] < 0.001).all()
+        shares.append((model.outliers(fresh).p_value < 0.05).mean())
+    assert 0.02 < np.mean(shares) < 0.12  # model_p_value: 0.2 and more
 
 
 @BOTH

@@ -127,6 +127,17 @@ def test_profiles_have_the_means_in_units_and_in_standard_deviations(mixture, x,
             assert f'title="{far:+.2f} sd"'.replace("-", "\u2212") in cell
 
 
+def test_profiles_end_with_the_sizes_and_the_variance_explained(mixture, x, tmp_path):
+    path = report(mixture, x, tmp_path / "page.html")
+    foot = path.read_text(encoding="utf-8").split('id="profiles">')[1].split("<tfoot>")[1].split("</tfoot>")[0]
+    weights, rows, explained = (
+        [cell.split("<")[0] for cell in line.split("<td>")[1:4]] for line in foot.split("<tr>")[1:]
+    )
+    assert weights == [f"{100 * weight:.1f}%" for weight in mixture.weights_]
+    assert rows == [f"{count}" for count in np.bincount(mixture.predict(x))]
+    assert explained == [f"{100 * share:.1f}%" for share in mixture.model_.explained]
+
+
 def test_clusters_colour_the_rows_before_other_groups(mixture, x, tmp_path):
     kinds = np.repeat(["a", "b"], N // 2)
     groups = page_of(mixture, x, tmp_path, groups={"kind": kinds}).data()["groups"]

@@ -48,7 +48,7 @@ def test_the_page_says_what_was_used(kind, robust, x, tmp_path):
     unused = int((model.row_weight_ == 0).sum())
     assert f'The fit was robust ("{robust}", keep=0.75)' in words
     assert f"It did not use {unused} rows of 50." in words
-    assert "After a robust fit both p-values are those of chi-square" in words
+    assert "of chi-square, scaled by the rows that the fit used" in words
     assert "judged like new ones" in words
     assert ("counted little" in words) == (robust == "cells")
     if robust == "cells":

@@ -34,11 +34,10 @@ from probpca.estimators.storage import (
     read_story,
     story_record,
 )
-from probpca.inference.calibration import Calibration
 from probpca.inference.imputation import ParameterCovariance
 from probpca.learning.describe import repeatable, summarise
 from probpca.learning.result import FitResult, complete_information
-from probpca.learning.robust import fit_robust
+from probpca.learning.robust import fit_robust, reference
 from probpca.learning.streaming.exact import Sketched, Summed, begin_stream, check_half_life, needed_rows
 from probpca.learning.streaming.online_em import Gathered
 from probpca.learning.training_distances import STREAM
@@ -216,7 +215,10 @@ def fit_rows(estimator: Any, learn: Learn, X: Any, sample_weight: Any, cell_weig
             result = learn(source, estimator.n_components, estimator._settings(bar), rng)  # noqa: SLF001
         robust = result.row_weight is not None
         result = _with_uncounted_rows(result, sample_weight) if robust else result
-        training = Calibration() if robust else distances_of_fit(source, result, complete=result.cells is None)
+        if robust and result.sample is not None:
+            training: Any = reference(result, estimator.robust, estimator._settings(None).trimming)  # noqa: SLF001
+        else:
+            training = distances_of_fit(source, result, complete=result.cells is None)
     kept, seed = source if estimator.keep_source else None, int(rng.integers(2**63))
     fit = estimator._fit_type.of(result, seed, source=kept, training=training, **estimator._details)  # noqa: SLF001
     if estimator.n_parameter_draws:

@@ -466,7 +466,8 @@ class TableEstimator(Estimator):
         C is the covariance of the model, and k the number of observed cells of the row. The scale a and the degrees of
         freedom :math:`\nu`, stored in ``calibration_``, were matched to at most 2,000 training rows (fewer for wide
         tables), so that p-values stay valid for data with heavier tails than a Gaussian. Every observed cell counts
-        the same, also after a fit with ``cell_weight``.
+        the same, also after a fit with ``cell_weight``. After a robust fit the reference is chi-square, with the scale
+        of the rows that the fit used.
 
         Parameters
         ----------

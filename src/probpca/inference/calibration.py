@@ -208,6 +208,22 @@ def matched(
     return Calibration(scale, nu, extreme)
 
 
+def median_scaled(found: Distances, n: float, weight: Array | None, share: float) -> Calibration:
+    """Scaled chi-square whose quantile ``share`` is the median of the leave-one-out distances of training rows.
+
+    ``found``, ``n`` and ``weight`` are those of ``matched``. Robust fits use it for the rows that they used: it does
+    not depend on the rows that they left out.
+    """
+    seen = np.isfinite(found.whole) & (found.degrees > 0)
+    w = np.ones(seen.size) if weight is None else weight
+    seen &= w > 0
+    if not (n > 1 and seen.any()):
+        return Calibration()
+    ratio = found.left_out(n).whole[seen] / _exceeded(1.0 - share, found.degrees[seen], inf)
+    scale = weighted_quantile(ratio, w[seen], 0.5)
+    return Calibration(scale) if 0 < scale < inf else Calibration()
+
+
 class _Matched:
     """Search for the scaled F distribution whose quantiles agree with those of given distances."""
 

@@ -216,7 +216,7 @@ def empty_columns(estimator: Any) -> Any:
 def how_calibrated(estimator: Any) -> str:
     """What the p-values are compared with."""
     if used_of(estimator) is not None:
-        return "After a robust fit both p-values are those of chi-square under the fitted model."
+        return "The p-value is of chi-square, scaled by the rows that the fit used; the model p-value is not scaled."
     return (
         "The p-value is calibrated on the training rows; the model p-value assumes that the fitted Gaussian model is "
         "exact."

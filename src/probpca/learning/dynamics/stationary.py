@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from probpca.available_memory import require_memory
+from probpca.cached_property import cached_property
 from probpca.errors import ShapeError
 from probpca.inference.time_series.kalman import series_log_likelihood
 from probpca.learning.complete.spectrum import NOISE_FLOOR
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 MOST = 0.985
 """Largest singular value of A in a starting point."""
+LEAST_UNIT = 1e-3
+"""Smallest unit of loadings, as a share of the standard deviation of a feature."""
 FARTHEST = 1e10
 """Minus the objective where parameters have no model."""
 
@@ -110,7 +113,7 @@ class StationaryFactors:
     r"""Log-likelihood of a system with stationary factors, and its exact gradient, as functions of a vector.
 
     The vector holds S, with :math:`A = S (I + S^\top S)^{-1/2}` and :math:`Q = I - A A^\top`, so that every vector is
-    a stationary model; the loadings and, without own components, the offset, in units of the features; log noise
+    a stationary model; the loadings and, without own components, the offset, in units of the noise; log noise
     variances; and the logarithms of the variances of own components that are not zero. The gradient is that of the
     expected log density of rows and states (Fisher's identity), and costs one E-step.
     """
@@ -119,6 +122,12 @@ class StationaryFactors:
     rows: Sequences
     unit: Array  # standard deviation of each feature: (d,)
     floor: Array  # smallest noise variance of each feature: (d,)
+
+    @cached_property
+    def scale(self) -> Array:
+        """Units of loadings and offset, of which the likelihood knows about as much as of other entries: (d,)."""
+        noise = np.broadcast_to(self.like.emission.noise_variance, self.unit.shape)
+        return np.maximum(np.sqrt(noise), LEAST_UNIT * self.unit)
 
     @property
     def factors(self) -> Index:
@@ -143,10 +152,10 @@ class StationaryFactors:
         some, emission = self.factors, model.emission
         parts = [
             expansion(model.transition[np.ix_(some, some)], 1 - 1e-9),
-            emission.loadings[:, some] / self.unit[:, None],
+            emission.loadings[:, some] / self.scale[:, None],
         ]
         if self.like.layout is None:
-            parts.append((emission.mean - self.like.emission.mean) / self.unit)
+            parts.append((emission.mean - self.like.emission.mean) / self.scale)
         parts += [np.log(emission.noise_variance), np.log(np.diagonal(model.process_noise)[self.moving])]
         return np.concatenate([np.ravel(part) for part in parts])
 
@@ -165,10 +174,10 @@ class StationaryFactors:
         variance = np.exp(noise)
         emission = replace(emission, noise_variance=variance[0] if self.shared_noise else variance)
         if like.layout is None:
-            emission = replace(emission, mean=emission.mean + shift * self.unit)
+            emission = replace(emission, mean=emission.mean + shift * self.scale)
         Q = like.process_noise.copy()
         Q[self.moving, self.moving] = np.exp(own)
-        model = stationary_system(replace(like, emission=emission), contraction(S), C * self.unit[:, None])
+        model = stationary_system(replace(like, emission=emission), contraction(S), C * self.scale[:, None])
         Q[np.ix_(self.factors, self.factors)] = model.process_noise[np.ix_(self.factors, self.factors)]
         return replace(model, process_noise=Q)
 
@@ -182,7 +191,7 @@ class StationaryFactors:
         """Gradient of the log-likelihood, from the sums of an E-step at the model."""
         some, q = self.factors, model.n_components
         noise = np.broadcast_to(model.emission.noise_variance, (model.n_features,))
-        score = sums.emission.score / noise * self.unit  # (q + 1, d)
+        score = sums.emission.score / noise * self.scale  # (q + 1, d)
         by_noise = (sums.emission.squares / noise - self.rows.counts) / 2
         F, n = model.transition, sums.n_moves
         past, cross, now = sums.moves[:q, :q], sums.moves[q:, :q], sums.moves[q:, q:]

@@ -9,12 +9,13 @@ import numpy as np
 
 from probpca.available_memory import require_memory
 from probpca.blocks.sequences import Sequences
+from probpca.cached_property import cached_property
 from probpca.inference.likelihood import LOG_2PI
-from probpca.inference.time_series.kalman import filter_states, series_log_likelihood, smooth
+from probpca.inference.time_series.kalman import series_log_likelihood, smooth
 from probpca.inference.time_series.prediction import innovations
 from probpca.learning.dynamics.fit import SeriesResult, require_series
 from probpca.learning.dynamics.horizon_errors import excess_of
-from probpca.learning.dynamics.own import choose_own
+from probpca.learning.dynamics.own import choose_own, recent_rows
 from probpca.learning.dynamics.selection import Chosen
 from probpca.learning.dynamics.stationary import (
     StationaryFactors,
@@ -153,10 +154,15 @@ class _Search:
         """Standard deviation of each feature: (d,)."""
         return spread(self.rows)
 
+    @cached_property
+    def recent(self) -> Sequences:
+        """The rows that systems are compared on: the last ones of each sequence."""
+        return recent_rows(self.rows)
+
     @property
     def n(self) -> int:
         """Number of steps that are scored."""
-        return max(self.rows.n_steps - unscored_rows(self.own.period) * len(self.rows.lengths), 2)
+        return max(self.recent.n_steps - unscored_rows(self.own.period) * len(self.rows.lengths), 2)
 
     def without_factors(self) -> StateSpace:
         """The system of own components alone."""
@@ -198,7 +204,7 @@ class _Search:
         if self.rows.missing is not None:
             return True
         unscored, most = unscored_rows(self.own.period), SEARCH.autoregression
-        parts = [part[:, 0] for part in self.rows.split(self.rows.values) if len(part) > most]
+        parts = [part[:, 0] for part in self.recent.split(self.recent.values) if len(part) > most]
         values = [_autoregression_score(parts, order, unscored, self.n) for order in range(2, most + 1)]
         return max(values) > float(self.own.value.sum()) + SEARCH.gain
 
@@ -243,11 +249,20 @@ class _Search:
         seasonal = [c.season is not None for c in own.components]
         rows = self._without_season() if any(seasonal) else rows
         found = climb_stationary(rows, q, self.settings, self.rng)
-        model, free = found.state, rows.n_features + sum(bool(c.season) for c in own.components)
-        scored = self._assembled(model)
-        chosen = scored if any(seasonal) else model
-        free_all = free + _factor_parameters(q, model.n_features)
-        return Fitted(chosen, self._score(scored, free, q), free_all, found.status, found.trace)
+        model, d = found.state, rows.n_features
+        free = d + sum(bool(c.season) for c in own.components)
+        free_all = free + _factor_parameters(q, d)
+        if any(seasonal):
+            model = self._assembled(model)
+            return Fitted(model, self._score(model, free, q), free_all, found.status, found.trace)
+        some = self.recent
+        first = [np.minimum(unscored_rows(own.period), part) for part in some.lengths]
+        begun = Sequences(
+            np.vstack([part[:k] for part, k in zip(some.split(some.values), first, strict=True)]), np.array(first)
+        )
+        value = series_log_likelihood(model, some) - series_log_likelihood(model, begun)  # of rows after the first ones
+        penalty = 0.5 * float(np.log(self.n)) * (free_all + d)  # d levels
+        return Fitted(model, value - penalty, free_all, found.status, found.trace)
 
     def _assembled(self, model: StateSpace) -> StateSpace:
         """Levels as unknown constants, the seasons of the features, and the factors of a system without them."""
@@ -272,7 +287,7 @@ class _Search:
 
     def _score(self, model: StateSpace, own_parameters: int, q: int) -> float:
         """Log-likelihood of the scored rows less the penalty of BIC."""
-        value = float(filter_states(model, self.rows).log_likelihood.sum())
+        value = series_log_likelihood(model, self.recent)
         return value - 0.5 * float(np.log(self.n)) * (own_parameters + _factor_parameters(q, model.n_features))
 
     def with_honest_intervals(self, fitted: Fitted) -> StateSpace:
@@ -280,7 +295,7 @@ class _Search:
         model, d = fitted.model, self.rows.n_features
         free = fitted.free / d
         uncertain = (self.n + free) / max(self.n - free - 2, 1.0)  # as for own components
-        return scaled(model, uncertain * excess_of(model, self.rows, unscored_rows(self.own.period)))
+        return scaled(model, uncertain * excess_of(model, self.recent, unscored_rows(self.own.period)))
 
 
 def scaled(model: StateSpace, factor: float) -> StateSpace:
