@@ -265,7 +265,10 @@ def _read(args: Any, rows: Table, stamps: Stamps) -> Given:
     values = np.concatenate([block.values for block in blocks]).astype(np.float64)
     column = f"column {(stamps.columns or [''])[-1] or '(no name)'}"
     words = Words(
-        f"{column} of {args.table}", "--step", "--series", "; --time chooses another column, --exclude COLUMN counts the rows"
+        f"{column} of {args.table}",
+        "--step",
+        "--series",
+        "; --time chooses another column, --exclude COLUMN counts the rows",
     )
     read = Labels(None) if labels is None else read_labels(labels)
     if read.unknown:
