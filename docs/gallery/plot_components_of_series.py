@@ -2,9 +2,9 @@
 Components: level, slope and season of a series
 ===============================================
 
-Monthly deaths from lung diseases in the United Kingdom, men and women together, 1974 to 1979 (P. J. Diggle, Time Series:
-A Biostatistical Introduction, 1990; R's data set ``ldeaths``). ``LinearDynamicalSystem`` finds that logarithms have a
-level and a season. Five months are hidden.
+Monthly deaths from lung diseases in the United Kingdom, 1974 to 1979 (P. J. Diggle, Time Series: A Biostatistical
+Introduction, 1990; R's data set ``ldeaths``). ``LinearDynamicalSystem`` finds that their logarithms have a level and a
+season. Five months are hidden.
 """
 
 import numpy as np
