@@ -9,8 +9,8 @@ NEW ?= .
 ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-BENCHMARKS := bayesian complete defaults dynamics factor-analysis first-calls forecasts intervals memory missing robust selection \
-	small standard-errors streams
+BENCHMARKS := bayesian complete defaults dynamics factor-analysis first-calls forecasts intervals memory missing mixtures \
+	robust selection small standard-errors streams
 BENCH_TARGETS := $(BENCHMARKS:%=bench-%)
 
 .PHONY: help demo test test-oldest test-distributed test-browser announce-browser screenshots test-adversarial lint \
@@ -86,6 +86,7 @@ bench-first-calls:  ## what people call first: default calls and fits of text fi
 bench-forecasts:  ## forecasts of real series beside exponential smoothing and autoregression; minutes
 bench-intervals:  ## how often intervals of imputed cells contain the truth; minutes
 bench-memory:  ## peak memory of fits and commands on files; minutes
+bench-mixtures:  ## mixtures against ppca-rs and scikit-learn: time, density, intervals, number of clusters; an hour
 bench-missing:  ## tables with missing cells against other libraries; hours
 bench-robust:  ## fits that outliers cannot bend, beside scikit-learn and rrcov; ten minutes
 bench-selection:  ## rules for the number of components against other libraries; minutes

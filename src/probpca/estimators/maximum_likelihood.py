@@ -353,6 +353,15 @@ def stream_of(estimator: Any) -> Stream | None:
 
 def with_batch(estimator: Any, X: Any, sample_weight: Any) -> Stream | None:
     """Sums over the rows of a stream and one more batch; None if the batch has no rows that count."""
+    block = checked_batch(estimator, X, sample_weight)
+    if block is None:
+        return None
+    with np.errstate(all="ignore"):  # the fit refuses sums that are not finite
+        return _stream_for(estimator, block).absorb(block, estimator.half_life)
+
+
+def checked_batch(estimator: Any, X: Any, sample_weight: Any) -> Block | None:
+    """One batch of a stream as a block, after all checks; None if it has no rows that count."""
     check_parameters(estimator, estimator._constraints)  # noqa: SLF001
     check_half_life(estimator.half_life, estimator.n_components)
     first = stream_of(estimator) is None
@@ -364,9 +373,7 @@ def with_batch(estimator: Any, X: Any, sample_weight: Any) -> Stream | None:
     if np.isinf(rows.data if is_sparse else rows).any():
         msg = "rows must be finite; the batch contains infinity and was not used.\nHint: NaN marks a missing cell."
         raise DataError(msg)
-    block = Block(rows, weight, unstored_missing=is_sparse and estimator.missing == "unstored")
-    with np.errstate(all="ignore"):  # the fit refuses sums that are not finite
-        return _stream_for(estimator, block).absorb(block, estimator.half_life)
+    return Block(rows, weight, unstored_missing=is_sparse and estimator.missing == "unstored")
 
 
 def merged_streams(estimator: Any, other: Any) -> Stream:

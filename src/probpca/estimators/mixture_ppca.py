@@ -25,7 +25,7 @@ from probpca.estimators.base import (
     rounded,
 )
 from probpca.estimators.constraints import check_parameters, mixture_constraints
-from probpca.estimators.maximum_likelihood import present
+from probpca.estimators.maximum_likelihood import StreamedFit, checked_batch, present, stream_of
 from probpca.estimators.queries import answer, block_of, checked_training, mean_score
 from probpca.estimators.storage import calibration_record, read_calibration, read_story, story_record
 from probpca.estimators.summary import mixture_summary
@@ -46,6 +46,7 @@ from probpca.inference.mixture_outlier_scores import MixtureOutliers, mixture_ou
 from probpca.inference.sampling import sample_parameters
 from probpca.learning.mixture.calibration import calibration_of, rows_per_cluster
 from probpca.learning.mixture.fit import fit_mixture
+from probpca.learning.mixture.online import GatheredRows
 from probpca.learning.mixture.result import MixtureCriteria, MixtureResult, Score
 from probpca.learning.settings import Settings
 from probpca.learning.training_distances import NO_ROWS
@@ -68,6 +69,12 @@ class MixtureFit(Fit):
     draw_seed: int
     calibration: Calibration = field(default=NO_ROWS, kw_only=True)
     labels: Index | None = field(default=None, kw_only=True)  # of the training rows, if they were in memory
+
+    @classmethod
+    def of(cls, result: MixtureResult, draw_seed: int, sketch_error: float = 0.0, *, training: Calibration) -> Self:
+        """Keep the result of a fit to a stream."""
+        del sketch_error  # streams of mixtures are not sketched
+        return cls(result, draw_seed, calibration=training)
 
     @property
     def rows_per_cluster(self) -> Array:
@@ -174,6 +181,9 @@ class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
     missing : "nan" or "unstored", default="nan"
         NaN always marks a missing cell. With "unstored" the cells that a sparse matrix does not store are missing
         too; with "nan" they are zero.
+    half_life : float or None, default=None
+        For ``partial_fit``: number of later rows after which the weight of a row has halved. None: all rows have the
+        same weight.
     n_jobs : int or None, default=None
         Number of threads. None: as many as the linear algebra library (BLAS) uses. -1: all cores.
     verbose : bool, default=False
@@ -277,6 +287,7 @@ class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
         tol: float = 1e-3,
         max_iter: int = 500,
         missing: str = "nan",
+        half_life: float | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
         random_state: Any = None,
@@ -289,6 +300,7 @@ class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
         self.tol = tol
         self.max_iter = max_iter
         self.missing = missing
+        self.half_life = half_life
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
@@ -331,6 +343,44 @@ class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
     def _settings(self, watch: Any = None) -> Settings:
         noise: Any = self.noise
         return Settings(tol=self.tol, max_iter=self.max_iter, watch=watch, n_init=self.n_init, noise=noise)
+
+    @property
+    def _details(self) -> dict[str, Any]:
+        """Parameters that the fitted state keeps: none."""
+        return {}
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Update the mixture with one more batch of rows, for data that do not fit into memory or arrive over time.
+
+        The first rows, up to 2,000, are kept and fitted as a table, which also chooses the numbers of clusters and
+        components if they are not given. Later rows are read once, by online EM, which comes near the maximum of the
+        likelihood; ``fit`` reaches it if the rows can be read repeatedly. With ``half_life``, older rows count less and
+        less. The mixture is computed only when it is needed.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or dataframe of shape (n, n_features)
+            One batch in memory; it may be a single row. NaN marks a missing cell.
+        y : ignored
+            Present for compatibility with scikit-learn.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all.
+
+        Returns
+        -------
+        MixturePPCA
+            The estimator itself.
+        """
+        block = checked_batch(self, X, sample_weight)
+        if block is None:
+            return self
+        stream: Any = stream_of(self)
+        if stream is None:
+            seed = int(generator(self.random_state).integers(2**63))
+            stream = GatheredRows(self.n_clusters, self._settings(), seed, self.n_components)
+        with np.errstate(all="ignore"):
+            self._fitted = StreamedFit(stream.absorb(block, self.half_life), self)
+        return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None, cell_weight: Any = None) -> Any:
         """Fit the mixture to ``X`` and return the most probable cluster of each of its rows.
