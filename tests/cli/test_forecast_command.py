@@ -260,6 +260,10 @@ def test_the_step_of_uneven_rows_is_an_option(run):
     done = run("forecast", "uneven.csv", "--steps", 2)
     assert done.code == 1
     assert "Hint: --step sets the step, such as 'D', 'h' or '15min'" in done.err
+    assert "--exclude COLUMN counts the rows" in done.err
+    done = run("forecast", "uneven.csv", "--steps", 2, "--exclude", "month", "--components", 1)
+    assert done.code == 0, done.err
+    assert "+1" in done.out
     done = run("forecast", "uneven.csv", "--steps", 2, "--step", "D", "--components", 1)
     assert done.code == 0, done.err
     assert "count as empty rows" in done.err

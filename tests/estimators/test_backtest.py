@@ -14,17 +14,21 @@ NAN = np.nan
 NAMES = ["north", "south"]
 
 
-@pytest.fixture
-def y(rng):
+def rows():
     """A season of twelve, a trend and noise, with a few missing cells."""
-    t = np.arange(96)
+    rng, t = np.random.default_rng(1), np.arange(96)
     season = np.sin(2 * np.pi * t / 12)[:, None] * [3.0, 1.0]
     return punched(rng, season + 0.05 * t[:, None] + 0.3 * rng.standard_normal((96, 2)), 0.05)
 
 
 @pytest.fixture
-def found(y):
-    return LinearDynamicalSystem(seasonal_periods=12).backtest(y, 12, 3)
+def y():
+    return rows()
+
+
+@pytest.fixture(scope="module")
+def found():
+    return LinearDynamicalSystem(seasonal_periods=12).backtest(rows(), 12, 3)
 
 
 def test_each_forecast_is_that_of_a_fit_to_the_rows_before_its_origin(y, found):

@@ -50,6 +50,7 @@ def test_rows_that_are_absent_count_as_rows_that_are_empty(y, index, tmp_path):
     table = whole.iloc[KEPT]
     system, wanted = lds().fit(table), lds().fit(whole)
     assert (system.n_inserted_, system.n_steps_, wanted.n_inserted_) == (4, 60, 0)
+    assert "60 steps (4 without a row) x 4 features" in system.summary()
     assert system.log_likelihood_ == wanted.log_likelihood_
     assert_array_equal(system.transition_, wanted.transition_)
     assert_array_equal(system.transform(table), wanted.transform(whole)[KEPT])
@@ -186,17 +187,19 @@ def test_stacked_series_of_one_value_are_features(rng, y, kind, order, tmp_path)
     y[0, :] = 1.0
     y[[20, 21], :] = NAN
     system = lds().fit(long(y, kind, order=order), series="shop")
-    wanted = lds().fit(y)
+    days = pd.date_range("2026-01-01", periods=60)
+    wide = pd.DataFrame(y, columns=["north", "south", "east", "west"], index=days)
+    wanted = lds().fit(wide)
     assert list(system.feature_names_in_) == ["north", "south", "east", "west"]
     assert (system.n_steps_, system.n_inserted_) == (60, 2)
     assert system.log_likelihood_ == wanted.log_likelihood_
     ahead = system.forecast(3).mean
     assert str(listed(ahead)[0])[:10] == "2026-03-02"
-    assert_array_equal(listed(ahead, "north"), wanted.forecast(3).mean[:, 0])
+    assert_array_equal(listed(ahead, "north"), wanted.forecast(3).mean["north"])
     system.to_file(tmp_path / "shops.npz")
     again = LinearDynamicalSystem.from_file(tmp_path / "shops.npz")
     rows = np.setdiff1d(np.arange(60), [20, 21])
-    assert_array_equal(again.transform(long(y, kind)), wanted.transform(y)[rows])
+    assert_array_equal(again.transform(long(y, kind)), wanted.transform(wide)[rows])
 
 
 def test_stacked_series_of_several_values_are_sequences(y):

@@ -239,7 +239,7 @@ def _stamps(args: Any, looked: Table) -> Stamps:
         require_column(looked, args.time)
         return Stamps(args.time)
     name = time_column(looked)
-    if name is None:
+    if name is None or name in (*args.exclude, *args.numbers):
         return Stamps()
     part = part_of_year(looked, name)
     part = None if part in (*args.exclude, *args.numbers) else part
@@ -264,7 +264,12 @@ def _read(args: Any, rows: Table, stamps: Stamps) -> Given:
     labels = joined(kept[0], kept[1], stamps.part) if stamps.part is not None else kept[0] if kept else None
     values = np.concatenate([block.values for block in blocks]).astype(np.float64)
     column = f"column {(stamps.columns or [''])[-1] or '(no name)'}"
-    words = Words(f"{column} of {args.table}", "--step", "--series", "; --time chooses another column")
+    words = Words(
+        f"{column} of {args.table}",
+        "--step",
+        "--series",
+        "; --time chooses another column, --exclude COLUMN counts the rows",
+    )
     read = Labels(None) if labels is None else read_labels(labels)
     if read.unknown:
         note(f"{column} {read.unknown}: the order of the rows was not checked.")

@@ -182,7 +182,8 @@ def dynamics_summary(
     Lines of tables have at most ``width`` letters; sentences are not broken.
     """
     names, model = _names(estimator, feature_names), estimator.model_
-    steps = f"{several(estimator.n_steps_, 'step')} x {several(estimator.n_features_in_, 'feature')}"
+    absent = f" ({estimator.n_inserted_:,} without a row)" if estimator.n_inserted_ else ""
+    steps = f"{several(estimator.n_steps_, 'step')}{absent} x {several(estimator.n_features_in_, 'feature')}"
     if model.layout is None:
         what = [several(estimator.n_components_, "state")]
     else:

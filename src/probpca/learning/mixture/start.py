@@ -48,7 +48,9 @@ class StartingRows:
         same ones. Whitened latent variables also show those that differ along weak components, and vary.
         """
         white = encode(self.wide, self.block)
-        white /= np.maximum(white.std(axis=0), np.finfo(float).tiny)
+        weight = self.block.weights / self.block.total_weight
+        variance = weight @ np.square(white - weight @ white)
+        white /= np.sqrt(np.maximum(variance, np.finfo(float).tiny))
         latent = white * np.sqrt(np.square(self.wide.loadings).sum(axis=0))
         if self.block.n_rows * self.block.n_features > self.settings.imputed_cells:
             return latent, white, white
@@ -79,7 +81,11 @@ class StartingRows:
             return self._with_noise(base)
         summary = ColumnSummary.of(rows)
         mean = np.where(summary.observed > 0, summary.mean, base.mean)
-        if summary.count <= 2 * q + 2 or (summary.observed == 0).any() or np.count_nonzero(summary.variance) <= q:
+        if (
+            summary.total_weight <= 2 * q + 2
+            or (summary.observed == 0).any()
+            or np.count_nonzero(summary.variance) <= q
+        ):
             return self._with_noise(replace(base, mean=mean))
         source = Source.of_block(rows).keep(partial(observe, centre=summary.mean))
         start = spectral_start(ScaledCovariance(source, summary), q, rng).model(q)
@@ -109,7 +115,8 @@ def k_means(points: Array, weight: Array, n_clusters: int, rng: np.random.Genera
     """Number of the cluster of each point (n,), by k-means++ and Lloyd's algorithm with weights of the points."""
     if n_clusters == 1:
         return np.zeros(len(points), np.intp)
-    centres = _spread_centres(points, weight, n_clusters, rng)
+    order = np.lexsort(points.T[::-1])  # draws then depend neither on the order of rows nor on their repetition
+    centres = _spread_centres(points[order], weight[order], n_clusters, rng)
     labels = np.full(len(points), -1)
     for _ in range(max_iter):
         before, labels = labels, _squared_distances(points, centres).argmin(axis=1)
