@@ -13,7 +13,7 @@ from probpca.available_memory import require_memory
 from probpca.blocks import Block, observe
 from probpca.blocks.block import dense_precision, dense_values, joined
 from probpca.cached_property import cached_property
-from probpca.errors import DataError
+from probpca.errors import DataError, SourceError
 from probpca.inference.calibration import Calibration
 from probpca.learning.describe import NothingToLearnError, can_learn, summarise
 from probpca.learning.em.e_step import expect
@@ -65,6 +65,12 @@ class DenseRows:
     @classmethod
     def of(cls, source: Source) -> DenseRows:
         """Load the rows of a source. Raises ``SourceError`` if they are in a cluster."""
+        if not source.local:
+            msg = (
+                "a robust fit reads the rows again and again in this process; these are in a cluster.\n"
+                "Hint: fit a sample of the rows in memory, or use robust=None."
+            )
+            raise SourceError(msg)
         if source.n_rows is not None:
             size = 8 * source.n_rows * source.n_features
             require_memory("the rows of a robust fit", 4 * size, "fit a sample of the rows, or use robust=None")
