@@ -445,7 +445,7 @@ class LinearDynamicalSystem(Estimator):
             chosen.scores,
             rows.n_steps,
             rows.counts,
-            last_states(chosen.result.model, rows),
+            chosen.last_states or last_states(chosen.result.model, rows),
             None if rows.inputs is None else rows.inputs[rows.starts + rows.lengths - 1],
             list(map(Remembered.of, found.tables, rows.lengths.tolist())),
             found.several,

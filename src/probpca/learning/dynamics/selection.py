@@ -16,6 +16,7 @@ from probpca.learning.dynamics.structure import n_parameters
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from probpca.inference.time_series.row_filter import KnownState
     from probpca.learning.dynamics.fit import SeriesResult
     from probpca.learning.dynamics.structure import Structure
     from probpca.learning.settings import Settings
@@ -41,6 +42,7 @@ class Chosen(NamedTuple):
     result: SeriesResult
     rule: str
     scores: dict[int, float]  # score of each number of states that was tried; larger is better
+    last_states: list[KnownState] | None = None  # of each sequence, if the choice computed them
 
 
 def choose_states(

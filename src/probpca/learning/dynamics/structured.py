@@ -11,7 +11,7 @@ from probpca.available_memory import require_memory
 from probpca.blocks.sequences import Sequences
 from probpca.cached_property import cached_property
 from probpca.inference.likelihood import LOG_2PI
-from probpca.inference.time_series.kalman import series_log_likelihood, smooth
+from probpca.inference.time_series.kalman import believe, series_log_likelihood, smooth
 from probpca.inference.time_series.prediction import innovations
 from probpca.learning.dynamics.fit import SeriesResult, require_series
 from probpca.learning.dynamics.horizon_errors import excess_of
@@ -117,12 +117,13 @@ def fit_structured(  # noqa: PLR0913, PLR0917
         search = _Search(rows, own, trend, settings, rng or np.random.default_rng(0))
         best, scores = search.best(n_factors)
         model = search.without_factors() if best is None else search.with_honest_intervals(best)
-        value = series_log_likelihood(model, rows)
+        posterior = believe(model, rows)
+        value = posterior.log_likelihood()
     status, trace = (Status.GRID, (value,)) if best is None else (best.status, best.trace)
     trace = (*trace[:-1], value) if len(trace) > 1 else (value, value)
     empty, observed = np.flatnonzero(rows.counts == 0), int(rows.counts.sum())
     result = SeriesResult(model, status, value, trace, len(trace) - 1, observed, empty)
-    return Chosen(result, _rule(own, trend, seasonal, scores, n_factors, model), scores)
+    return Chosen(result, _rule(own, trend, seasonal, scores, n_factors, model), scores, posterior.last_states())
 
 
 def _rule(
@@ -288,7 +289,7 @@ class _Search:
     def _score(self, model: StateSpace, own_parameters: int, q: int) -> float:
         """Log-likelihood of the scored rows less the penalty of BIC."""
         value = series_log_likelihood(model, self.recent)
-        return value - 0.5 * float(np.log(self.n)) * (own_parameters + _factor_parameters(q, model.n_features))
+        return value - 0.5 * float(np.log(self.n)) * int(own_parameters + _factor_parameters(q, model.n_features))
 
     def with_honest_intervals(self, fitted: Fitted) -> StateSpace:
         """The same forecasts, with variances that include the number of parameters and the errors of several steps."""

@@ -71,7 +71,7 @@ def test_climbing_from_a_coarse_grid_ends_at_the_best_of_all(rng):
     candidates = [*PLAIN, *SEASONAL]
     everything = try_all(candidates, parts, 4).value.max(axis=0)
     best = climb(candidates, parts, 4, np.ones((len(candidates), 6), dtype=bool)).value
-    assert_allclose(best.max(axis=0), everything, atol=1.0)
+    assert_allclose(best.max(axis=0), everything, atol=0.1)
     assert np.isfinite(best).mean() < 0.6
 
 
