@@ -7,7 +7,6 @@ years are forecast, by a system that has seen the years before alone. The lowest
 repeating the last value (naive) and of a straight line from the first to the last value (drift).
 """
 
-
 from probpca import BacktestDisplay, LinearDynamicalSystem
 from probpca.datasets import load_fertility
 
