@@ -9,8 +9,8 @@ NEW ?= .
 ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-BENCHMARKS := bayesian complete defaults dynamics factor-analysis first-calls intervals memory missing robust selection small \
-	standard-errors streams
+BENCHMARKS := bayesian complete defaults dynamics factor-analysis first-calls forecasts intervals memory missing mixtures \
+	robust selection small standard-errors streams
 BENCH_TARGETS := $(BENCHMARKS:%=bench-%)
 
 .PHONY: help demo test test-oldest test-distributed test-browser announce-browser screenshots test-adversarial lint \
@@ -80,11 +80,13 @@ $(BENCH_TARGETS): bench-%: $(VENV)/bench
 bench-bayesian:  ## Bayesian PCA: intervals, errors, time; half an hour
 bench-complete:  ## complete tables against scikit-learn; table and plot go to docs/benchmarks
 bench-defaults:  ## the defaults: number of components, intervals, outliers; half an hour
-bench-dynamics:  ## time series against statsmodels and dynamax
+bench-dynamics:  ## time series against statsmodels and dynamax; forecasts of real series
 bench-factor-analysis:  ## factor analysis against scikit-learn, statsmodels, factor_analyzer and R; an hour
 bench-first-calls:  ## what people call first: default calls and fits of text files, beside one fit; half an hour
+bench-forecasts:  ## forecasts of real series beside exponential smoothing and autoregression; minutes
 bench-intervals:  ## how often intervals of imputed cells contain the truth; minutes
 bench-memory:  ## peak memory of fits and commands on files; minutes
+bench-mixtures:  ## mixtures against ppca-rs and scikit-learn: time, density, intervals, number of clusters; an hour
 bench-missing:  ## tables with missing cells against other libraries; hours
 bench-robust:  ## fits that outliers cannot bend, beside scikit-learn and rrcov; ten minutes
 bench-selection:  ## rules for the number of components against other libraries; minutes

@@ -2,8 +2,9 @@
 
 ``python benchmarks/dynamics.py`` needs statsmodels, dynamax (jax) and pykalman; it writes a table and the raw numbers
 to docs/benchmarks. Contenders take turns in one process; numbers are the best of several rounds, after one that
-compiles what has to be compiled. Likelihoods are compared before any time is believed. ``--quick`` prints quick
-cases of ours alone, and needs no other library.
+compiles what has to be compiled. Likelihoods are compared before any time is believed. ``forecasts.py`` then judges
+forecasts of real series. ``--update`` measures rows that arrive one at a time. ``--quick`` prints quick cases of ours
+alone, and needs no other library.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import argparse
 import json
 import time
 
+import forecasts
 import numpy as np
 import quick
 from complete import OUT
 from scipy.linalg import solve_discrete_lyapunov
 
+from probpca import LinearDynamicalSystem
 from probpca.blocks import as_sequences
 from probpca.inference import sample_series, series_log_likelihood, smooth
 from probpca.learning.dynamics.em import SeriesEM
@@ -148,6 +151,24 @@ def measure_pykalman(model, y):
     return {"likelihood": likelihood, "EM step": time.perf_counter() - start}
 
 
+def measure_update():
+    """Microseconds of update() for a row of 10 features and 3 states, the median and the best of many."""
+    found = {}
+    for share in (0.0, 0.1):
+        rows = data(system(10, 3), 3_000, 1, share)[0]
+        fitted = LinearDynamicalSystem(3, random_state=0).fit(rows[:1_000])
+        spent, states = [], []
+        for row in rows[1_000:]:
+            start = time.perf_counter()
+            told = fitted.update(row)
+            spent.append(time.perf_counter() - start)
+            states.append(told.state_mean)
+        wanted = fitted.filter(rows).filtered.mean[1_000:]
+        apart = float(np.abs(np.array(states) - wanted).max() / np.abs(wanted).max())
+        found[str(share)] = {"median": float(np.median(spent)), "best": min(spent), "apart": apart}
+    return found
+
+
 def report(store):
     """The table of the docs."""
     lines = ["| case | what | ours | peer | times as fast | goal | reached |", "|---|---|---|---|---|---|---|"]
@@ -163,6 +184,14 @@ def report(store):
         ratio = store["long 0.2"]["EM"]["ours"] / store["long 0.0"]["EM"]["ours"]
         reached = "yes" if ratio <= 2 else "**no**"
         lines.append(f"| EM with 20 % missing | beside complete | {ratio:.2f} times the time | | | 2 | {reached} |")
+    for share, found in store.get("update", {}).items():
+        told = "complete" if share == "0.0" else f"{100 * float(share):.0f} % of the cells missing"
+        time_of_row = f"{1e6 * found['median']:.0f} us a row, at best {1e6 * found['best']:.0f}"
+        reached = "yes" if found["median"] <= 100e-6 and found["apart"] <= 1e-12 else "**no**"
+        equal = f"states of the filter of all rows to {found['apart']:.0e}"
+        lines.append(
+            f"| `update`, 10 features, 3 states, {told} | a row | {time_of_row} | {equal} | | 100 us | {reached} |"
+        )
     if "pykalman" in store:
         p, ours = store["pykalman"], store["long 0.0"]
         times = p["likelihood"] / ours["likelihood"]["ours"], p["EM step"] * STEPS / ours["EM"]["ours"]
@@ -187,6 +216,7 @@ def main():
     parser.add_argument("--cases", nargs="*", default=[*CASES])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--pykalman", action="store_true")
+    parser.add_argument("--update", action="store_true", help="the time of update() alone")
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--slow", action="store_true", help="the plain form of statsmodels where features are many")
     parser.add_argument("--quick", action="store_true", help="quick cases of ours alone, printed and not stored")
@@ -198,6 +228,8 @@ def main():
     if options.pykalman:
         model = system(10, 3)
         store["pykalman"] = measure_pykalman(model, data(model, 5_000, 1, 0.0)[0])
+    elif options.update:
+        store["update"] = measure_update()
     elif not options.report:
         for name in options.cases:
             for share in (0.0, 0.2):
@@ -207,6 +239,8 @@ def main():
     text = report(store)
     (OUT / "dynamics.md").write_text(text, encoding="utf-8")
     print(text)
+    if not (options.pykalman or options.update):
+        forecasts.main(["--report"] if options.report else [])
 
 
 if __name__ == "__main__":

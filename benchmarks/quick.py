@@ -129,7 +129,8 @@ def series(t, d, q, missing=0.0, seed=0):
 
 
 def fit_system(x, q, **options):
-    return LinearDynamicalSystem(q, random_state=0, **options).fit(x)
+    given = {"trend": None, "transition": "free", "random_state": 0}
+    return LinearDynamicalSystem(q, **{**given, **options}).fit(x)
 
 
 def fit_series(_, t, d, q, missing=0.0, **options):

@@ -106,7 +106,7 @@ def judged(table, model, seconds):
     found = {
         "angle": table.angle(model.loadings_),
         "noise": model.noise_variance_,
-        "ks": float(kstest(model.outliers(table.fresh).model_p_value, "uniform").statistic),
+        "ks": float(kstest(model.outliers(table.fresh).p_value, "uniform").statistic),
         "seconds": seconds,
     }
     if model.cell_weight_ is not None:

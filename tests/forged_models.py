@@ -135,6 +135,7 @@ def answers(estimator):
             "std": np.asarray(std),
             "draws": estimator.impute_draws(x, 2),
             "criteria": str(estimator.criteria_),
+            "p": estimator.outliers(x).p_value,
             "sample": estimator.sample(3)[0],
         }
     drawn = isinstance(estimator, BayesianPCA) or hasattr(estimator, "parameter_draws_")

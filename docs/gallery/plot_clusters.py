@@ -4,8 +4,7 @@ Clusters with missing cells
 
 Chemical measurements of 178 wines, a tenth of them missing, and a mixture of three clusters that does not know that the
 wines come from three cultivars. The plane is the one that separates the clusters best; an ellipse contains 95% of the
-model of its cluster, and rings mark wines that may belong to several. All but four wines are in the cluster of their
-cultivar.
+model of its cluster, and rings mark wines that may belong to several.
 """
 
 import numpy as np
@@ -15,7 +14,7 @@ from probpca import ClustersDisplay, MixturePPCA, SelectionDisplay
 
 wine = load_wine(as_frame=True)
 X = wine.data.mask(np.random.default_rng(0).random(wine.data.shape) < 0.1)
-mixture = MixturePPCA(n_clusters=3, random_state=0).fit(X)
+mixture = MixturePPCA(n_clusters=3, n_components=2, random_state=0).fit(X)
 display = ClustersDisplay.from_estimator(mixture, X)
 
 # %%
@@ -25,6 +24,6 @@ display = ClustersDisplay.from_estimator(mixture, X, features=["flavanoids", "co
 
 # %%
 # Without ``n_clusters`` the number is chosen by BIC. The curves are those of the best mixture with each number; ICL
-# prefers clusters that do not overlap. Complete rows give three clusters.
+# prefers clusters that do not overlap.
 
-display = SelectionDisplay.from_estimator(MixturePPCA(random_state=0).fit(wine.data))
+display = SelectionDisplay.from_estimator(MixturePPCA(random_state=0).fit(X))

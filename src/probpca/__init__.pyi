@@ -2,6 +2,7 @@ from . import datasets, inference, learning, models, sources
 from .displays.backtest_display import BacktestDisplay
 from .displays.biplot_display import BiplotDisplay
 from .displays.clusters_display import ClustersDisplay
+from .displays.components_display import ComponentsDisplay
 from .displays.convergence_display import ConvergenceDisplay
 from .displays.factor_correlations_display import FactorCorrelationsDisplay
 from .displays.forecast_display import ForecastDisplay
@@ -35,6 +36,7 @@ from .estimators import (
 from .learning.factor.factorability import factorability
 from .pages.explorer import explorer
 from .pages.report import report
+from .pages.series_report import anomalies_page, series_report
 
 __version__: str
 
@@ -45,6 +47,7 @@ __all__ = [
     "BiplotDisplay",
     "ClusterError",
     "ClustersDisplay",
+    "ComponentsDisplay",
     "ConvergenceDisplay",
     "DataError",
     "FactorAnalysis",
@@ -67,6 +70,7 @@ __all__ = [
     "ShapeError",
     "SourceError",
     "UsedCellsDisplay",
+    "anomalies_page",
     "datasets",
     "explorer",
     "factorability",
@@ -75,5 +79,6 @@ __all__ = [
     "models",
     "report",
     "select_n_components",
+    "series_report",
     "sources",
 ]

@@ -4,7 +4,6 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from browser.screen import choose, column, number, numbers
-from probpca.inference.mixture_outliers import mixture_outliers
 
 
 def test_every_chart_is_drawn(visit, bottles):
@@ -19,7 +18,7 @@ def test_choosing_a_row_shows_its_clusters_and_cells(visit, bottles):
     page, mixture = visit(bottles.report), bottles.fitted
     page.click("#all-cells summary")
     share, (low, high) = mixture.predict_proba(bottles.x), mixture.impute_interval(bottles.x)
-    found = mixture_outliers(mixture.model_, bottles.x)
+    found = mixture.outliers(bottles.x, training=True)
     values = mixture.impute(bottles.x)
     for i in (0, 43, 120):
         choose(page, str(i))

@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from html_pages import read
 from probpca import MixturePPCA
 from probpca.cli import clusters
-from probpca.inference.mixture_outliers import mixture_outliers
 from probpca.pages import report_clusters
 
 COLUMNS = ["width", "height", "depth", "weight"]
@@ -168,10 +167,12 @@ def test_options_that_clusters_do_not_have_are_refused(run, options, said):
 
 
 def test_outliers_are_those_of_the_mixture_and_the_worst_come_first(run, boxes, fitted):
-    found = mixture_outliers(fitted.model_, boxes.to_numpy())
+    found = fitted.outliers(boxes, training=True)
     assert run("outliers", "model.npz", "boxes.csv", "--out", "out.csv").code == 0
     out = pl.read_csv("out.csv")
-    assert out.columns[:8] == ["row", "box", "p_value", "log10_p", "cluster", "probability", "log_likelihood", "D2"]
+    scores = ["p_value", "log10_p", "model_p_value", "log10_model_p", "cluster", "probability", "log_likelihood", "D2"]
+    assert out.columns[:10] == ["row", "box", *scores]
+    assert_allclose(out["model_p_value"], found.model_p_value, rtol=1e-9)
     assert_allclose(out["p_value"], found.p_value, rtol=1e-9)
     assert_allclose(out["log10_p"], found.log10_p_value, rtol=1e-9, atol=1e-12)
     assert_array_equal(out["cluster"], found.cluster)
@@ -184,9 +185,9 @@ def test_outliers_are_those_of_the_mixture_and_the_worst_come_first(run, boxes, 
     order = np.argsort(found.log10_p_value, kind="stable")[:3]
     assert top["data"]["row"] == (order + 1).tolist()
     done = run("outliers", "model.npz", "boxes.csv")
-    assert done.out.splitlines()[0].split()[:5] == ["row", "box", "p_value", "cluster", "D2"]
+    assert done.out.splitlines()[0].split()[:5] == ["row", "box", "p_value", "model_p_value", "cluster"]
     assert f"C{found.cluster[order[0]]}" in done.out.splitlines()[1]
-    assert "treat the fitted mixture as exact" in done.out
+    assert "as if its row had been left out" in " ".join(done.out.split())
 
 
 @pytest.mark.usefixtures("fitted")

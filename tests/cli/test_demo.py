@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from probpca import PPCA
-from probpca.cli.demo import STEPS, Step
+from probpca import PPCA, LinearDynamicalSystem
+from probpca.cli.demo import COUNTRIES, STEPS, Step
 from probpca.cli.main import main
 from probpca.datasets import load_fertility
 
-FILES = {"fertility.csv", "model.npz", "completed.csv", "scores.csv", "report.html"}
+FILES = {"fertility.csv", "series.csv", "model.npz", "completed.csv", "scores.csv", "report.html"}
 
 
 def test_the_demo_says_what_the_library_computes(tmp_path, capsys, monkeypatch):
@@ -17,7 +17,7 @@ def test_the_demo_says_what_the_library_computes(tmp_path, capsys, monkeypatch):
     assert main(["demo", "--out", str(folder), "--debug"]) == 0
     printed = capsys.readouterr().out
     assert "nan" not in printed
-    assert len(printed.splitlines()) <= 90
+    assert len(printed.splitlines()) <= 120
     assert max(len(line) for line in printed.splitlines() if str(folder) not in line) <= 80
     for number, step in enumerate(STEPS, 1):
         assert f"== {number}. {step.heading} ==\n" in printed
@@ -62,6 +62,17 @@ def test_the_story_of_the_demo_is_true():
     years = {year: j for j, year in enumerate(table.years)}
     timor = rows["Timor-Leste"]
     assert timor[years[1978]] < min(timor[years[1970]], timor[years[1990]])
+
+
+def test_the_forecast_of_the_demo_beats_the_naive_one():
+    """What the remark says about the backtest."""
+    table = load_fertility()
+    some = table.values[[list(table.countries).index(name) for name in COUNTRIES]].T
+    found = LinearDynamicalSystem().backtest(some, 3)
+    assert found.relative_error["model"] < 0.5
+    assert found.notes == ()
+    step = next(step for step in STEPS if step.command.startswith("forecast"))
+    assert "off by less than half as much" in step.remark
 
 
 def test_the_demo_does_not_write_over_a_folder(tmp_path, capsys):

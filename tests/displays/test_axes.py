@@ -12,6 +12,7 @@ from oracles import spiked_rows
 from probpca import (
     PPCA,
     BiplotDisplay,
+    ComponentsDisplay,
     ForecastDisplay,
     ImputationDisplay,
     LatentDisplay,
@@ -133,6 +134,9 @@ DRAW = {
     ),
     "forecast": lambda _, x: ForecastDisplay.from_estimator(
         LinearDynamicalSystem(n_components=1, max_iter=3, tol=1e6, random_state=0).fit(x), x, feature_names=COLUMNS
+    ),
+    "components": lambda _, x: ComponentsDisplay.from_estimator(
+        LinearDynamicalSystem(trend="slope").fit(x), x, feature_names=COLUMNS
     ),
 }
 

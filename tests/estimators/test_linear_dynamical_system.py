@@ -25,7 +25,8 @@ UNORDERED = {"check_methods_sample_order_invariance": ROWS, "check_methods_subse
 
 
 def lds(q=2, **options):
-    return LinearDynamicalSystem(q, **{"tol": 1.0, "random_state": 0, **options})
+    given = {"trend": None, "transition": "free", "tol": 1.0, "random_state": 0}
+    return LinearDynamicalSystem(q, **{**given, **options})
 
 
 @pytest.fixture

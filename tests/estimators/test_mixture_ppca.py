@@ -155,6 +155,23 @@ def test_samples_come_with_their_clusters(fitted):
         fitted.sample(-1)
 
 
+def test_outliers_have_calibrated_p_values(fitted, x):
+    fresh = fitted.sample(1000, random_state=5)[0]
+    found = fitted.outliers(fresh)
+    assert 0.0 <= (found.p_value < 0.01).mean() < 0.04
+    assert fitted.calibration_.obstacle == ""
+    training = fitted.outliers(x, training=True)
+    assert 0.3 < np.median(training.p_value) < 0.7
+    strange = np.full((1, D), 100.0)
+    assert fitted.outliers(strange).log10_p_value[0] < -20
+    with pytest.raises(DataError, match="training"):
+        fitted.outliers(x, training="yes")
+    table = pd.DataFrame(x, columns=NAMES, index=[f"row {i}" for i in range(len(x))])
+    named = MixturePPCA(3, 1, random_state=0).fit(table).outliers(table, training=True)
+    assert named.to_frame().index[0] == "row 0"
+    assert "row " in str(named)
+
+
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 def test_dataframes_go_in_and_come_out(x, fitted, frame):
     table = frame(dict(zip(NAMES, x.T, strict=True)))

@@ -2,16 +2,19 @@
 
 import warnings
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import kstest
+from scipy.stats import chi2, kstest
 
 from oracles import random_rotation
 from probpca import PPCA, DataError, FactorAnalysis, SourceError
 from probpca.learning.robust.consistency import trimming_factor
+from probpca.learning.robust.fit import DenseRows
+from probpca.sources import open_source
 
 BOTH = pytest.mark.parametrize("kind", [PPCA, FactorAnalysis])
 METHODS = pytest.mark.parametrize("robust", ["rows", "cells"])
@@ -78,8 +81,27 @@ def test_clean_data_are_fitted_as_ever(kind, robust):
     assert abs(rows.angle(model) - rows.angle(plain)) < 1.5
     assert_allclose(np.mean(model.noise_variance_), np.mean(plain.noise_variance_), rtol=0.05)
     assert kstest(model.outliers(rows.fresh).p_value, "uniform").statistic < 0.1
-    found = model.outliers(rows.x, training=True)
-    assert_array_equal(found.p_value, found.model_p_value)
+    found, scale = model.outliers(rows.x, training=True), model.calibration_.scale
+    k = (~np.isnan(rows.x)).sum(axis=1)
+    assert model.calibration_.degrees == np.inf
+    assert 0.9 < scale < 1.3
+    assert_allclose(found.p_value, chi2.sf(found.distance / scale, k), rtol=1e-9)
+    assert_allclose(found.model_p_value, chi2.sf(found.distance, k), rtol=1e-9)
+
+
+@METHODS
+def test_p_values_hold_with_few_rows(robust):
+    shares = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        loadings = 1.5 * rng.standard_normal((2, 30))
+        x, fresh = (rng.standard_normal((n, 2)) @ loadings + rng.standard_normal((n, 30)) for n in (60, 400))
+        x[:6] += 5 * rng.standard_normal(30)
+        model = PPCA(2, robust=robust, random_state=0).fit(x)
+        assert model.row_weight_[6:].mean() > 0.8
+        assert (model.outliers(x).p_value[:6] < 0.001).all()
+        shares.append((model.outliers(fresh).p_value < 0.05).mean())
+    assert 0.02 < np.mean(shares) < 0.12  # model_p_value: 0.2 and more
 
 
 @BOTH
@@ -156,6 +178,13 @@ def test_keep_decides_how_many_outliers_a_fit_survives():
     assert half.row_weight_[rows.bad].sum() == 0
 
 
+def test_no_row_is_left_out_if_all_are_kept():
+    rows = Simulated(rows=0.1, cells=0.05)
+    model = PPCA(Q, robust="cells", keep=1, random_state=0).fit(rows.x)
+    assert_array_equal(model.row_weight_, np.ones(N))
+    assert (model.cell_weight_ < 0.5).any()
+
+
 @METHODS
 def test_the_same_random_state_gives_the_same_bits(robust):
     rows = Simulated(rows=0.2)
@@ -198,9 +227,12 @@ def test_tables_batches_and_files_are_the_same_rows(robust, tmp_path):
 
 
 def test_rows_in_a_cluster_are_refused():
-    dask = pytest.importorskip("dask.array")
-    with pytest.raises(SourceError):
-        PPCA(Q, robust="rows").fit(dask.from_array(Simulated().x, chunks=(50, D)))
+    class Elsewhere:
+        """An engine that is not of this process."""
+
+    source = open_source(Simulated().x)
+    with pytest.raises(SourceError, match="these are in a cluster"):
+        DenseRows.of(replace(source, engine=Elsewhere()))
 
 
 @BOTH

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles import random_system
-from probpca import DataError, LinearDynamicalSystem
+from probpca import DataError, LinearDynamicalSystem, NotEnoughMemoryError
 from probpca.inference import sample_series
 
 NAMES = ["height", "width", "depth", "mass"]
@@ -50,6 +50,7 @@ def test_rows_that_are_absent_count_as_rows_that_are_empty(y, index, tmp_path):
     table = whole.iloc[KEPT]
     system, wanted = lds().fit(table), lds().fit(whole)
     assert (system.n_inserted_, system.n_steps_, wanted.n_inserted_) == (4, 60, 0)
+    assert "60 steps (4 without a row) x 4 features" in system.summary()
     assert system.log_likelihood_ == wanted.log_likelihood_
     assert_array_equal(system.transition_, wanted.transition_)
     assert_array_equal(system.transform(table), wanted.transform(whole)[KEPT])
@@ -148,10 +149,18 @@ def test_steps_that_are_not_equal_name_the_option(y):
     system = lds().fit(table, step="D")
     assert system.n_steps_ == days[-1] - days[0] + 1
     assert system.forecast(2).mean.index[0] == index[-1] + pd.Timedelta("1D")
+    assert system.transform(table).shape == (60, 1)
+    assert system.forecast(2, table[:7]).mean.index[0] == index[6] + pd.Timedelta("1D")
     with pytest.raises(DataError, match=r"reset_index\(drop=True\)"):
         lds().fit(pd.DataFrame(y, index=days))
     with pytest.raises(DataError, match="step= needs times"):
         lds().fit(y, step="D")
+
+
+def test_steps_that_do_not_fit_into_memory_are_refused(y):
+    table = pd.DataFrame(y, index=pd.date_range("2026-01-01", periods=60))
+    with pytest.raises(NotEnoughMemoryError, match="set a longer step"):
+        lds().fit(table, step="us")
 
 
 def test_times_that_repeat_or_fall_name_the_column_of_series(y):
@@ -178,17 +187,19 @@ def test_stacked_series_of_one_value_are_features(rng, y, kind, order, tmp_path)
     y[0, :] = 1.0
     y[[20, 21], :] = NAN
     system = lds().fit(long(y, kind, order=order), series="shop")
-    wanted = lds().fit(y)
+    days = pd.date_range("2026-01-01", periods=60)
+    wide = pd.DataFrame(y, columns=["north", "south", "east", "west"], index=days)
+    wanted = lds().fit(wide)
     assert list(system.feature_names_in_) == ["north", "south", "east", "west"]
     assert (system.n_steps_, system.n_inserted_) == (60, 2)
     assert system.log_likelihood_ == wanted.log_likelihood_
     ahead = system.forecast(3).mean
     assert str(listed(ahead)[0])[:10] == "2026-03-02"
-    assert_array_equal(listed(ahead, "north"), wanted.forecast(3).mean[:, 0])
+    assert_array_equal(listed(ahead, "north"), wanted.forecast(3).mean["north"])
     system.to_file(tmp_path / "shops.npz")
     again = LinearDynamicalSystem.from_file(tmp_path / "shops.npz")
     rows = np.setdiff1d(np.arange(60), [20, 21])
-    assert_array_equal(again.transform(long(y, kind)), wanted.transform(y)[rows])
+    assert_array_equal(again.transform(long(y, kind)), wanted.transform(wide)[rows])
 
 
 def test_stacked_series_of_several_values_are_sequences(y):
@@ -215,6 +226,8 @@ def test_stacked_series_that_cannot_be_meant_are_refused(y):
         lds().fit(pd.concat([table, table.iloc[:1]]), series="shop")
     with pytest.raises(DataError, match=r"must increase from row to row; row 2 is not later(.|\n)*series="):
         lds().fit(table.drop(columns="shop"))
+    with pytest.raises(DataError, match="no series may be called like the column of times; got when"):
+        lds().fit(table.replace("north", "when"), series="shop")
     system = lds().fit(table, series="shop")
     with pytest.raises(DataError, match="series moon was not in the table of the fit"):
         system.transform(table.assign(shop="moon"))
@@ -250,6 +263,11 @@ def test_two_columns_of_dates_are_one_too_many(y):
     table = table_of(pd.DataFrame, COLUMNS["dates"][:60], y).assign(other=pd.Timestamp("2026-01-01"))
     with pytest.raises(DataError, match=r"columns when, other hold dates.\nHint: time="):
         lds().fit(table)
+
+
+def test_there_must_be_something_beside_the_times():
+    with pytest.raises(DataError, match="no column beside the times in column when"):
+        lds().fit(pd.DataFrame({"when": pd.date_range("2026-01-01", periods=9)}))
 
 
 def test_a_time_must_be_there(y):

@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from html_pages import EVIL, bits, loads_nothing, numbers, positions, read
 from probpca import DataError, MixturePPCA, explorer, report
-from probpca.inference.mixture_outliers import mixture_outliers
 from probpca.inference.separation import separating_axes
 from probpca.pages import report_clusters
 from probpca.pages.report import ReportSettings
@@ -48,12 +47,14 @@ def words_of(page):
     return " ".join(" ".join(page.words).split())
 
 
-def test_rows_have_their_clusters_p_values_and_points(mixture, x, tmp_path):
-    data = page_of(mixture, x, tmp_path).data()
-    found = mixture_outliers(mixture.model_, x.to_numpy())
+@pytest.mark.parametrize("training", [False, True])
+def test_rows_have_their_clusters_p_values_and_points(mixture, x, tmp_path, training):
+    data = page_of(mixture, x, tmp_path, training=training).data()
+    found = mixture.outliers(x, training=training)
     assert_array_equal(positions(data["cluster"], N), mixture.predict(x))
     assert_allclose(numbers(data["probability"], N, 3), mixture.predict_proba(x), rtol=1e-4, atol=1e-7)
     assert_allclose(numbers(data["log10p"], N), found.log10_p_value, rtol=1e-4, atol=1e-7)
+    assert_allclose(numbers(data["log10modelP"], N), found.log10_model_p_value, rtol=1e-4, atol=1e-7)
     axes = separating_axes(mixture.model_)
     assert_allclose(numbers(data["points"], N, 2), axes.scores(mixture.model_, x.to_numpy()), rtol=1e-4, atol=1e-6)
     assert_allclose(data["centre"], axes.centre, rtol=1e-5, atol=1e-9)
@@ -124,6 +125,17 @@ def test_profiles_have_the_means_in_units_and_in_standard_deviations(mixture, x,
             cell = line.split("<td")[1 + k]
             assert cell.split(">")[1].split("<")[0].replace("\u2212", "-") == f"{mean:.4g}"
             assert f'title="{far:+.2f} sd"'.replace("-", "\u2212") in cell
+
+
+def test_profiles_end_with_the_sizes_and_the_variance_explained(mixture, x, tmp_path):
+    path = report(mixture, x, tmp_path / "page.html")
+    foot = path.read_text(encoding="utf-8").split('id="profiles">')[1].split("<tfoot>")[1].split("</tfoot>")[0]
+    weights, rows, explained = (
+        [cell.split("<")[0] for cell in line.split("<td>")[1:4]] for line in foot.split("<tr>")[1:]
+    )
+    assert weights == [f"{100 * weight:.1f}%" for weight in mixture.weights_]
+    assert rows == [f"{count}" for count in np.bincount(mixture.predict(x))]
+    assert explained == [f"{100 * share:.1f}%" for share in mixture.model_.explained]
 
 
 def test_clusters_colour_the_rows_before_other_groups(mixture, x, tmp_path):

@@ -27,6 +27,9 @@ class Step(NamedTuple):
 
 
 TABLE = "fertility.csv"
+SERIES = "series.csv"
+COUNTRIES = ("India", "Brazil", "Kenya")
+"""Countries of the forecast."""
 
 STEPS = (
     Step(
@@ -57,6 +60,14 @@ STEPS = (
         "war of the late 1970s and recovered.",
     ),
     Step(
+        "Forecast",
+        f"The years of {', '.join(COUNTRIES[:-1])} and {COUNTRIES[-1]} as time series: each continues with a trend of "
+        "its own, as far as the data show one.",
+        f"forecast {SERIES} --steps 3 --time year",
+        "The line that begins with backtest compares such forecasts of earlier years with what came: they were off by "
+        "less than half as much as repeating the last value.",
+    ),
+    Step(
         "Write a report",
         "All of this on one page, with charts, to read in a browser or to send to others.",
         f"report model.npz {TABLE} --out report.html",
@@ -73,6 +84,7 @@ def run(args: Any) -> None:
     with chdir(folder):
         text = files("probpca.datasets").joinpath(TABLE).read_text(encoding="utf-8")
         Path(TABLE).write_text(text, encoding="utf-8")
+        Path(SERIES).write_text(_series(text), encoding="utf-8")
         args.written.append(folder)
         print_answer("Births per woman in 219 countries, 1960-2011 (World Bank, CC BY 4.0)")
         for number, step in enumerate(STEPS, 1):
@@ -80,6 +92,13 @@ def run(args: Any) -> None:
     print_answer(f"\nThe files are in {printable_line(str(folder))}")
     print_answer("Next, on a table of your own: probpca fit table.csv")
     print_answer("All commands and their options: probpca --help")
+
+
+def _series(text: str) -> str:
+    """A table with a row for each year and a column for each country of the forecast."""
+    first, *rows = (line.split(",") for line in text.splitlines())
+    some = [("year", *first[1:]), *((name, *cells) for name, *cells in rows if name in COUNTRIES)]
+    return "".join(f"{','.join(line)}\n" for line in zip(*some, strict=True))
 
 
 def _require_empty(folder: Path) -> None:

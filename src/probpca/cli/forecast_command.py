@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from probpca.cli.run import (
     finish,
     fresh,
     given_format,
+    place_for,
     place_for_plot,
     place_for_table,
     write_figure,
@@ -33,7 +35,6 @@ from probpca.sources.write import batch_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from probpca.inference.time_series.backtest import Backtest
     from probpca.typing import Array
@@ -93,6 +94,7 @@ def run(args: Any) -> None:
     require_memory_for_steps(args.steps)
     place = place_for_table(args, args.table)
     plot = None if args.plot is None else place_for_plot(args)
+    page = None if args.report is None else _place_for_page(args)
     looked = open_table(args.table, given_format(args))
     stamps = _stamps(args, looked)
     apart = [] if args.series is None else [args.series]
@@ -106,11 +108,13 @@ def run(args: Any) -> None:
     system = LinearDynamicalSystem(args.components, **options).fit(given.rows)
     found = _ahead(args, system, given, stamps.title)
     judged = _backtest(args, options, given, stamps.name)
-    for text in (*_growth(system, found.mean, np.vstack(given.sequences), given.names), *_doubts(judged)):
+    for text in (*_far_beyond(found.mean, np.vstack(given.sequences), given.names), *_doubts(judged)):
         note(text)
     if plot is not None:
         _draw(system, given, found, args, plot)
         args.written.append(plot)
+    if page is not None:
+        _write_page(system, given, args, page)
     if finish(args, place, _batches(found, place), lambda: _facts(args, system, judged, plot)) is None:
         return
     print_answer(on_screen(system.summary(given.names, width=screen_width()), system))
@@ -120,6 +124,7 @@ def run(args: Any) -> None:
     print_answer(_text(found))
     files = [written(place, len(found.times))] if place else []
     files += [_drawn(plot, len(given.names))] if plot else []
+    files += [wrap(f"A report was written to {page}. Open it in a browser.")] if page else []
     print_answer("".join(f"\n{line}" for line in files), end="\n" if files else "")
 
 
@@ -136,6 +141,29 @@ def _backtest(args: Any, options: dict[str, Any], given: Given, time: str | None
         return None
     steps = longest - int(found.origins.min()) if given.stacked is None else horizon
     return replace(found, span=span_words(given.times[0].step, steps, time))
+
+
+def _place_for_page(args: Any) -> Path:
+    """Path of the report, which is checked before the fit."""
+    if args.series is not None:
+        msg = "--report shows a single sequence, and --series may give several.\nHint: omit one of them."
+        raise DataError(msg)
+    return place_for(args.report, force=args.force, reads=[args.table], suffixes=(".html", ".htm"))
+
+
+def _write_page(system: LinearDynamicalSystem, given: Given, args: Any, place: Path) -> None:
+    from probpca.pages.series_report import SeriesReportSettings, series_report  # noqa: PLC0415
+
+    settings = SeriesReportSettings(level=args.level)
+    named: dict[str, Any] = {
+        "feature_names": list(given.names),
+        "times": given.times[0].axis or None,
+        "title": Path(args.table).name,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        series_report(system, given.sequences[0], place, horizon=args.steps, settings=settings, **named)
+    args.written.append(place)
 
 
 def _doubts(judged: Backtest | None) -> tuple[str, ...]:
@@ -169,11 +197,8 @@ def _ahead(args: Any, system: LinearDynamicalSystem, given: Given, title: str) -
     return Ahead(title, labels, given.names, mean, low, high, typed if len(typed) == len(labels) else None, series)
 
 
-def _growth(system: LinearDynamicalSystem, mean: Array, values: Array, names: tuple[str, ...]) -> list[str]:
-    """A warning for forecasts that grow without bound, or that leave the observed range far behind."""
-    modulus = float(np.abs(system.eigenvalues_).max(initial=0.0))
-    if modulus >= 1:
-        return [f"the forecast grows without bound: a mode has modulus {modulus:.4f}, which should be below 1."]
+def _far_beyond(mean: Array, values: Array, names: tuple[str, ...]) -> list[str]:
+    """A warning for forecasts that leave the observed range far behind."""
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)  # (d,)
     beyond = np.maximum(mean.max(axis=0) - high, low - mean.min(axis=0))
     far = np.flatnonzero(beyond > 3 * (high - low))
@@ -214,7 +239,7 @@ def _stamps(args: Any, looked: Table) -> Stamps:
         require_column(looked, args.time)
         return Stamps(args.time)
     name = time_column(looked)
-    if name is None:
+    if name is None or name in (*args.exclude, *args.numbers):
         return Stamps()
     part = part_of_year(looked, name)
     part = None if part in (*args.exclude, *args.numbers) else part
@@ -239,7 +264,12 @@ def _read(args: Any, rows: Table, stamps: Stamps) -> Given:
     labels = joined(kept[0], kept[1], stamps.part) if stamps.part is not None else kept[0] if kept else None
     values = np.concatenate([block.values for block in blocks]).astype(np.float64)
     column = f"column {(stamps.columns or [''])[-1] or '(no name)'}"
-    words = Words(f"{column} of {args.table}", "--step", "--series", "; --time chooses another column")
+    words = Words(
+        f"{column} of {args.table}",
+        "--step",
+        "--series",
+        "; --time chooses another column, --exclude COLUMN counts the rows",
+    )
     read = Labels(None) if labels is None else read_labels(labels)
     if read.unknown:
         note(f"{column} {read.unknown}: the order of the rows was not checked.")

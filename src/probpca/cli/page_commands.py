@@ -76,7 +76,7 @@ def run(args: Any) -> None:
 
 def _answer(args: Any, page: Path, rows: Gathered, labels: Labels, opened: Opened) -> None:
     if args.json:
-        facts = {} if args.command == "explorer" or opened.fitted.is_mixture else {"training": opened.training}
+        facts = {} if args.command == "explorer" else {"training": opened.training}
         groups = list(labels.groups)
         print_facts({"command": args.command, "rows": len(rows.values), **facts, "groups": groups, "out": page})
         return
@@ -85,7 +85,7 @@ def _answer(args: Any, page: Path, rows: Gathered, labels: Labels, opened: Opene
     )
     if labels.groups:
         print_answer(wrap(f"Rows can be coloured by {', '.join(labels.groups)}."))
-    if args.command == "report" and not opened.fitted.is_mixture:
+    if args.command == "report":
         print_answer(wrap(opened.judged))
 
 

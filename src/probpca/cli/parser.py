@@ -458,6 +458,7 @@ def _forecast(command: Program) -> None:
     _numbers(command)
     _level(command)
     _table_out(command)
+    command.group("output").add_argument("--report", metavar="FILE", help="write an HTML report about the series")
     _plot(command, "plot the series and the forecast", force=False)
 
 

@@ -31,14 +31,12 @@ from probpca.errors import DataError
 from probpca.estimators.summary import whole_items
 from probpca.inference.calibration import RARE, probability
 from probpca.inference.imputation import Imputed
-from probpca.inference.mixture_outliers import mixture_outliers
 from probpca.result_tables import GAP, clip, several
 from probpca.sources.write import batch_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from probpca.inference import Outliers
     from probpca.typing import Array, Floats
 
 WORST_ROWS = 10
@@ -328,11 +326,10 @@ def _score(args: Any) -> None:
 
 OF_COMPONENTS = ("p_value", "log10_p", "model_p_value", "log10_model_p", "D2", "T2", "residual")
 """Scores of rows under a model with components."""
-OF_MIXTURES = ("p_value", "log10_p", "cluster", "probability", "log_likelihood", "D2")
+OF_MIXTURES = ("p_value", "log10_p", "model_p_value", "log10_model_p", "cluster", "probability", "log_likelihood", "D2")
 """Scores of rows under a mixture."""
 CELLS = tuple(f"{what}_{k + 1}" for k in range(3) for what in ("cell", "z"))
 """The three cells of a row that differ most from what the others predict, and by how many standard deviations."""
-EXACT = "p-values treat the fitted mixture as exact; where its clusters overlap they are rounded up."
 
 
 @dataclass
@@ -353,16 +350,17 @@ class Judgement:
     def question(self, values: Floats) -> dict[str, Any]:
         """Distances of rows, and the three cells of each that contribute most, column by column."""
         fitted = self.opened.fitted
+        found: Any = fitted.estimator.outliers(values, training=self.opened.training)
+        p = [found.p_value, found.log10_p_value, found.model_p_value, found.log10_model_p_value]
         if fitted.is_mixture:
-            of_mixture = mixture_outliers(fitted.estimator.model_, values)
-            certainty = of_mixture.probability.max(axis=1)
-            scores = [of_mixture.p_value, of_mixture.log10_p_value, of_mixture.cluster, certainty]
-            columns = dict(zip(OF_MIXTURES, [*scores, of_mixture.log_likelihood, of_mixture.distance], strict=True))
-            return columns | self._worst_cells(of_mixture.cell_scores)
-        found: Outliers = fitted.estimator.outliers(values, training=self.opened.training)
-        scores = [found.p_value, found.log10_p_value, found.model_p_value, found.log10_model_p_value]
-        distances = [found.distance, found.latent_distance, found.residual_distance]
-        return dict(zip(OF_COMPONENTS, [*scores, *distances], strict=True)) | self._worst_cells(found.cell_scores)
+            certainty = fitted.estimator.predict_proba(values).max(axis=1)
+            scores = dict(
+                zip(OF_MIXTURES, [*p, found.cluster, certainty, found.log_likelihood, found.distance], strict=True)
+            )
+        else:
+            distances = [found.distance, found.latent_distance, found.residual_distance]
+            scores = dict(zip(OF_COMPONENTS, [*p, *distances], strict=True))
+        return scores | self._worst_cells(found.cell_scores)
 
     def _worst_cells(self, scores: Array) -> dict[str, Any]:
         """Names and scores of the three cells of each row with the largest ones; fewer if there are fewer columns."""
@@ -406,15 +404,13 @@ class Judgement:
     @property
     def note(self) -> str:
         """What to be careful about."""
-        fitted = self.opened.fitted
-        return EXACT if fitted.is_mixture else str(fitted.estimator.calibration_.note)
+        return str(self.opened.fitted.estimator.calibration_.note)
 
     def summary(self) -> str:
         """How many rows are rare, how they were judged, and what to be careful about."""
         have = "has" if self.n_rare == 1 else "have"
         rare = f"{self.n_rare:,} of {several(self.n_rows, 'row')} {have} a p-value below {RARE}"
-        said = [f"{rare}; about {RARE * self.n_rows:.2g} would be expected by chance."]
-        said += [] if self.opened.fitted.is_mixture else [self.opened.judged]
+        said = [f"{rare}; about {RARE * self.n_rows:.2g} would be expected by chance.", self.opened.judged]
         return "\n".join(map(wrap, [*said, *([f"note: {self.note}"] if self.note else [])]))
 
     def text(self, most: int) -> str:
@@ -429,8 +425,7 @@ class Judgement:
         if label is not None:
             shown += [words(label or "(no name)", self.opened.shown(rows[label]), screen_width() // 4)]
         for value, log10 in (("p_value", "log10_p"), ("model_p_value", "log10_model_p")):
-            if value in names:
-                shown += [TextColumn(names[value], [*map(probability, rows[names[log10]])])]
+            shown += [TextColumn(names[value], [*map(probability, rows[names[log10]])])]
         if "cluster" in names:
             shown += [words(names["cluster"], [f"C{k}" for k in rows[names["cluster"]]])]
         shown += [numbers(names["D2"], rows[names["D2"]])]

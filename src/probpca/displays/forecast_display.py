@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probpca.displays.axes import THEME, draw_key, frame, panels
-from probpca.displays.inputs import by_name, names_of, require_fitted, require_level
+from probpca.displays.inputs import by_name, names_of, require_fitted, require_level, series_of
 from probpca.errors import DataError, ShapeError
-from probpca.estimators.series_tables import tables_of
 from probpca.inference.time_series.kalman import believe, rows_of
 from probpca.inference.time_series.prediction import forecast, impute_series
 
@@ -168,7 +167,7 @@ class ForecastDisplay:
         names = names_of(estimator, feature_names)
         shown = by_name("features", range(min(most, len(names))) if features is None else features, names)
         levels = [require_level(level) for level in np.atleast_1d(levels)]
-        tables = tables_of(estimator, X, inputs)
+        tables = series_of(estimator, X, inputs)
         whole = tables.rows.split(tables.rows.values)[0]
         n = _past_steps(len(whole), held_out)
         before, after = _times(times, tables.times(horizon)[0], len(whole), horizon)

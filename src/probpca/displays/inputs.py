@@ -27,6 +27,7 @@ from probpca.sources.readers.frames import frame_columns, is_frame
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from probpca.estimators.series_tables import SeriesTables
     from probpca.learning.selection.parallel_analysis import Scree
     from probpca.typing import Array, Index
 
@@ -417,3 +418,10 @@ def own_bic(estimator: Any, tolerance: float = 0.01) -> Selection | None:
     curve = bic(spectrum, q)
     choice = curve.best if curve.best < q or estimator.rule_ == RULES["bic"] else None
     return Selection((Criterion("bic", choice, curve.n_components, curve.score + shift),), n, d)
+
+
+def series_of(estimator: Any, X: Any, inputs: Any = None) -> SeriesTables:
+    """Time series on their grids of time, read as the fit of an estimator did."""
+    from probpca.estimators.series_tables import tables_of  # noqa: PLC0415
+
+    return tables_of(estimator, X, inputs)

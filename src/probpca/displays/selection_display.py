@@ -115,7 +115,7 @@ class SelectionDisplay:
         """
         require_fitted(cls, estimator, "criteria_")
         found = estimator.criteria_
-        criteria = tuple(_of_clusters(found, rule) for rule in ("bic", "icl"))
+        criteria = tuple(criterion_of_clusters(found, rule) for rule in ("bic", "icl"))
         return cls(Selection(criteria, estimator.n_samples_, estimator.n_features_in_)).plot(ax)
 
     def plot(self, ax: Any = None) -> SelectionDisplay:
@@ -150,8 +150,11 @@ class SelectionDisplay:
         return self
 
 
-def _of_clusters(found: MixtureCriteria, rule: str) -> Criterion:
-    """A criterion of mixtures against the number of clusters, each with its best number of components."""
+def criterion_of_clusters(found: MixtureCriteria, rule: str) -> Criterion:
+    """A criterion of mixtures, "bic" or "icl", against the number of clusters, each with its best components.
+
+    Mixtures with degenerate clusters are left out unless all are like that.
+    """
     scores = np.where(found.degenerate, -np.inf, getattr(found, rule))
     scores = scores if np.isfinite(scores).any() else getattr(found, rule)
     counts = np.unique(found.n_clusters)

@@ -35,14 +35,15 @@ class Origin(NamedTuple):
 def origins_of(rows: Sequences, horizon: Any, n_origins: Any, period: int = 1) -> list[Origin]:
     """Cut sequences at ``n_origins`` places, half a horizon apart, so that the last forecast ends with the rows.
 
-    There are fewer origins if there are few rows. Sequences that are too short for an origin are left out there.
+    There are fewer origins if there are few rows: every fit has two seasons, if the rows have so many, and ten rows.
+    Sequences that are too short for an origin are left out there.
     """
     for name, value in (("horizon", horizon), ("n_origins", n_origins)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
             msg = f"{name} must be a whole number of at least 1; got {value!r}."
             raise ShapeError(msg)
-    least, apart = fewest_rows(period), max(int(horizon) // 2, 1)
-    longest = int(rows.lengths.max())
+    longest, apart = int(rows.lengths.max()), max(int(horizon) // 2, 1)
+    least = FEWEST_ROWS if longest - int(horizon) < 2 * period + 5 else max(FEWEST_ROWS, 2 * period + 5)
     count = min(int(n_origins), (longest - int(horizon) - least) // apart + 1)
     if count < 1:
         msg = (
@@ -51,11 +52,6 @@ def origins_of(rows: Sequences, horizon: Any, n_origins: Any, period: int = 1) -
         )
         raise DataError(msg)
     return [_cut(rows, int(horizon), apart * k, least) for k in reversed(range(count))]
-
-
-def fewest_rows(period: int) -> int:
-    """Rows that each fit of a backtest needs: two seasons and a few more."""
-    return max(FEWEST_ROWS, 2 * period + 5 if period > 1 else 0)
 
 
 def span_words(step: Any, count: int, time: Any = None) -> str:

@@ -133,6 +133,7 @@ def mixture_constraints() -> dict[str, Constraint]:
         "n_clusters": (whole(1), one_of("bic", "icl"), nothing()),
         "n_components": (whole(1), nothing()),
         "noise": (one_of("per_feature", "shared"),),
+        "half_life": ppca["half_life"],
         "n_init": ppca["n_init"],
         "missing": ppca["missing"],
         "n_jobs": ppca["n_jobs"],

@@ -33,13 +33,14 @@ from probpca.estimators.constraints import (
     whole,
 )
 from probpca.estimators.online import one_input, one_row, place_of, steps_to
-from probpca.estimators.own_components import SEASON_WORDS, TREND_WORDS, asked_components
+from probpca.estimators.own_components import SEASON_WORDS, TREND_WORDS, asked_components, is_stationary
 from probpca.estimators.ppca import PPCA, PPCAFit
 from probpca.estimators.series_tables import Reading, SeriesTables, read_tables, tables_of
 from probpca.estimators.storage import read_story, story_record
 from probpca.estimators.summary import dynamics_summary
 from probpca.estimators.time_index import Remembered, SeriesForecast, in_precision_of
 from probpca.inference.time_series import kalman, prediction
+from probpca.inference.time_series.decomposition import SeriesComponents, decompose
 from probpca.inference.time_series.kalman import FilteredStates, Smoothed, last_states
 from probpca.inference.time_series.row_filter import KnownState, RowFilter
 from probpca.learning import Settings
@@ -50,6 +51,7 @@ from probpca.learning.dynamics import (
     Structure,
     choose_states,
     fit_series,
+    fit_stationary,
     fit_structured,
     n_parameters,
 )
@@ -181,16 +183,23 @@ class LinearDynamicalSystem(Estimator):
     Variances include the uncertainty of their scale, and are raised if forecasts of several steps within the rows were
     worse than the model expects.
 
-    With ``n_components=k`` the states are k factors that all features share, fitted by EM; PPCA and factor analysis
-    are the special case without memory, A = 0 and Q = I. In the shapes below q is the number of states and d the number
-    of features.
+    With ``n_components=k``, k factors f are common to all features. They are stationary by construction:
+
+    .. math::
+        y_t = l_t + s_t + C f_t + v_t, \quad f_{t+1} = A f_t + w_t, \quad w_t \sim N(0, I - A A^\top), \quad
+        A = S (I + S^\top S)^{-1/2}
+
+    with :math:`f_1 \sim N(0, I)` and any matrix S. The levels are constant if that predicts better than trends. PPCA
+    and factor analysis are the special case without memory, A = 0 and Q = I. In the shapes below q is the number of
+    states and d the number of features.
 
     Parameters
     ----------
     n_components : int, "bic", "cv" or None, default=None
         Number of factors, or the criterion that chooses it: "bic", or "cv", which predicts cells that are held out at
-        random. None or 0: no factors, a trend and a season for each feature. None with ``trend=None``, or with a
-        parameter that is about factors (from ``transition`` to ``ridge``, or inputs): the same as "bic".
+        random, without trends. 0: no factors. None: no factors, but two or three in place of the trend of a single
+        feature without a season, if its BIC is clearly better. None with ``trend=None``, or with a parameter that is
+        about factors (a word or an array from ``transition`` to ``ridge``, or inputs): the same as "bic".
     trend : "auto", "constant", "level", "drift", "damped", "slope", "ar", None, or a list of these, default="auto"
         Trend of all features, or of each: a "constant" level (None is the same); a "level" that moves as a random walk;
         one with a fixed slope ("drift"), a slope that fades ("damped") or one that moves ("slope"); or a constant level
@@ -201,9 +210,11 @@ class LinearDynamicalSystem(Estimator):
     seasonal_periods : int or "auto", default="auto"
         Number of steps of a season. "auto": by the time index of a pandas dataframe, 12 for months, 4 for quarters, 52
         for weeks, 7 for days (5 without weekends), 24 for hours; 1, no season, without one. None is the same.
-    transition : "free", "diagonal", "stable" or array (q, q), default="free"
-        Transition matrix A: any matrix, a diagonal one, or one whose eigenvalues stay within the unit circle
-        ("stable"). An array is used as given and not learned.
+    transition : "auto", "stationary", "free", "diagonal", "stable" or array (q, q), default="auto"
+        Transition matrix A of the factors. "stationary": by construction, in coordinates with stationary covariance I,
+        where :math:`Q = I - A A^\top` and A has singular values below 1. "free": any matrix; "diagonal": a diagonal
+        one; "stable": one whose eigenvalues stay within the unit circle. An array is used as given and not learned.
+        "auto": "stationary"; with inputs, or if another parameter of the factors is restricted, "stable".
     process_noise : "free", "diagonal", "identity" or array (q, q), default="free"
         Covariance Q of the process noise w. If A, C and Q are all free, the scale of the states is arbitrary, and the
         fitted system is rescaled so that Q = I. An array is used as given and not learned.
@@ -352,7 +363,7 @@ class LinearDynamicalSystem(Estimator):
         trend: Any = "auto",
         seasonal: str | None = "auto",
         seasonal_periods: Any = "auto",
-        transition: Any = "free",
+        transition: Any = "auto",
         process_noise: Any = "free",
         noise: Any = "diagonal",
         loadings: Any = "free",
@@ -434,7 +445,7 @@ class LinearDynamicalSystem(Estimator):
             chosen.scores,
             rows.n_steps,
             rows.counts,
-            last_states(chosen.result.model, rows),
+            chosen.last_states or last_states(chosen.result.model, rows),
             None if rows.inputs is None else rows.inputs[rows.starts + rows.lengths - 1],
             list(map(Remembered.of, found.tables, rows.lengths.tolist())),
             found.several,
@@ -447,16 +458,24 @@ class LinearDynamicalSystem(Estimator):
         count = given_count(self.n_components)
         own = asked_components(self, rows.n_features, period, inputs=rows.inputs is not None)
         if own is not None:
-            return fit_structured(rows, *own)
+            if count:
+                _warn_of_too_many(rows, self._structure(), count)
+            asked = self.n_components if count is None else count
+            return fit_structured(rows, *own, asked, settings, generator(self.random_state))
         rng, structure = generator(self.random_state), self._structure()
+        stationary = is_stationary(self, inputs=rows.inputs is not None)
         if count is None:
-            return choose_states(rows, self.n_components or "bic", settings, rng, structure)
+            fit = _fit_stationary if stationary else fit_series
+            return choose_states(rows, self.n_components or "bic", settings, rng, structure, fit)
         _warn_of_too_many(rows, structure, count)
+        if stationary:
+            return Chosen(fit_stationary(rows, count, settings, rng), "as given", {})
         return Chosen(fit_series(rows, count, settings, rng, structure), "as given", {})
 
     def _structure(self) -> Structure:
+        word = isinstance(self.transition, str) and self.transition in ("auto", "stationary")
         return Structure(
-            self.transition,
+            "stable" if word else self.transition,
             self.process_noise,
             self.noise,
             self.loadings,
@@ -696,6 +715,43 @@ class LinearDynamicalSystem(Estimator):
             msg = "set_output needs a single sequence; got a list of several.\nHint: transform them one by one."
             raise DataError(msg)
         return tables.arrays(kalman.believe(self.model_, tables.rows).mean, in_precision_of)
+
+    def components(self, X: Any, *, inputs: Any = None) -> Any:
+        r"""Parts of each series: level, slope, season, the part of the factors, and the noise that is left.
+
+        .. math:: y_t = l_t + a_t + s_t + C f_t + v_t
+
+        Each is its expected value given all steps of the sequence, past and future. All but the slope, which is the
+        change of the level, sum to the observed cells.
+
+        Parameters
+        ----------
+        X : array or dataframe of shape (n_steps, n_features), or a list of them
+            One sequence, or several. Rows are time steps; NaN marks a missing cell.
+        inputs : array of shape (n_steps, n_inputs), a list of them, or None, default=None
+            Inputs u of each step, if the system was fitted with inputs.
+
+        Returns
+        -------
+        SeriesComponents
+            ``level``, ``slope``, ``deviation`` (autoregressive), ``season``, ``factors`` and ``noise``, each of shape
+            (n_steps, n_features); dataframes if ``X`` is one. A list of results if ``X`` is a list.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from probpca import LinearDynamicalSystem
+        >>> t = np.arange(72)
+        >>> y = 0.5 * t + 4 * np.sin(2 * np.pi * t / 12) + np.random.default_rng(0).standard_normal(72)
+        >>> parts = LinearDynamicalSystem(seasonal_periods=12).fit(y[:, None]).components(y[:, None])
+        >>> bool(np.allclose(parts.level + parts.season + parts.noise, y[:, None])), parts.slope[0].round(1)
+        (True, array([0.5]))
+        """
+        tables = self._tables(X, inputs)
+        found = [tables.frames(part, in_precision_of) for part in decompose(self.model_, tables.rows)]
+        if not tables.several:
+            return SeriesComponents(*found)
+        return [SeriesComponents(*parts) for parts in zip(*found, strict=True)]
 
     def fit_transform(self, X: Any, y: Any = None, *, inputs: Any = None) -> Any:
         """Fit the system to ``X`` and return the smoothed means of its states.
@@ -1160,6 +1216,12 @@ def _warn_of_too_many(rows: Sequences, structure: Structure, count: int) -> None
             "noise, and its intervals are too narrow.\nHint: use fewer n_components."
         )
         warnings.warn(msg, UserWarning, stacklevel=4)
+
+
+def _fit_stationary(
+    rows: Sequences, q: int, settings: Settings, rng: np.random.Generator, _: Structure
+) -> SeriesResult:
+    return fit_stationary(rows, q, settings, rng)
 
 
 def _season(estimator: LinearDynamicalSystem, reading: Reading) -> int:

@@ -34,11 +34,10 @@ from probpca.estimators.storage import (
     read_story,
     story_record,
 )
-from probpca.inference.calibration import Calibration
 from probpca.inference.imputation import ParameterCovariance
 from probpca.learning.describe import repeatable, summarise
 from probpca.learning.result import FitResult, complete_information
-from probpca.learning.robust import fit_robust
+from probpca.learning.robust import fit_robust, reference
 from probpca.learning.streaming.exact import Sketched, Summed, begin_stream, check_half_life, needed_rows
 from probpca.learning.streaming.online_em import Gathered
 from probpca.learning.training_distances import STREAM
@@ -216,7 +215,10 @@ def fit_rows(estimator: Any, learn: Learn, X: Any, sample_weight: Any, cell_weig
             result = learn(source, estimator.n_components, estimator._settings(bar), rng)  # noqa: SLF001
         robust = result.row_weight is not None
         result = _with_uncounted_rows(result, sample_weight) if robust else result
-        training = Calibration() if robust else distances_of_fit(source, result, complete=result.cells is None)
+        if robust and result.sample is not None:
+            training: Any = reference(result, estimator.robust, estimator._settings(None).trimming)  # noqa: SLF001
+        else:
+            training = distances_of_fit(source, result, complete=result.cells is None)
     kept, seed = source if estimator.keep_source else None, int(rng.integers(2**63))
     fit = estimator._fit_type.of(result, seed, source=kept, training=training, **estimator._details)  # noqa: SLF001
     if estimator.n_parameter_draws:
@@ -351,6 +353,15 @@ def stream_of(estimator: Any) -> Stream | None:
 
 def with_batch(estimator: Any, X: Any, sample_weight: Any) -> Stream | None:
     """Sums over the rows of a stream and one more batch; None if the batch has no rows that count."""
+    block = checked_batch(estimator, X, sample_weight)
+    if block is None:
+        return None
+    with np.errstate(all="ignore"):  # the fit refuses sums that are not finite
+        return _stream_for(estimator, block).absorb(block, estimator.half_life)
+
+
+def checked_batch(estimator: Any, X: Any, sample_weight: Any) -> Block | None:
+    """One batch of a stream as a block, after all checks; None if it has no rows that count."""
     check_parameters(estimator, estimator._constraints)  # noqa: SLF001
     check_half_life(estimator.half_life, estimator.n_components)
     first = stream_of(estimator) is None
@@ -362,9 +373,7 @@ def with_batch(estimator: Any, X: Any, sample_weight: Any) -> Stream | None:
     if np.isinf(rows.data if is_sparse else rows).any():
         msg = "rows must be finite; the batch contains infinity and was not used.\nHint: NaN marks a missing cell."
         raise DataError(msg)
-    block = Block(rows, weight, unstored_missing=is_sparse and estimator.missing == "unstored")
-    with np.errstate(all="ignore"):  # the fit refuses sums that are not finite
-        return _stream_for(estimator, block).absorb(block, estimator.half_life)
+    return Block(rows, weight, unstored_missing=is_sparse and estimator.missing == "unstored")
 
 
 def merged_streams(estimator: Any, other: Any) -> Stream:

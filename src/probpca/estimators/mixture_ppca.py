@@ -25,9 +25,9 @@ from probpca.estimators.base import (
     rounded,
 )
 from probpca.estimators.constraints import check_parameters, mixture_constraints
-from probpca.estimators.maximum_likelihood import present
-from probpca.estimators.queries import answer, block_of, mean_score
-from probpca.estimators.storage import read_story, story_record
+from probpca.estimators.maximum_likelihood import StreamedFit, checked_batch, present, stream_of
+from probpca.estimators.queries import answer, block_of, checked_training, mean_score
+from probpca.estimators.storage import calibration_record, read_calibration, read_story, story_record
 from probpca.estimators.summary import mixture_summary
 from probpca.inference.imputation import ParameterCovariance, noise_inflation, noise_inflation_by_feature
 from probpca.inference.mixture import (
@@ -42,10 +42,14 @@ from probpca.inference.mixture import (
     sample_mixture,
     weighted_scores,
 )
+from probpca.inference.mixture_outlier_scores import MixtureOutliers, mixture_outliers
 from probpca.inference.sampling import sample_parameters
+from probpca.learning.mixture.calibration import calibration_of, rows_per_cluster
 from probpca.learning.mixture.fit import fit_mixture
+from probpca.learning.mixture.online import GatheredRows
 from probpca.learning.mixture.result import MixtureCriteria, MixtureResult, Score
 from probpca.learning.settings import Settings
+from probpca.learning.training_distances import NO_ROWS
 from probpca.models import Gaussian, Mixture, ParameterBelief
 from probpca.models.serialization import mixture_arrays, mixture_from_arrays
 from probpca.result_tables import WIDTH, default_names
@@ -53,6 +57,7 @@ from probpca.result_tables import WIDTH, default_names
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from probpca.inference.calibration import Calibration
     from probpca.typing import Array, Index
 
 
@@ -62,7 +67,19 @@ class MixtureFit(Fit):
 
     result: MixtureResult
     draw_seed: int
+    calibration: Calibration = field(default=NO_ROWS, kw_only=True)
     labels: Index | None = field(default=None, kw_only=True)  # of the training rows, if they were in memory
+
+    @classmethod
+    def of(cls, result: MixtureResult, draw_seed: int, sketch_error: float = 0.0, *, training: Calibration) -> Self:
+        """Keep the result of a fit to a stream."""
+        del sketch_error  # streams of mixtures are not sketched
+        return cls(result, draw_seed, calibration=training)
+
+    @property
+    def rows_per_cluster(self) -> Array:
+        """Average number of training rows of each cluster in which a feature was observed: (K,)."""
+        return rows_per_cluster(self.result)
 
     @cached_property
     def doubts(self) -> list[ParameterCovariance]:
@@ -98,8 +115,10 @@ class MixtureFit(Fit):
             "notes_": list(result.notes),
             "draw_seed_": self.draw_seed,
         }
+        obstacle, reference = calibration_record(self.calibration)
+        numbers |= obstacle
         table = np.column_stack([np.asarray(part, np.float64) for part in result.criteria.to_dict().values()])
-        arrays |= {
+        arrays |= reference | {
             "criteria_": table,
             "information_": result.information,
             "empty_features_": result.empty,
@@ -127,7 +146,7 @@ class MixtureFit(Fit):
             notes=tuple(numbers["notes_"]),
             **story,
         )
-        return cls(result, numbers["draw_seed_"])
+        return cls(result, numbers["draw_seed_"], calibration=read_calibration(numbers, arrays))
 
 
 class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
@@ -162,6 +181,9 @@ class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
     missing : "nan" or "unstored", default="nan"
         NaN always marks a missing cell. With "unstored" the cells that a sparse matrix does not store are missing
         too; with "nan" they are zero.
+    half_life : float or None, default=None
+        For ``partial_fit``: number of later rows after which the weight of a row has halved. None: all rows have the
+        same weight.
     n_jobs : int or None, default=None
         Number of threads. None: as many as the linear algebra library (BLAS) uses. -1: all cores.
     verbose : bool, default=False
@@ -265,6 +287,7 @@ class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
         tol: float = 1e-3,
         max_iter: int = 500,
         missing: str = "nan",
+        half_life: float | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
         random_state: Any = None,
@@ -277,6 +300,7 @@ class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
         self.tol = tol
         self.max_iter = max_iter
         self.missing = missing
+        self.half_life = half_life
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
@@ -310,7 +334,8 @@ class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
             source = open_training(self, X, sample_weight, cell_weight, watch)
             settings = self._settings(bar)
             result = fit_mixture(source, self.n_clusters, self.n_components, settings, rng)
-        fit = MixtureFit(result._replace(sample=None), int(rng.integers(2**63)))
+        calibration = calibration_of(result, source if source.in_memory else result.sample)
+        fit = MixtureFit(result._replace(sample=None), int(rng.integers(2**63)), calibration=calibration)
         self._fitted = fit
         labels = self.predict(X) if is_matrix(X) else None
         return self._finish(replace(fit, labels=labels))
@@ -318,6 +343,44 @@ class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
     def _settings(self, watch: Any = None) -> Settings:
         noise: Any = self.noise
         return Settings(tol=self.tol, max_iter=self.max_iter, watch=watch, n_init=self.n_init, noise=noise)
+
+    @property
+    def _details(self) -> dict[str, Any]:
+        """Parameters that the fitted state keeps: none."""
+        return {}
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Update the mixture with one more batch of rows, for data that do not fit into memory or arrive over time.
+
+        The first rows, up to 2,000, are kept and fitted as a table, which also chooses the numbers of clusters and
+        components if they are not given. Later rows are read once, by online EM, which comes near the maximum of the
+        likelihood; ``fit`` reaches it if the rows can be read repeatedly. With ``half_life``, older rows count less and
+        less. The mixture is computed only when it is needed.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or dataframe of shape (n, n_features)
+            One batch in memory; it may be a single row. NaN marks a missing cell.
+        y : ignored
+            Present for compatibility with scikit-learn.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Frequency of each row: a row of weight 2 counts twice, and a row of weight 0 not at all.
+
+        Returns
+        -------
+        MixturePPCA
+            The estimator itself.
+        """
+        block = checked_batch(self, X, sample_weight)
+        if block is None:
+            return self
+        stream: Any = stream_of(self)
+        if stream is None:
+            seed = int(generator(self.random_state).integers(2**63))
+            stream = GatheredRows(self.n_clusters, self._settings(), seed, self.n_components)
+        with np.errstate(all="ignore"):
+            self._fitted = StreamedFit(stream.absorb(block, self.half_life), self)
+        return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None, cell_weight: Any = None) -> Any:
         """Fit the mixture to ``X`` and return the most probable cluster of each of its rows.
@@ -680,6 +743,51 @@ class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
             out.append(Mixture(weights / weights.sum(), clusters))
         return out
 
+    def outliers(self, X: Any, *, training: bool = False) -> MixtureOutliers:
+        r"""P-value of the density of each row, with the cells that make it unusual for its cluster.
+
+        The p-value is the probability of a row whose density is as small, given which cells are observed:
+
+        .. math:: p = \sum_k \pi_k \, P\big(\pi_k \, p_k(X) \le p(x)\big), \qquad X \sim N(\mu_k, C_k)
+
+        The reference distribution of distances within clusters, ``calibration_``, was matched to at most 2,000 training
+        rows, so that p-values stay valid for clusters with heavier tails than a Gaussian.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, dataframe, file name, or rows read in batches
+            Rows with the columns of the fit. NaN marks a missing cell.
+        training : bool, default=False
+            Whether ``X`` are training rows. If so, p-values are based on leave-one-out distances from the clusters.
+
+        Returns
+        -------
+        MixtureOutliers
+            ``p_value``, ``cluster`` and more of each row, and ``contributions`` of cells, (n, n_features).
+            ``model_p_value`` treats the fitted mixture as exact. ``print`` and a notebook show the least likely rows;
+            ``to_frame()`` has all.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_iris
+        >>> from probpca import MixturePPCA
+        >>> X = load_iris().data
+        >>> mixture = MixturePPCA(3, 1, random_state=0).fit(X)
+        >>> strange = [[5.0, 3.4, 5.0, 0.2]]  # the sepals of one species with the petals of another
+        >>> bool(mixture.outliers(strange).p_value[0] < 1e-3)
+        True
+        """
+        left_out_of = self._state.rows_per_cluster if checked_training(training) else None
+        found: Any = answer(self, partial(_outliers, self.calibration_, left_out_of), X)
+        named = isinstance(found, MixtureOutliers)
+        return found._replace(names=names_for(X, self._columns())) if named else found
+
+    @property
+    def calibration_(self) -> Calibration:
+        """Reference distribution of the distances within clusters, from which ``outliers`` computes p-values."""
+        return self._state.calibration
+
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> tuple[Array, Index]:
         """Draw new rows from the mixture.
 
@@ -730,11 +838,11 @@ class MixturePPCA(ClusterMixin, DensityMixin, Estimator):  # type: ignore[misc]
         MixturePPCA: 150 rows x 4 features, 3 clusters of 1 component (as given)
         <BLANKLINE>
         cluster   weight     rows  explained  mean, in sd from that of all rows
-        C0         35.8%       54      73.7%  petal width (cm) +1, petal length (cm) +0.99
-        C1         33.3%       50      65.7%  petal length (cm) -1.3, petal width (cm) -1.3
-        C2         30.9%       46      72.7%  sepal width (cm) -0.69, petal length (cm) +0.26
+        C0         35.8%       54      53.0%  petal width (cm) +1, petal length (cm) +0.99
+        C1         33.3%       50      42.0%  petal length (cm) -1.3, petal width (cm) -1.3
+        C2         30.9%       46      67.7%  sepal width (cm) -0.69, petal length (cm) +0.26
         <BLANKLINE>
-        noise variance    0.009905 to 0.08093
+        noise variance    0.009899 to 0.08093, one per feature and cluster
         log-likelihood    -195.60  (-1.3040 per row)
         criteria          BIC -290.80, ICL -296.79 (larger is better)
         status            Converged: the log-likelihood is estimated to be within tol of its maximum.
@@ -772,6 +880,10 @@ def _posterior_parts(mixture: Mixture, x: Any) -> _Posterior:
 
 def _labels(mixture: Mixture, x: Any) -> Index:
     return log_joint(mixture, x).argmax(axis=1)
+
+
+def _outliers(calibration: Calibration, left_out_of: Array | None, mixture: Mixture, x: Any) -> MixtureOutliers:
+    return mixture_outliers(mixture, x, calibration, left_out_of=left_out_of)
 
 
 def _values_and_std(doubts: list[ParameterCovariance], mixture: Mixture, x: Any) -> _Arrays:

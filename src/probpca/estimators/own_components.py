@@ -10,7 +10,6 @@ from probpca.models.components import TRENDS
 TREND_WORDS = ("auto", *TRENDS)
 SEASON_WORDS = ("auto", "fixed", "stochastic")
 PLAIN = {
-    "transition": "free",
     "process_noise": "free",
     "noise": "diagonal",
     "loadings": "free",
@@ -18,6 +17,7 @@ PLAIN = {
     "initial_mean": "free",
     "initial_covariance": "auto",
     "ridge": 0.0,
+    "solver": "auto",
 }
 """Parameters of a system of states that all features share, and what they are if nothing is asked for."""
 
@@ -28,6 +28,20 @@ class Asked(NamedTuple):
     trend: str | tuple[str, ...]
     seasonal: str | None
     period: int
+
+
+def is_stationary(estimator: Any, *, inputs: bool) -> bool:
+    """Whether factors alone are fitted in the form that is stationary by construction."""
+    shared = shared_parameter(estimator, inputs=inputs)
+    if (
+        isinstance(estimator.transition, str)
+        and estimator.transition == "stationary"
+        and shared
+        and not shared.startswith("n_components")
+    ):
+        msg = f"transition='stationary' cannot be combined with {shared}.\nHint: use transition='stable'."
+        raise DataError(msg)
+    return not shared or shared.startswith("n_components")
 
 
 def asked_components(estimator: Any, n_features: int, period: int, *, inputs: bool) -> Asked | None:
@@ -46,21 +60,14 @@ def asked_components(estimator: Any, n_features: int, period: int, *, inputs: bo
             "Hint: give it as seasonal_periods, such as 12 for months, or pass a dataframe with a time index."
         )
         raise DataError(msg)
-    shared = _shared(estimator, inputs=inputs)
+    shared = shared_parameter(estimator, inputs=inputs)
     if wanted and shared:
         msg = (
             f"{wanted} gives each feature components of its own, which cannot be combined with {shared}.\n"
             f"Hint: omit one of them."
         )
         raise DataError(msg)
-    count = estimator.n_components
-    if wanted and (isinstance(count, str) or (count is not None and count > 0)):
-        msg = (
-            f"{wanted} gives each feature components of its own, beside which there can be no factors; got "
-            f"n_components={count!r}.\nHint: omit n_components, or omit the other."
-        )
-        raise DataError(msg)
-    if shared or (not wanted and (count not in (None, 0) or (trend is None and count is None))):
+    if shared or (trend is None and not wanted and estimator.n_components != 0):
         return None
     return Asked(words, seasonal, period)
 
@@ -89,8 +96,13 @@ def _explicit(trend: Any, seasonal: Any) -> str:
     return f"seasonal={seasonal!r}" if seasonal in ("fixed", "stochastic") else ""
 
 
-def _shared(estimator: Any, *, inputs: bool) -> str:
+def shared_parameter(estimator: Any, *, inputs: bool) -> str:
     """The first parameter that is about common states alone; empty if there is none."""
+    transition = estimator.transition
+    if not isinstance(transition, str):
+        return "transition"
+    if transition not in ("auto", "stationary"):
+        return f"transition={transition!r}"
     for name, default in PLAIN.items():
         value = getattr(estimator, name)
         if type(value) is not type(default) and not (isinstance(value, int) and name == "ridge"):

@@ -466,7 +466,8 @@ class TableEstimator(Estimator):
         C is the covariance of the model, and k the number of observed cells of the row. The scale a and the degrees of
         freedom :math:`\nu`, stored in ``calibration_``, were matched to at most 2,000 training rows (fewer for wide
         tables), so that p-values stay valid for data with heavier tails than a Gaussian. Every observed cell counts
-        the same, also after a fit with ``cell_weight``.
+        the same, also after a fit with ``cell_weight``. After a robust fit the reference is chi-square, with the scale
+        of the rows that the fit used.
 
         Parameters
         ----------
@@ -498,7 +499,7 @@ class TableEstimator(Estimator):
         result = self._state.result
         # The distances of the rows that a robust fit did not use are those of new rows.
         ordinary = getattr(result, "row_weight", None) is None
-        left_out_of = rows_per_feature(result) if _checked(training) and ordinary else None
+        left_out_of = rows_per_feature(result) if checked_training(training) and ordinary else None
         found: Any = self._answer(partial(_outliers, self.calibration_, left_out_of), X)
         return found._replace(names=names_for(X, self._names())) if isinstance(found, Outliers) else found
 
@@ -781,7 +782,7 @@ class TableEstimator(Estimator):
 
     def _belief_for(self, *, training: Any) -> ParameterBelief | None:
         """The belief by which rows are imputed; None for the model."""
-        return self._training_belief() if _checked(training) else None
+        return self._training_belief() if checked_training(training) else None
 
     def _imputation(self, belief: ParameterBelief | None) -> Callable[[LinearGaussian, Any], Imputed]:
         """The function that completes rows, with the standard deviation of each cell, from one posterior."""
@@ -912,7 +913,7 @@ def _empty_tables(n_draws: int, rows: Block, model: LinearGaussian, kind: np.dty
     return np.empty((n_draws, n, d), kind)
 
 
-def _checked(training: Any) -> bool:
+def checked_training(training: Any) -> bool:
     """Whether rows are those of the fit; raises ``DataError`` unless it is True or False."""
     if not isinstance(training, bool | np.bool_):
         msg = f"training must be True or False; got {training!r}.\nHint: True says that X are rows of the fit."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from probpca.available_memory import require_memory
 from probpca.blocks.sequences import as_sequences, is_several
 from probpca.blocks.time_grid import NANOSECONDS, Step, Words, find_step, given_step, places, require_order
 from probpca.errors import DataError
@@ -32,6 +33,7 @@ class Reading(NamedTuple):
     unit: str = ""  # of the time stamps
     names: tuple[str, ...] = ()  # of stacked series
     is_wide: bool = False  # whether stacked series are features of one sequence
+    is_given: bool = False  # whether the user set the step, so that rows may lie between steps
 
     @property
     def season(self) -> int:
@@ -140,6 +142,10 @@ def read_tables(
     given = list(X) if several else [X]
     axes = [axis_of(x, reading.time if reset or (is_frame(x) and _has(x, reading.time)) else None) for x in given]
     features = [without(x, [a.name] if a is not None and a.is_column else []) for x, a in zip(given, axes, strict=True)]
+    for x, axis in zip(features, axes, strict=True):
+        if axis is not None and axis.is_column and x.shape[1] == 0:
+            msg = f"the table has no column beside the times in column {axis.name}.\nHint: time= names another column."
+            raise DataError(msg)
     options: dict[str, Any] = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
     options |= {} if several else {"ensure_min_samples": 3 if reset else 1}
     matrices = [checked_matrix(estimator, x, reset=reset and k == 0, **options) for k, x in enumerate(features)]
@@ -170,7 +176,9 @@ def _filled(matrix: Array, at: Index | None) -> Array:
     """The rows with empty ones at the steps that have none."""
     if at is None:
         return matrix
-    filled = np.full((int(at[-1]) + 1, matrix.shape[1]), np.nan, dtype=matrix.dtype)
+    n, d = int(at[-1]) + 1, matrix.shape[1]
+    require_memory(f"{n:,} steps of {d:,} columns", 4 * 8 * n * d, "set a longer step")
+    filled = np.full((n, d), np.nan, dtype=matrix.dtype)
     filled[at] = matrix
     return filled
 
@@ -187,22 +195,25 @@ def _on_grid(
             )
             raise DataError(msg)
         return axes, [None] * len(axes), reading
-    by_user = first and reading.step is not None
-    step = _common_step(known, reading, by_user=by_user)
+    if first and reading.step is not None:
+        reading = reading._replace(is_given=True, unit=known[0].stamps.unit)
+        reading = reading._replace(step=given_step(reading.step, known[0].stamps, _words(known[0])))
+    step = _common_step(known, reading)
+    given = reading.is_given and step is not None
     dated = [axis and replace(axis, step=step or axis.step) for axis in axes]
-    found = [None if axis is None else places(axis.stamps, step, _words(axis), given=by_user) for axis in dated]
+    found = [None if axis is None else places(axis.stamps, step, _words(axis), given=given) for axis in dated]
     kept = [None if at is None or at[-1] == len(at) - 1 else at for at in found]
-    return dated, kept, reading._replace(step=step, unit=known[0].stamps.unit)
+    return dated, kept, reading._replace(step=step, unit=known[0].stamps.unit) if first else reading
 
 
-def _common_step(axes: list[TimeAxis], reading: Reading, *, by_user: bool) -> Step | None:
+def _common_step(axes: list[TimeAxis], reading: Reading) -> Step | None:
     """The step that the user gave, or that of the fit, or the smallest one of all sequences."""
     for axis in axes:
         require_order(axis.stamps, _words(axis))
-    if by_user:
-        return given_step(reading.step, axes[0].stamps, _words(axes[0]))
-    found = [step for axis in axes if (step := find_step(axis.stamps, _words(axis))) is not None]
     wanted = _in_unit(reading.step, reading.unit, axes[0].stamps.unit)
+    if reading.is_given and wanted is not None:
+        return wanted
+    found = [step for axis in axes if (step := find_step(axis.stamps, _words(axis))) is not None]
     steps = found if wanted is None else [wanted, *found]
     if not steps:
         return None
@@ -256,6 +267,9 @@ def _unstacked(X: Any, reading: Reading, *, reset: bool) -> tuple[Any, Reading]:
         which.setdefault(str(label), []).append(row)
     table = without(X, [name])
     axis = axis_of(table, reading.time)
+    if axis is not None and axis.is_column and str(axis.name) in which:
+        msg = f"no series may be called like the column of times; got {axis.name} in column {name}.\nHint: rename it."
+        raise DataError(msg)
     plain = without(table, [axis.name] if axis is not None and axis.is_column else [])
     if reset:
         reading = reading._replace(names=tuple(which), is_wide=plain.shape[1] == 1)

@@ -152,20 +152,21 @@ def mixture_summary(estimator: Any, feature_names: Any = None, width: int = WIDT
     size = f"{several(model.n_clusters, 'cluster')} of {several(model.n_components, 'component')} ({estimator.rule_})"
     heading = f"{'cluster':<9}{'weight':>7}{'rows':>9}{'explained':>11}  "
     std = estimator.column_std_
-    shift = np.divide(model.means - model.mean, std, out=np.zeros(model.means.shape), where=std > 0)
+    with np.errstate(over="ignore"):
+        shift = np.divide(model.means - model.mean, std, out=np.zeros(model.means.shape), where=std > 0)
     lines = [f"{type(estimator).__name__}: {rows}, {size}", "", f"{heading}mean, in sd from that of all rows"]
     shown, rows_of = _shown(model.n_clusters), model.weights * estimator.n_samples_  # expected numbers
-    for k, cluster in enumerate(model.clusters[:shown]):
-        explained = np.square(cluster.loadings).sum() / cluster.covariance.trace()
+    for k, explained in enumerate(model.explained[:shown]):
         first, *below = _largest(names, shift[k], "+.2g", width - len(heading)) if shift.any() else ["the same"]
         lines.append(f"{f'C{k}':<9}{model.weights[k]:>7.1%}{rows_of[k]:>9,.0f}{explained:>11.1%}  {first}")
         lines += [" " * len(heading) + text for text in below]
     if model.n_clusters > shown:
         lines.append(f"... and {model.n_clusters - shown} more")
-    value = estimator.log_likelihood_
+    value, noise = estimator.log_likelihood_, model.noise_variance
+    each = f", one per {'feature and cluster' if noise.ndim > 1 else 'cluster'}"
     lines += [
         "",
-        f"{'noise variance':<18}{model.noise_variance.min():.4g} to {model.noise_variance.max():.4g}",
+        f"{'noise variance':<18}{noise.min():.4g} to {noise.max():.4g}{each}",
         f"{'log-likelihood':<18}{value:,.2f}  ({value / estimator.n_samples_:.4f} per row)",
         f"{'criteria':<18}BIC {estimator.bic_:,.2f}, ICL {estimator.icl_:,.2f} (larger is better)",
         f"{'status':<18}{estimator.status_.value}",
@@ -181,7 +182,8 @@ def dynamics_summary(
     Lines of tables have at most ``width`` letters; sentences are not broken.
     """
     names, model = _names(estimator, feature_names), estimator.model_
-    steps = f"{several(estimator.n_steps_, 'step')} x {several(estimator.n_features_in_, 'feature')}"
+    absent = f" ({estimator.n_inserted_:,} without a row)" if estimator.n_inserted_ else ""
+    steps = f"{several(estimator.n_steps_, 'step')}{absent} x {several(estimator.n_features_in_, 'feature')}"
     if model.layout is None:
         what = [several(estimator.n_components_, "state")]
     else:

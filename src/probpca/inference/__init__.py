@@ -13,6 +13,7 @@ from probpca.inference.mixture import (
     responsibilities,
     sample_mixture,
 )
+from probpca.inference.mixture_outlier_scores import MixtureOutliers, mixture_outliers
 from probpca.inference.outlier_scores import Outliers, calibrate, outliers
 from probpca.inference.posteriors import free_energy, posterior, posterior_covariance
 from probpca.inference.projection import (
@@ -25,6 +26,7 @@ from probpca.inference.projection import (
 )
 from probpca.inference.sampling import explore, sample, sample_latent
 from probpca.inference.time_series.backtest import Backtest, naive_forecasts
+from probpca.inference.time_series.decomposition import SeriesComponents, decompose
 from probpca.inference.time_series.kalman import (
     FilteredStates,
     Smoothed,
@@ -51,17 +53,20 @@ __all__ = [
     "Imputed",
     "Innovations",
     "KnownState",
+    "MixtureOutliers",
     "MixturePosterior",
     "Outliers",
     "Pooled",
     "Predictive",
     "RowFilter",
+    "SeriesComponents",
     "Smoothed",
     "Update",
     "bartlett_scores",
     "calibrate",
     "condition",
     "decode",
+    "decompose",
     "dual_log_likelihood",
     "encode",
     "explained_variance",
@@ -78,6 +83,7 @@ __all__ = [
     "log_likelihood",
     "marginal",
     "mixture_log_likelihood",
+    "mixture_outliers",
     "mixture_posterior",
     "naive_forecasts",
     "outliers",

@@ -51,11 +51,11 @@ class Distances(NamedTuple):
         """Squared distance D2 = T2 + Q of each row: (n,)."""
         return self.inside + self.outside
 
-    def left_out(self, n: float, most_leverage: float = 0.95, least_noise: float = 0.2) -> Distances:
+    def left_out(self, n: float | Array, most_leverage: float = 0.95, least_noise: float = 0.2) -> Distances:
         r"""Leave-one-out distances: of each training row from a model fitted without it, to first order.
 
-        ``n`` is the number of training rows; with missing cells, the average number of rows in which a feature was
-        observed.
+        ``n`` is the number of training rows, or one for each row; with missing cells, the average number of rows in
+        which a feature was observed.
 
         .. math::
             T^2_{-i} = \frac{n}{n - 1} \frac{T_i^2}{1 - T_i^2 / (n - 1)}, \qquad
@@ -68,8 +68,9 @@ class Distances(NamedTuple):
         the covariance of the latent variables. Leverage and noise variance are bounded by ``most_leverage`` and
         ``least_noise``, beyond which a first-order formula is not reliable.
         """
-        if not n > 1:
-            msg = f"leave-one-out distances need a fit to more than 1 row; got n={n:g}."
+        least = float(np.min(np.asarray(n, dtype=np.float64), initial=np.inf))
+        if not least > 1:
+            msg = f"leave-one-out distances need a fit to more than 1 row; got n={least:g}."
             raise DataError(msg)
         free = np.maximum(self.degrees - self.rank, 1.0)
         kept = 1.0 - np.minimum((1.0 + self.inside) / n, most_leverage)
@@ -180,7 +181,9 @@ class Matching:
     steps: int = 30  # steps of bisection on log nu
 
 
-def matched(found: Distances, n: float, weight: Array | None = None, matching: Matching = Matching()) -> Calibration:
+def matched(
+    found: Distances, n: float | Array, weight: Array | None = None, matching: Matching = Matching()
+) -> Calibration:
     r"""Match the reference distribution of squared distances to the leave-one-out distances of training rows.
 
     The scale a and the degrees of freedom nu are chosen so that the median and the 90% quantile agree with those of
@@ -188,12 +191,12 @@ def matched(found: Distances, n: float, weight: Array | None = None, matching: M
     heavier than those of a Gaussian, nu is infinite.
 
     ``found`` holds the distances of all training rows or of a sample, with frequencies ``weight``; ``n`` is the
-    number of training rows, as in ``Distances.left_out``. Rows without observed cells are ignored.
+    number of training rows, or one for each row, as in ``Distances.left_out``. Rows without observed cells are ignored.
     """
     seen = np.isfinite(found.whole) & (found.degrees > 0)
     w = np.ones(seen.size) if weight is None else weight
-    w, found = w[seen], Distances(*(part[seen] for part in found))
-    if min(n, np.count_nonzero(w), w.sum()) < matching.fewest:
+    w, n, found = w[seen], np.broadcast_to(n, seen.shape)[seen], Distances(*(part[seen] for part in found))
+    if min(n.max(initial=0.0), np.count_nonzero(w), w.sum()) < matching.fewest:
         return Calibration(
             obstacle=f"fewer than {matching.fewest:g} training rows, counted by weight, have observed cells"
         )
@@ -203,6 +206,22 @@ def matched(found: Distances, n: float, weight: Array | None = None, matching: M
         return Calibration(obstacle="half of the training rows lie at the mean")
     scale, nu = _Matched(distance, found.degrees, w, matching).find()
     return Calibration(scale, nu, extreme)
+
+
+def median_scaled(found: Distances, n: float, weight: Array | None, share: float) -> Calibration:
+    """Scaled chi-square whose quantile ``share`` is the median of the leave-one-out distances of training rows.
+
+    ``found``, ``n`` and ``weight`` are those of ``matched``. Robust fits use it for the rows that they used: it does
+    not depend on the rows that they left out.
+    """
+    seen = np.isfinite(found.whole) & (found.degrees > 0)
+    w = np.ones(seen.size) if weight is None else weight
+    seen &= w > 0
+    if not (n > 1 and seen.any()):
+        return Calibration()
+    ratio = found.left_out(n).whole[seen] / _exceeded(1.0 - share, found.degrees[seen], inf)
+    scale = weighted_quantile(ratio, w[seen], 0.5)
+    return Calibration(scale) if 0 < scale < inf else Calibration()
 
 
 class _Matched:

@@ -287,7 +287,7 @@ class WildCellSettings:
     most: float = 0.4  # largest share of wild cells
     spread: float = 2.0  # first variance of wild cells, relative to that of their column
     held_steps: int = 5  # steps in which no noise variance of a column may exceed what half of its scores allow
-    free_steps: int = 30  # later, weights of cells are averaged with the last ones, so that they do not alternate
+    free_steps: int = 20  # later, weights of cells change less and less in a step, so that they do not alternate
     judge_rows: int = 3  # rows are judged again after so many steps
     judged_steps: int = 60  # later, rows that come and go would keep a fit from ending
     row_level: float = 0.999  # probability of the squared distance within the subspace up to which rows are used
@@ -306,14 +306,18 @@ class MixtureSettings:
     # Smallest noise variance of a cluster, as a share of that of one PPCA with enough components for all clusters.
     floor: float = 1e-3
     spare_rows: int = 2  # rows, in addition to one per component, that a cluster needs to be learned
-    short: int = 8  # EM steps of a trial from each start, the best of which goes on
-    group_steps: int = 5  # EM steps of the PPCA of each group of rows in a start
+    short: int = 8  # EM steps from each start; the best go on
+    finalists: int = 3  # number of starts that go on until the remaining gain is at most ``final_tol``
+    final_tol: float = 1.0  # in nats
+    final_steps: int = 100  # largest number of their steps
+    group_steps: int = 2  # EM steps of the PPCA of each group of rows in a start
     least_noise: float = 0.05  # smallest noise variance of a start, as a share of that of one PPCA
     # Number of rows that starts are made of: a smallest one, and so many per cluster and component.
     start_rows: int = 2000
     rows_per_component: int = 100
     start_components: int = 20  # largest number of components of the PPCA whose latent variables are clustered
     imputed_cells: int = 2**24  # up to this many cells, imputed rows are clustered too
+    same_start: float = 0.99  # starts that agree on this share of the rows count as one
     start_tol: float = 1.0  # remaining gain at which PPCA of the rows of a start stops, in nats
     start_steps: int = 20  # largest number of its iterations
     components: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20)  # numbers of components that are tried

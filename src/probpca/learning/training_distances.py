@@ -11,7 +11,7 @@ import numpy as np
 
 from probpca.blocks.block import dense_values, with_data
 from probpca.blocks.cells import FormSettings
-from probpca.inference.calibration import Calibration, Distances, matched
+from probpca.inference.calibration import Calibration, Distances, matched, median_scaled
 from probpca.inference.masked_rows import group_posteriors
 from probpca.learning.settings import CalibrationRows
 from probpca.scratch import workspace
@@ -70,6 +70,14 @@ class TrainingDistances:
         """Match the reference distribution of p-values to the distances."""
         with np.errstate(all="ignore"):
             return matched(self.found, self.n_rows, self.weight)
+
+    def scaled(self, share: float) -> Calibration:
+        """Chi-square, scaled so that its quantile ``share`` is the median of the leave-one-out distances.
+
+        For rows that are known to be the nearest ones of all, of which they are twice the ``share``.
+        """
+        with np.errstate(all="ignore"):
+            return median_scaled(self.found, self.n_rows, self.weight, share)
 
 
 def training_distances(

@@ -102,6 +102,19 @@ class Mixture:
         return np.stack([cluster.noise_variance for cluster in self.clusters])
 
     @property
+    def explained(self) -> Array:
+        """Share of the variance of each cluster that its components explain: (K,).
+
+        With one noise variance per feature, each feature counts in its own standard deviations in the cluster: the
+        share is the average communality and does not depend on units.
+        """
+        signal = np.square(self.loadings).sum(axis=2)
+        total = signal + self.noise_variance.reshape(self.n_clusters, -1)
+        if self.noise_variance.ndim == 1:
+            return np.asarray(signal.sum(axis=1) / total.sum(axis=1))
+        return np.divide(signal, total, out=np.zeros(total.shape), where=total > 0).mean(axis=1)
+
+    @property
     def mean(self) -> Array:
         """Mean of all rows: (d,)."""
         return self.weights @ self.means

@@ -437,6 +437,7 @@ def mixture_fit() -> dict[str, Numbers]:
         "empty_features_": positions("d"),
         "degenerate_clusters_": positions("k"),
         "column_std_": Numbers(("d",), 0),
+        "calibration_": Numbers(("3",), 0, inf, also=("scale, degrees and share of a calibration", is_calibration)),
     }
 
 
@@ -470,9 +471,8 @@ FACTOR_NUMBERS = {
 MIXTURE_NUMBERS = {
     **STORY,
     **COUNTS,
+    **CHOICE,
     "log_likelihood_": number(),
-    "rule_": TEXT,
-    "notes_": each(TEXT),
     "draw_seed_": whole(0, INTEGERS - 1),
 }
 BELIEF_NUMBERS = {**STORY, **COUNTS, **CHOICE, "lower_bound_": number(), "draw_seed_": whole(0, INTEGERS - 1)}
@@ -505,6 +505,7 @@ READING = entries(
     unit=TIME_UNIT,
     names=each(TEXT),
     is_wide=FLAG,
+    is_given=FLAG,
 )
 SERIES_TABLE = entries(
     backend=one_of(choice("pandas", "polars", "pyarrow", "modin", "cudf"), NOTHING),

@@ -226,6 +226,8 @@ def _model_of(page: str, estimator: Any) -> LinearGaussian | Mixture:
     hint = "pass the last step of a pipeline, and the rows as that step sees them."
     if isinstance(model, Mixture):
         hint = "report shows the clusters of a mixture."
+    elif hasattr(estimator, "forecast"):
+        hint = "series_report writes pages about time series."
     msg = f"{page} needs a fitted PPCA, {others}; got {kind}.\nHint: {hint}"
     raise DataError(msg)
 

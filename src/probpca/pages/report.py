@@ -29,6 +29,7 @@ from probpca.pages.report_factors import (
     factor_tables,
     factors_of,
 )
+from probpca.pages.report_robust import robust_card
 from probpca.pages.report_rows import ask_rows, rows_data
 from probpca.pages.report_text import (
     about_cells,
@@ -38,6 +39,7 @@ from probpca.pages.report_text import (
     about_unusual,
     advice,
     component_sentences,
+    how_calibrated,
     how_judged,
     main_figures,
     model_details,
@@ -125,8 +127,7 @@ def report(  # noqa: PLR0913
     title : str or None, default=None
         Title of the page.
     training : bool, default=True
-        Whether ``X`` are the training rows; p-values are then those of rows that are left out of the fit. Does not
-        matter for a mixture, whose p-values treat the fit as exact.
+        Whether ``X`` are the training rows; p-values are then those of rows that are left out of the fit.
     settings : ReportSettings
         How much of a large table the page shows. By default all rows up to 20,000, or a random sample of more. With
         more than 200,000 cells the page shows the columns with the largest contributions to each row, and says so.
@@ -158,7 +159,7 @@ def report(  # noqa: PLR0913
     table = ask_table("report", estimator, X, RowNames(labels, groups, feature_names, row_numbers))
     heading = f"{type(estimator).__name__} report" if title is None else str(title)
     if table.is_mixture:
-        return cluster_report(place, estimator, table, heading, settings)
+        return cluster_report(place, estimator, X, table, heading, settings, training=training)
     facts = Facts(
         estimator,
         table,
@@ -198,11 +199,13 @@ def _text(facts: Facts) -> dict[str, str]:
         ),
         "intervals": escape(loadings.how),
         "factors": "" if factors is None else _factor_tables(table, factors, settings),
+        "robust": robust_card(estimator, table, training=rows.training),
+        "calibrated": escape(how_calibrated(estimator)),
         "counting": escape(table.counting),
         "numbered": '<th scope="col">number</th>' if table.named else "",
         "advice": "\n".join(f"<li>{escape(said)}</li>" for said in advice(estimator, table, rows, factors)),
         "unusual": "\n".join(unusual_rows(table, rows)),
-        "judged": escape(how_judged(rows)),
+        "judged": escape(how_judged(estimator, rows)),
         "caution": escape(rows.found.note),
         "details": "".join(pair("div", *one) for one in model_details(estimator, table, rows)),
         "odd": f"{settings.p:g}",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from probpca.displays.selection_display import criterion_of_clusters
 from probpca.pages.report_charts import STYLE, ChartSizes, altair, common_charts, dressed, row_points
 
 if TYPE_CHECKING:
@@ -49,11 +48,11 @@ def _criteria(alt: Any, found: MixtureCriteria, chosen: int) -> Any:
     """BIC and ICL of the best mixture with each number of clusters."""
     lines = []
     for rule in ("bic", "icl"):
-        scores = np.where(found.degenerate, -np.inf, getattr(found, rule))
-        for count in np.unique(found.n_clusters):
-            best = float(scores[found.n_clusters == count].max())
-            if np.isfinite(best):
-                lines.append({"k": int(count), "value": best, "rule": rule.upper(), "here": int(count) == chosen})
+        curve = criterion_of_clusters(found, rule)
+        lines += [
+            {"k": int(count), "value": float(score), "rule": rule.upper(), "here": int(count) == chosen}
+            for count, score in zip(curve.n_components, curve.score, strict=True)
+        ]
     base = alt.Chart(alt.InlineData(values=lines)).encode(
         x=alt.X("k:O", title="number of clusters", axis=alt.Axis(labelAngle=0, ticks=False)),
         y=alt.Y("value:Q", title="nats, larger is better", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4)),

@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from probpca.displays.selection_display import criterion_of_clusters
 from probpca.pages.page import counted, p_text, share, signed
-from probpca.pages.report_text import about_cells, chance_of, named_first, pair, poor_columns, unusual_line, warning
+from probpca.pages.report_text import (
+    about_cells,
+    chance_of,
+    how_judged,
+    named_first,
+    pair,
+    poor_columns,
+    unusual_line,
+    warning,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +58,8 @@ def cluster_parts(facts: ClusterFacts) -> dict[str, str]:
         "profile_note": escape(_about_profile(facts)),
         "numbered": named,
         "unusual": "\n".join(unusual_rows(facts)),
+        "judged": escape(how_judged(facts.estimator, facts)),
+        "caution": escape(facts.found.note),
         "unsure": "\n".join(unsure_rows(facts)),
         "unsure_note": escape(_about_unsure(facts)),
         "advice": "\n".join(f"<li>{escape(said)}</li>" for said in advice(facts)),
@@ -78,18 +90,15 @@ def about_number(facts: ClusterFacts) -> str:
     each = f"each with a mean, {counted(model.n_components, 'component')} and noise of its own"
     alone = f"with {counted(model.n_components, 'component')}: the rows have no clusters"
     said = f"The mixture has {counted(model.n_clusters, 'cluster')}, {each if model.n_clusters > 1 else alone}."
-    criteria = estimator.criteria_
     rule = "icl" if estimator.n_clusters == "icl" else "bic"
-    scores = np.where(criteria.degenerate, -np.inf, getattr(criteria, rule))
-    others = np.flatnonzero((criteria.n_clusters != model.n_clusters) & np.isfinite(scores))
-    if not others.size:
+    curve = criterion_of_clusters(estimator.criteria_, rule)
+    others = np.flatnonzero(curve.n_components != model.n_clusters)
+    if curve.choice != model.n_clusters or not others.size:
         return f"{said} This number was given."
-    best = int(others[scores[others].argmax()])
-    behind = float(getattr(estimator, f"{rule}_")) - float(scores[best])
-    if behind < 0:  # all mixtures with this number have a cluster without noise
-        return said
+    best = int(others[curve.score[others].argmax()])
+    behind = float(curve.score.max() - curve.score[best])
     words = next(words for limit, words in EVIDENCE if behind < limit)
-    count = counted(int(criteria.n_clusters[best]), "cluster")
+    count = counted(int(curve.n_components[best]), "cluster")
     how = f"This number was chosen by {rule.upper()}: the next best, {count}, is {behind:.3g} nats behind, {words}."
     return f"{said} {how}"
 
@@ -166,12 +175,10 @@ def profile_table(facts: ClusterFacts) -> Iterator[str]:
         overall = signed(f"{facts.model.mean[j]:.4g}")
         yield f'<tr><th scope="row" title="{name}">{name}</th>{cells}<td class="small">{overall}</td></tr>'
     yield "</tbody><tfoot>"
-    within = [cluster.covariance.trace() for cluster in facts.model.clusters]
-    explained = [np.square(c.loadings).sum() / total for c, total in zip(facts.model.clusters, within, strict=True)]
     for name, values in (
         ("weight", [share(float(weight)) for weight in facts.model.weights]),
         ("rows", [f"{count:,}" for count in facts.sizes]),
-        ("variance explained", [share(float(part)) for part in explained]),
+        ("variance explained", [share(float(part)) for part in facts.model.explained]),
     ):
         yield f'<tr><th scope="row">{name}</th>{"".join(f"<td>{value}</td>" for value in values)}<td></td></tr>'
     yield "</tfoot>"
@@ -190,7 +197,8 @@ def _profile_cell(mean: float, shift: float) -> str:
 def unusual_rows(facts: ClusterFacts) -> Iterator[str]:
     """Lines of an HTML table of unusual rows, the least probable first."""
     for i in facts.unusual_first[: facts.settings.most_unusual]:
-        cells = [p_text(facts.found.log10_p_value[i]), *_assigned(facts, i), *_observed(facts, i)]
+        both = (facts.found.log10_p_value[i], facts.found.log10_model_p_value[i])
+        cells = [*map(p_text, both), *_assigned(facts, i), *_observed(facts, i)]
         yield unusual_line(facts.table, int(i), facts.shown, cells, facts.found.cell_scores[i])
 
 
@@ -217,11 +225,11 @@ def unsure_rows(facts: ClusterFacts) -> Iterator[str]:
     table, listed = facts.table, set(facts.shown.tolist())
     rows = [int(i) for i in facts.unsure_first if int(i) in listed]
     for i in rows[: facts.settings.most_unusual]:
-        order = np.argsort(-facts.found.probability[i], kind="stable")[:2]
+        order = np.argsort(-facts.probability[i], kind="stable")[:2]
         place, called = int(np.searchsorted(facts.shown, i)), escape(table.called(i))
         button = f'<button type="button" data-row="{place}" title="{called}">{called}</button>'
         number = [f"{table.numbers[i]:,}"] if table.named else []
-        first = [text for k in order for text in (f"C{k}", f"{facts.found.probability[i, k]:.3f}")]
+        first = [text for k in order for text in (f"C{k}", f"{facts.probability[i, k]:.3f}")]
         cells = [*number, *first, *_observed(facts, i), p_text(facts.found.log10_p_value[i])]
         yield f'<tr><th scope="row">{button}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>'
 
@@ -244,6 +252,8 @@ def _findings(facts: ClusterFacts) -> Iterator[str]:
         which = f"{', '.join(degenerate)} {'has' if len(degenerate) == 1 else 'have'}"
         yield f"{which} no noise left, or too few rows: remove repeated rows, or fit fewer clusters."
     yield from estimator.notes_
+    if facts.found.note:
+        yield "Read the note on p-values above the table of unusual rows, and compare both p-values there."
     if facts.unsure_first.size > 0.25 * len(facts.certainty):
         yield (
             "Many rows may belong to several clusters: these overlap. n_clusters='icl' (--clusters icl) prefers "

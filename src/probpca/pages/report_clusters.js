@@ -19,7 +19,7 @@ function openClusters(data) {
   const points = unpackNumbers(data.points);
   const probability = unpackNumbers(data.probability);
   known.cluster = unpackPositions(data.cluster);
-  known.distance = unpackNumbers(data.distance);
+  for (const name of ["distance", "modelP", "log10modelP"]) known[name] = unpackNumbers(data[name]);
   known.probabilityOf = (i) => probability.subarray(i * K, (i + 1) * K);
   known.pointOf = (i) => points.subarray(2 * i, 2 * i + 2);
   known.centreOf = (k) => centres.subarray(k * known.d, (k + 1) * known.d);
@@ -119,7 +119,7 @@ function drawProfile(side) {
 function sayRow(cells) {
   sayVerdict(cells, verdict);
   const z = Array.from(known.latentOf(state.row), (value, k) => `PC${k + 1}: ${say(value, 3)}`);
-  write("place", `Scores in C${known.cluster[state.row]}: ${z.join("; ")}. Squared distance D\u00b2 from it: ${say(known.distance[state.row])}.`);
+  write("place", `Scores in C${known.cluster[state.row]}: ${z.join("; ")}. Squared distance D\u00b2 from it: ${say(known.distance[state.row])}. If the mixture were exact: ${sayP(known.modelP[state.row], known.log10modelP[state.row])}.`);
 }
 
 function verdict(cells, sayColumn) {

@@ -9,8 +9,7 @@ import numpy as np
 
 from probpca.displays.clusters_display import axis_title
 from probpca.displays.inputs import Categories, Group
-from probpca.inference.mixture import impute_cells
-from probpca.inference.mixture_outliers import MixtureOutliers, mixture_outliers
+from probpca.inference.mixture import impute_cells, responsibilities
 from probpca.inference.posteriors import posterior_mean
 from probpca.inference.separation import ClusterAxes, separating_axes
 from probpca.pages.page import bundle, packed, packed_bits, packed_positions, rounded, row_data, write_page
@@ -22,6 +21,7 @@ from probpca.pages.report_rows import choose_columns, choose_rows
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from probpca.inference import MixtureOutliers
     from probpca.inference.imputation import ParameterCovariance
     from probpca.models import Mixture
     from probpca.pages.page import Table
@@ -35,6 +35,7 @@ class ClusterFacts(NamedTuple):
     estimator: Any
     table: Table
     found: MixtureOutliers  # of all rows
+    probability: Array  # of each cluster, for all rows: (n, K)
     axes: ClusterAxes  # of the plane in which rows are drawn
     points: Array  # rows in this plane: (n, 2)
     shown: Index  # positions of the rows on the page: (k,)
@@ -44,6 +45,7 @@ class ClusterFacts(NamedTuple):
     high: Array
     latent: Array  # scores in the most probable cluster: (k, q)
     settings: ReportSettings
+    training: bool  # whether the rows are those of the fit
 
     @property
     def model(self) -> Mixture:
@@ -59,7 +61,7 @@ class ClusterFacts(NamedTuple):
     @property
     def certainty(self) -> Array:
         """Probability of the most probable cluster of each row: (n,)."""
-        return np.asarray(self.found.probability.max(axis=1))
+        return np.asarray(self.probability.max(axis=1))
 
     @property
     def unsure_first(self) -> Index:
@@ -83,10 +85,10 @@ class ClusterFacts(NamedTuple):
         return self.table.scaled(self.model.means)
 
 
-def ask_clusters(estimator: Any, table: Table, settings: ReportSettings) -> ClusterFacts:
+def ask_clusters(estimator: Any, X: Any, table: Table, settings: ReportSettings, *, training: bool) -> ClusterFacts:
     """Assign and judge all rows, choose those to show, and impute these."""
     model, cells = table.model, table.cells
-    found = mixture_outliers(model, cells)
+    found = estimator.outliers(X, training=training)
     axes = separating_axes(model)
     n, d = cells.shape
     shown = choose_rows(found.log10_p_value, settings.limits.rows(n), settings.most_unusual)
@@ -102,7 +104,20 @@ def ask_clusters(estimator: Any, table: Table, settings: ReportSettings) -> Clus
         latent[rows] = posterior_mean(cluster, cells[shown[rows]])
     points = axes.scores(model, cells)
     return ClusterFacts(
-        estimator, table, found, axes, points, shown, columns, imputed.values, low, high, latent, settings
+        estimator,
+        table,
+        found,
+        responsibilities(model, cells),
+        axes,
+        points,
+        shown,
+        columns,
+        imputed.values,
+        low,
+        high,
+        latent,
+        settings,
+        training,
     )
 
 
@@ -183,9 +198,11 @@ def _judged_data(facts: ClusterFacts) -> dict[str, Any]:
     return {
         "latent": packed(facts.latent),
         "cluster": packed_positions(found.cluster[shown]),
-        "probability": packed(found.probability[shown]),
+        "probability": packed(facts.probability[shown]),
         "p": packed(found.p_value[shown]),
         "log10p": packed(found.log10_p_value[shown]),
+        "modelP": packed(found.model_p_value[shown]),
+        "log10modelP": packed(found.log10_model_p_value[shown]),
         "distance": packed(found.distance[shown]),
         "contributions": packed(np.take_along_axis(found.contributions[shown], columns, axis=1)),
         "scores": packed(np.take_along_axis(found.cell_scores[shown], columns, axis=1)),
@@ -196,9 +213,11 @@ def _judged_data(facts: ClusterFacts) -> dict[str, Any]:
 # The page
 
 
-def cluster_report(place: Path, estimator: Any, table: Table, title: str, settings: ReportSettings) -> Path:
+def cluster_report(  # noqa: PLR0913
+    place: Path, estimator: Any, X: Any, table: Table, title: str, settings: ReportSettings, *, training: bool
+) -> Path:
     """Write the report on a mixture; ``title`` is that of the page."""
-    facts = ask_clusters(estimator, table, settings)
+    facts = ask_clusters(estimator, X, table, settings, training=training)
     facts = facts._replace(table=with_clusters(table, facts))
     data = {**clusters_data(facts), "charts": cluster_charts(facts)}
     lead = f"Report on clusters: {table.size}"

@@ -14,11 +14,13 @@ from probpca.pages.page import counted, p_text, share, signed
 from probpca.pages.report_charts import bars_of
 from probpca.pages.report_components import meaning_in_words, meaning_of
 from probpca.pages.report_factors import factor_details, factor_findings, factor_in_words
+from probpca.pages.report_robust import used_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from probpca.pages.page import Table
+    from probpca.pages.report_clusters import ClusterFacts
     from probpca.pages.report_components import ComponentSettings, Loadings, Shares
     from probpca.pages.report_factors import FactorFacts
     from probpca.pages.report_rows import RowFacts
@@ -153,12 +155,7 @@ def advice(estimator: Any, table: Table, rows: RowFacts, factors: FactorFacts | 
 
 
 def _findings(estimator: Any, table: Table, rows: RowFacts, factors: FactorFacts | None) -> Iterator[str]:
-    if estimator.status_ is Status.DEPENDENT_COLUMNS:
-        yield "Some columns are exact combinations of others: leave out those that repeat others, and fit again."
-    elif estimator.status_ is Status.NOISE_COLLAPSED:
-        yield "The components explain the data completely: use fewer components, or more rows."
-    elif not estimator.converged_:
-        yield "The fit has not converged: raise max_iter before you rely on these numbers."
+    yield from _about_ending(estimator)
     if rows.n_unusual > 3 * rows.by_chance + 3:
         yield (
             "Far more rows are unusual than chance would give. Look at the table of unusual rows. If the same column "
@@ -182,6 +179,20 @@ def _findings(estimator: Any, table: Table, rows: RowFacts, factors: FactorFacts
         yield f"{names} hardly larger than the noise: try fewer components."
 
 
+def _about_ending(estimator: Any) -> Iterator[str]:
+    """What to do about a fit that has not converged."""
+    remedies = {
+        Status.DEPENDENT_COLUMNS: "Some columns are exact combinations of others: leave out those that repeat others, "
+        "and fit again.",
+        Status.NOISE_COLLAPSED: "The components explain the data completely: use fewer components, or more rows.",
+        Status.ROBUST_MAX_ITER: "The rows and cells to use have not settled: compare with an ordinary fit, or try "
+        "another keep.",
+    }
+    if not estimator.converged_:
+        other = "The fit has not converged: raise max_iter before you rely on these numbers."
+        yield remedies.get(estimator.status_, other)
+
+
 def poor_columns(estimator: Any, table: Table) -> Iterator[str]:
     """Sentences about columns that hold one value only, or none."""
     reach = np.fmax.reduce(table.cells) - np.fmin.reduce(table.cells)  # NaN if nothing was observed
@@ -202,8 +213,20 @@ def empty_columns(estimator: Any) -> Any:
 # Unusual rows
 
 
-def how_judged(rows: RowFacts) -> str:
+def how_calibrated(estimator: Any) -> str:
+    """What the p-values are compared with."""
+    if used_of(estimator) is not None:
+        return "The p-value is of chi-square, scaled by the rows that the fit used; the model p-value is not scaled."
+    return (
+        "The p-value is calibrated on the training rows; the model p-value assumes that the fitted Gaussian model is "
+        "exact."
+    )
+
+
+def how_judged(estimator: Any, rows: RowFacts | ClusterFacts) -> str:
     """Whether rows are those of the fit."""
+    if rows.training and used_of(estimator) is not None:
+        return "Rows that the fit did not use are judged like new ones."
     if rows.training:
         return "Each row was judged as if it had been left out of the fit."
     return "The rows are new to the model: it was not fitted to them."
@@ -258,5 +281,8 @@ def model_details(estimator: Any, table: Table, rows: RowFacts) -> Iterator[tupl
         yield "Noise variance", _noise(estimator.noise_variance_)
     yield ("Lower bound of the log evidence" if bounded else "Log-likelihood of the fit"), signed(f"{total:,.2f}")
     yield "Mean log-likelihood of the rows on this page", signed(f"{rows.score:.4g}")
+    used = used_of(estimator)
+    if used is not None:
+        yield "Rows used", f"{int(used.rows.sum()):,} of {used.rows.size:,}"
     yield "How the fit ended", estimator.status_.value
     yield "Iterations", f"{estimator.n_iter_:,}"

@@ -210,6 +210,11 @@ class Source:
         return self.info.in_memory
 
     @property
+    def local(self) -> bool:
+        """Whether the rows can be read in this process: not if they are in a cluster."""
+        return isinstance(self.engine, LocalEngine)
+
+    @property
     def n_jobs(self) -> int:
         """Number of threads or workers."""
         return self.info.n_jobs

@@ -71,6 +71,13 @@ def test_a_drift_is_a_straight_line_and_a_damped_slope_ends(rng):
     assert_allclose(np.linalg.matrix_power(damped.transition, 60)[0, 1], 2.0)
 
 
+@pytest.mark.parametrize("kind", ["ar", "damped"])
+def test_what_fades_starts_with_its_stationary_variance(kind):
+    model = assemble([OwnComponents(kind, 0.5, slope=0.2, damping=0.7)], np.zeros(1))
+    P, F, Q = model.initial.covariance[1, 1], model.transition[1, 1], model.process_noise[1, 1]
+    assert_allclose(P, F * P * F + Q)
+
+
 def test_names_say_whose_state_it_is(model):
     names = model.layout.names(list("abcdef"))
     assert names[:8] == ["F1", "F2", "a level", "a season 1", "a season 2", "a season 3", "b level", "b ar"]

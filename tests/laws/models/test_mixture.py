@@ -71,3 +71,17 @@ def test_a_file_with_weights_that_are_no_probabilities_is_refused(mixture, tmp_p
     np.savez(path, **arrays)
     with pytest.raises(FileFormatError, match="cluster_weights"):
         load_model(path)
+
+
+def test_explained_is_a_share_of_the_variance_and_does_not_depend_on_units_with_noise_of_each_feature(mixture):
+    covariance, signal = mixture.cluster_covariances, np.einsum("kjq,kjq->kj", mixture.loadings, mixture.loadings)
+    variance = np.diagonal(covariance, axis1=1, axis2=2)
+    if mixture.noise_variance.ndim == 1:
+        assert_allclose(mixture.explained, signal.sum(axis=1) / variance.sum(axis=1))
+        return
+    correlation = covariance / np.sqrt(variance[:, :, None] * variance[:, None])
+    standard = mixture.noise_variance / variance
+    assert_allclose(
+        mixture.explained, [np.trace(c - np.diag(s)) / D for c, s in zip(correlation, standard, strict=True)]
+    )
+    assert_allclose(mixture.rescale(np.geomspace(1e-3, 1e3, D)).explained, mixture.explained)

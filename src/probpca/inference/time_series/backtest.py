@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 METHODS = ("model", "naive", "seasonal_naive", "drift")
 """The forecasts that are compared, the one of the model first."""
 TITLES = {"model": "model", "naive": "naive", "seasonal_naive": "seasonal naive", "drift": "drift"}
+CLOSER = 1.05
+"""Error of the model, relative to that of a simple rule, from which on the rule is called closer."""
 LOW_COVERAGE = 0.85
 """Share of values within 95 % intervals below which they are called too narrow."""
 
@@ -193,7 +195,7 @@ class Backtest:
         """What speaks against relying on the forecasts, in sentences; empty if nothing does."""
         found, errors = [], self.relative_error
         rivals = {name: errors[name] for name in METHODS[1:] if np.isfinite(errors[name])}
-        if rivals and errors["model"] > 1.01 * min(rivals.values()):
+        if rivals and errors["model"] > CLOSER * min(rivals.values()):
             best = min(rivals, key=lambda name: rivals[name])
             what = {"naive": "repeating the last value", "seasonal_naive": "repeating the last season"}
             better = what.get(best, "a straight line from the first to the last value")

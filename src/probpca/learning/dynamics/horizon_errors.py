@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from probpca.inference.time_series.square_root_filter import FilteredTrajectory
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
+    from probpca.blocks import Sequences
     from probpca.learning.dynamics.own import Systems
+    from probpca.models import StateSpace
     from probpca.typing import Array
 
 LARGEST_HORIZON = 8
@@ -24,7 +28,8 @@ def excess(systems: Systems, parts: Sequence[tuple[Array, npt.NDArray[np.bool_]]
     r"""Mean squared error of forecasts in units of their variances, averaged over horizons; at least 1: (d,).
 
     Errors of one step have mean square 1 by the choice of scale. If those of more steps are larger than the model
-    expects, its intervals are too narrow, and all of its variances are multiplied by this factor.
+    expects, its intervals are too narrow, and all of its variances are multiplied by this factor. Errors of h steps
+    overlap: n of them are worth about n / h independent ones, and count :math:`1 + h / n` times.
 
     Parameters
     ----------
@@ -50,7 +55,8 @@ def excess(systems: Systems, parts: Sequence[tuple[Array, npt.NDArray[np.bool_]]
         sums = [_added(one, two) for one, two in zip(sums, both, strict=True)]
     squares, counts = sums
     known = counts > 0
-    mean = np.divide(squares, counts, out=np.zeros_like(squares), where=known)
+    overlap = 1 + np.arange(1, len(squares) + 1)[:, None] / np.maximum(counts, 1.0)
+    mean = overlap * np.divide(squares, counts, out=np.zeros_like(squares), where=known)
     return np.maximum(mean.sum(axis=0) / np.maximum(known.sum(axis=0), 1), 1.0)
 
 
@@ -105,3 +111,25 @@ def filter_each(systems: Systems, X: Array, seen: npt.NDArray[np.bool_]) -> tupl
         P = F @ (P - K[:, :, None] * PZ[:, None]) @ turned
         P[:, diagonal, diagonal] += Q
     return means, covariances
+
+
+def excess_of(model: StateSpace, rows: Sequences, unscored: int) -> float:
+    """Mean squared error of forecasts of several steps in units of their variances, over all features; at least 1."""
+    found = FilteredTrajectory.of(model, rows).found
+    C, noise = model.emission.loadings, np.broadcast_to(model.emission.noise_variance, (model.n_features,))
+    ratios = []
+    for start, length in zip(rows.starts + unscored, rows.lengths - unscored, strict=True):
+        if length < 3:
+            continue
+        mean, root = (x[start : start + length] for x in (found.predicted, found.predicted_root))
+        covariance, values = root @ np.swapaxes(root, 1, 2), rows.values[start : start + length] - model.emission.mean
+        ahead, spread = C, noise  # C A^h: (d, q)
+        for h in range(min(LARGEST_HORIZON, length // 3)):
+            k = length - h
+            variance = np.einsum("dq,nqk,dk->nd", ahead, covariance[:k], ahead, optimize=True) + spread
+            errors = np.square(values[h:] - mean[:k] @ ahead.T) / variance
+            if not np.isnan(errors).all():
+                ratios.append((1 + (h + 1) / k) * np.nanmean(errors))
+            spread = spread + np.einsum("dq,qk,dk->d", ahead, model.process_noise, ahead)
+            ahead = ahead @ model.transition
+    return max(float(np.mean(ratios)), 1.0) if ratios else 1.0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
+from probpca.blocks.sequences import Sequences
 from probpca.inference.likelihood import LOG_2PI
 from probpca.learning.dynamics.horizon_errors import excess
 from probpca.models.components import (
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from probpca.blocks import Sequences
     from probpca.typing import Array, Index
 
 
@@ -208,8 +208,9 @@ def try_all(
     n = np.maximum(counts, 1.0)
     mean = np.maximum(squares / n, grid.least_scale)
     value = -0.5 * (counts * (np.log(mean) + 1 + LOG_2PI) + logs) - 0.5 * np.log(np.maximum(counts, 2.0)) * free
-    # The variance of a t distribution with n - free degrees of freedom, of which the variance of one step is estimated.
-    scale = np.maximum(mean * n / np.maximum(n - free - 2, 1.0), grid.least_scale)
+    # The variance of a t distribution with n - free degrees of freedom, as the variance of one step is estimated, and
+    # of new rows, which did not choose the parameters (Akaike's final prediction error).
+    scale = np.maximum(mean * (n + free) / np.maximum(n - free - 2, 1.0), grid.least_scale)
     return Own(list(candidates), value, scale, counts)
 
 
@@ -350,7 +351,7 @@ def choose_own(
     wanted = (count >= least) | (seasonal in ("fixed", "stochastic"))
     period = period if season and wanted.any() else 1
     candidates = _candidates(words, seasonal, period, grid)
-    recent = [(part[-grid.most_steps :], ~np.isnan(part[-grid.most_steps :])) for part in parts]
+    recent = [(part[-grid.most_steps :], ~np.isnan(part[-grid.most_steps :])) for part in parts]  # as recent_rows
     allowed = _allowed(candidates, words, seasonal, wanted)
     found = climb(candidates, recent, period, allowed, grid)
     value = found.value
@@ -362,9 +363,15 @@ def choose_own(
     out = [own.components(s, start) for own, s, start in zip(best, scale, first, strict=True)]
     scored = found.counts >= 2  # fewer say nothing about the variance of one step
     out = [own if scored[j] else _unknown(own, count[j], first[j]) for j, own in enumerate(out)]
-    reached = np.where(scored, value[chosen, np.arange(d)], 0.0)
+    reached = np.where(scored, value[chosen, np.arange(d)] - found.counts * np.log(unit), 0.0)
     components = [in_units(own, u) for own, u in zip(out, unit, strict=True)]
     return OwnChoice(components, rows.centre, period, reached, len(candidates))
+
+
+def recent_rows(rows: Sequences, grid: Grid = GRID) -> Sequences:
+    """Last rows of each sequence, which the choice looks at."""
+    parts = [part[-grid.most_steps :] for part in rows.split(rows.values)]
+    return Sequences(np.vstack(parts), np.array([len(part) for part in parts], dtype=np.intp))
 
 
 def in_units(own: OwnComponents, unit: float) -> OwnComponents:

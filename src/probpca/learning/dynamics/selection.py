@@ -14,6 +14,9 @@ from probpca.learning.dynamics.fit import fit_series
 from probpca.learning.dynamics.structure import n_parameters
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from probpca.inference.time_series.row_filter import KnownState
     from probpca.learning.dynamics.fit import SeriesResult
     from probpca.learning.dynamics.structure import Structure
     from probpca.learning.settings import Settings
@@ -39,19 +42,28 @@ class Chosen(NamedTuple):
     result: SeriesResult
     rule: str
     scores: dict[int, float]  # score of each number of states that was tried; larger is better
+    last_states: list[KnownState] | None = None  # of each sequence, if the choice computed them
 
 
 def choose_states(
-    rows: Sequences, rule: str, settings: Settings, rng: np.random.Generator, structure: Structure
+    rows: Sequences,
+    rule: str,
+    settings: Settings,
+    rng: np.random.Generator,
+    structure: Structure,
+    fit: Callable[..., SeriesResult] = fit_series,
 ) -> Chosen:
-    """Choose the number of states by "bic" or held-out cells: try 1, 2, ... until the score fails to improve twice."""
+    """Choose the number of states by "bic" or held-out cells: try 1, 2, ... until the score fails to improve twice.
+
+    ``fit`` is called with rows, number of states, settings, random number generator and structure.
+    """
     largest = min(max(rows.n_features, 3), SEARCH.largest)
     held, rngs = _held_out(rows, rng), rng.spawn(largest + 1)  # the last one is for the fit to all cells
     training = Sequences(np.where(held, np.nan, rows.values), rows.lengths, rows.inputs) if rule == "cv" else rows
     scores: dict[int, float] = {}
     results: dict[int, SeriesResult] = {}
     for q in range(1, largest + 1):
-        results[q] = fit_series(training, q, settings, rngs[q - 1], structure)
+        results[q] = fit(training, q, settings, rngs[q - 1], structure)
         if rule == "cv":
             scores[q] = held_out_score(results[q], training, rows.values, held)
         else:
@@ -61,7 +73,7 @@ def choose_states(
     best = max(scores, key=scores.__getitem__)
     if rule != "cv":
         return Chosen(results[best], f"BIC, 1 to {q} states tried", scores)
-    again = fit_series(rows, best, settings, rngs[-1], structure)
+    again = fit(rows, best, settings, rngs[-1], structure)
     return Chosen(again, f"cross-validation of cells, 1 to {q} states tried", scores)
 
 

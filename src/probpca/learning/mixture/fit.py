@@ -195,7 +195,7 @@ class MixtureProblem:
     @property
     def most_components(self) -> int:
         """Largest number of components that a criterion may choose."""
-        return max(min(self.n_varying - 1, self.summary.count - 2, self.table.source.n_features - 1), 1)
+        return max(min(self.n_varying - 1, int(self.summary.total_weight) - 2, self.table.source.n_features - 1), 1)
 
     def fit(self, n_clusters: int, n_components: int) -> Fitted:
         """Fit a mixture of a given size to the end, from the best of several starts."""
@@ -207,12 +207,19 @@ class MixtureProblem:
         whole = block.n_rows == self.rows.n_rows
         rows = self.rows if whole else Source.of_block(block).keep(partial(observe, centre=self.summary.mean))
         em = self._em(starting.floor, n_components)
-        tried = (
+        tried = [
             iterate(partial(em.step, source=rows), start, Monitor(self.settings.tol, how.short))
             for start in starting.mixtures(n_clusters, self.settings.n_init, self.rng)
-        )
-        best = max(tried, key=lambda ended: ended.trace[-1])
-        return self._run(best.state, starting.floor)
+        ]
+        first, tried = tried[0], sorted(tried, key=_value, reverse=True)[: how.finalists]
+        if first not in tried:  # k-means in units of the data is rarely far from the best, though slow at first
+            tried.append(first)
+        if len(tried) > 1:  # the best after a few steps need not be the best at the end
+            monitors = (Monitor(max(how.final_tol, self.settings.tol), how.final_steps) for _ in tried)
+            tried = [
+                fit_accelerated(em, rows, ended.state, monitor) for ended, monitor in zip(tried, monitors, strict=True)
+            ]
+        return self._run(max(tried, key=_value).state, starting.floor)
 
     def continued(self, fitted: Fitted) -> Fitted:
         """Continue a fit of other rows with all rows of this problem."""
@@ -250,7 +257,7 @@ class MixtureProblem:
         how, d = self.settings.mixture, block.n_features
         quick = Settings(tol=how.start_tol, max_iter=how.start_steps)
         rows = Source.of_block(block)
-        most = max(min(d - 1, how.start_components, self.summary.count - 2), n_components)
+        most = max(min(d - 1, how.start_components, int(self.summary.total_weight) - 2), n_components)
         wide = fit_ppca(rows, min(n_components + n_clusters - 1, most), quick, self.rng).model
         base = fit_ppca(rows, n_components, quick, self.rng).model
         least = max(how.floor * float(wide.noise_variance), noise_floor(self.summary, NOISE_FLOOR))
@@ -341,12 +348,16 @@ def search(problem: MixtureProblem, wanted: Wanted) -> tuple[Fitted, list[Score]
     return found, scores
 
 
+def _value(ended: Iterated[Mixture]) -> float:
+    return ended.trace[-1]
+
+
 def _cluster_counts(problem: MixtureProblem, wanted: Wanted) -> Iterator[int]:
     if wanted.n_clusters is not None:
         yield wanted.n_clusters
         return
     q = wanted.n_components or 1
-    most = max(int(problem.summary.count / (2 * (q + 2))), 1)
+    most = max(int(problem.summary.total_weight / (2 * (q + 2))), 1)
     yield from range(1, min(problem.settings.mixture.most_clusters, most) + 1)
 
 
@@ -354,6 +365,6 @@ def _component_counts(problem: MixtureProblem, wanted: Wanted, n_clusters: int) 
     if wanted.n_components is not None:
         yield wanted.n_components
         return
-    rows = problem.summary.count / (2 * n_clusters) - 2
+    rows = problem.summary.total_weight / (2 * n_clusters) - 2
     most = max(min(problem.most_components, rows), 1)
     yield from (q for q in problem.settings.mixture.components if q <= most)

@@ -41,16 +41,30 @@ class StartingRows:
     settings: MixtureSettings
 
     @property
-    def spaces(self) -> tuple[Array, Array]:
-        """Points to be clustered: latent variables scaled by their standard deviations, and imputed rows."""
-        latent = encode(self.wide, self.block) * np.sqrt(np.square(self.wide.loadings).sum(axis=0))
-        return latent, impute(self.base, self.block)
+    def spaces(self) -> tuple[Array, ...]:
+        """Points to be clustered in turn.
+
+        Latent variables in units of the data, and imputed rows, show clusters that are far apart, and nearly always the
+        same ones. Whitened latent variables also show those that differ along weak components, and vary.
+        """
+        white = encode(self.wide, self.block)
+        weight = self.block.weights / self.block.total_weight
+        variance = weight @ np.square(white - weight @ white)
+        white /= np.sqrt(np.maximum(variance, np.finfo(float).tiny))
+        latent = white * np.sqrt(np.square(self.wide.loadings).sum(axis=0))
+        if self.block.n_rows * self.block.n_features > self.settings.imputed_cells:
+            return latent, white, white
+        return latent, white, impute(self.base, self.block), white, white
 
     def mixtures(self, n_clusters: int, count: int, rng: np.random.Generator) -> Iterator[Mixture]:
-        """Yield ``count`` starting models, from k-means in the two spaces in turn."""
+        """Yield starting models from k-means in the spaces in turn, ``count`` times; nearly equal ones once."""
         spaces, weight = self.spaces, self.block.weights
+        known: list[Index] = []
         for i in range(count):
-            yield self.mixture(k_means(spaces[i % 2], weight, n_clusters, rng), n_clusters)
+            labels = k_means(spaces[i % len(spaces)], weight, n_clusters, rng)
+            if all(agreement(labels, other, weight, n_clusters) < self.settings.same_start for other in known):
+                known.append(labels)
+                yield self.mixture(labels, n_clusters)
 
     def mixture(self, labels: Index, n_clusters: int) -> Mixture:
         """Mixture whose clusters are models of groups of rows, given the number of the group of each row."""
@@ -67,7 +81,11 @@ class StartingRows:
             return self._with_noise(base)
         summary = ColumnSummary.of(rows)
         mean = np.where(summary.observed > 0, summary.mean, base.mean)
-        if summary.count <= 2 * q + 2 or (summary.observed == 0).any() or np.count_nonzero(summary.variance) <= q:
+        if (
+            summary.total_weight <= 2 * q + 2
+            or (summary.observed == 0).any()
+            or np.count_nonzero(summary.variance) <= q
+        ):
             return self._with_noise(replace(base, mean=mean))
         source = Source.of_block(rows).keep(partial(observe, centre=summary.mean))
         start = spectral_start(ScaledCovariance(source, summary), q, rng).model(q)
@@ -87,11 +105,18 @@ class StartingRows:
         return replace(model, noise_variance=np.broadcast_to(noise, self.floor.shape))
 
 
+def agreement(labels: Index, other: Index, weight: Array, n_clusters: int) -> float:
+    """Share of the rows that are in corresponding clusters of two partitions, whatever the clusters are called."""
+    table = np.bincount(labels * n_clusters + other, weight, n_clusters**2).reshape(n_clusters, n_clusters)
+    return float(min(table.max(axis=0).sum(), table.max(axis=1).sum()) / table.sum())
+
+
 def k_means(points: Array, weight: Array, n_clusters: int, rng: np.random.Generator, max_iter: int = 30) -> Index:
     """Number of the cluster of each point (n,), by k-means++ and Lloyd's algorithm with weights of the points."""
     if n_clusters == 1:
         return np.zeros(len(points), np.intp)
-    centres = _spread_centres(points, weight, n_clusters, rng)
+    order = np.lexsort(points.T[::-1])  # draws then depend neither on the order of rows nor on their repetition
+    centres = _spread_centres(points[order], weight[order], n_clusters, rng)
     labels = np.full(len(points), -1)
     for _ in range(max_iter):
         before, labels = labels, _squared_distances(points, centres).argmin(axis=1)

@@ -13,7 +13,8 @@ from probpca.available_memory import require_memory
 from probpca.blocks import Block, observe
 from probpca.blocks.block import dense_precision, dense_values, joined
 from probpca.cached_property import cached_property
-from probpca.errors import DataError
+from probpca.errors import DataError, SourceError
+from probpca.inference.calibration import Calibration
 from probpca.learning.describe import NothingToLearnError, can_learn, summarise
 from probpca.learning.em.e_step import expect
 from probpca.learning.result import Status, collapsed_status
@@ -26,6 +27,8 @@ from probpca.learning.robust.wild_cells import (
     fit_wild_cells,
     with_robust_noise,
 )
+from probpca.learning.settings import TrimmingSettings
+from probpca.learning.training_distances import training_distances
 from probpca.linalg.packed import identity, turn_bordered
 from probpca.models import LinearGaussian
 from probpca.sources import Source
@@ -62,6 +65,12 @@ class DenseRows:
     @classmethod
     def of(cls, source: Source) -> DenseRows:
         """Load the rows of a source. Raises ``SourceError`` if they are in a cluster."""
+        if not source.local:
+            msg = (
+                "a robust fit reads the rows again and again in this process; these are in a cluster.\n"
+                "Hint: fit a sample of the rows in memory, or use robust=None."
+            )
+            raise SourceError(msg)
         if source.n_rows is not None:
             size = 8 * source.n_rows * source.n_features
             require_memory("the rows of a robust fit", 4 * size, "fit a sample of the rows, or use robust=None")
@@ -75,7 +84,7 @@ class DenseRows:
             precision = np.where(np.isnan(values), 0.0, dense_precision(block))
             positive = precision[precision > 0]
             unit = float(np.exp(np.log(positive).mean())) if positive.size else 1.0
-            precision = precision / unit
+            precision = None if (positive == 1).all() else precision / unit  # ones only say what is missing
         return cls(values, np.array(block.weights), precision, unit, source)
 
     def source(self, used: Array | float = 1.0) -> Source:
@@ -107,6 +116,16 @@ def fit_robust(  # noqa: PLR0913
     """
     fit = fit_trimmed if how == "rows" else fit_cellwise
     return fit(source, n_components, settings, rng, learn=learn, own_units=own_units)
+
+
+def reference(result: FitResult, how: Robust, settings: TrimmingSettings = TrimmingSettings()) -> Calibration:
+    """Reference distribution of p-values after a robust fit: chi-square, scaled by the rows and cells that it used."""
+    cells = result.model.n_features * result.weight if result.cells is None else result.cells
+    empty = 0 if result.empty is None else len(result.empty)
+    n = float(cells / max(result.model.n_features - empty, 1))
+    found = training_distances(result.model, result.sample, n)
+    share = settings.level if how == "rows" and settings.keep < 1 else 1.0
+    return found if isinstance(found, Calibration) else found.scaled(0.5 * share)
 
 
 def fit_trimmed(
@@ -142,7 +161,8 @@ def fit_trimmed(
     cells = float(weight @ trimming.degrees)
     gain = -0.5 * (cells * np.log(factor) + (1 / factor - 1) * distance)
     status = result.status if trimmed.converged else Status.ROBUST_MAX_ITER
-    return _widened(result, factor, gain)._replace(row_weight=trimmed.used, status=status)
+    found = _widened(result, factor, gain)
+    return found._replace(row_weight=trimmed.used, status=status, sample=rows.source(trimmed.used))
 
 
 def _learn_used(
@@ -322,6 +342,7 @@ class _CellFit:
             scale=np.broadcast_to(self.scale, mean.shape).copy() if result.scale is not None else None,
             heywood=None if result.heywood is None else low,
             moments=None,
+            sample=tame,
             row_weight=found.used,
             cell_weight=found.tame.T,
         )

@@ -10,7 +10,7 @@ import numpy as np
 from probpca.blocks import Block, observe
 from probpca.blocks.block import mixed
 from probpca.cached_property import cached_property
-from probpca.inference.calibration import log10_chi2_tail, weighted_quantile
+from probpca.inference.calibration import Distances, log10_chi2_tail, weighted_quantile
 from probpca.inference.masked_rows import Parameters, latents
 from probpca.learning.em.e_step import expect
 from probpca.learning.em.m_step import EM
@@ -146,17 +146,17 @@ class Trimming:
         compared = self.sampled(how.compared_rows, rng)
         student = StudentRows(compared.observed, self.floor, how.degrees).run(start, how.student_steps)
         starts = [start, student, *extra, *(compared.subset_start(start, rng) for _ in range(how.n_subsets))]
-        short = [compared.concentrate(model, compared.nearest, how.first_steps) for model in starts]
+        short = [compared.concentrate(model, compared.trusted_rows, how.first_steps) for model in starts]
         best = sorted(short, key=lambda found: -found.value)[: how.finalists]
-        longer = [compared.concentrate(found.model, compared.nearest, how.next_steps) for found in best]
+        longer = [compared.concentrate(found.model, compared.trusted_rows, how.next_steps) for found in best]
         winner = max(longer, key=lambda found: found.value).model
         return self.finish(winner)
 
     def finish(self, start: LinearGaussian) -> Trimmed:
         """Concentration from one start until nothing changes; then rows are used up to a distance instead."""
         how = self.settings
-        nearest = self.concentrate(start, self.nearest, how.max_iter)
-        within = self.concentrate(nearest.model, self.within_distance, how.max_iter)
+        nearest = self.concentrate(start, self.trusted_rows, how.max_iter)
+        within = self.concentrate(nearest.model, self.good_rows, how.max_iter, nearest.used * self.weight)
         return Trimmed(within.model, self.evened(within.used), how.max_iter, nearest.converged and within.converged)
 
     def evened(self, used: Array) -> Array:
@@ -189,35 +189,65 @@ class Trimming:
             model = step.advance(model, expect(model, block))
         return model if like.noise_variance.ndim == 0 else _with_own_noise(model)
 
-    def concentrate(self, model: LinearGaussian, choose: Callable[[Array], Array], most: int) -> Concentrated:
+    def concentrate(
+        self,
+        model: LinearGaussian,
+        choose: Callable[[LinearGaussian, Array], Array],
+        most: int,
+        used: Array | None = None,
+    ) -> Concentrated:
         """Choose rows by their distances and take an EM step to the chosen ones, until nothing changes.
 
-        On complete rows with the nearest rows chosen, no step lowers the likelihood of the chosen rows.
+        On complete rows with the nearest rows chosen, no step lowers the likelihood of the chosen rows. Choices that
+        recur end the steps too. ``used`` are the rows that the model was fitted to.
         """
-        step, used, value, converged, same = EM(self.floor), self.counted, -np.inf, False, 0
+        step, value, converged, same = EM(self.floor), -np.inf, False, 0
+        used, known = self.counted if used is None else used, set[bytes]()
         for _ in range(most):
-            before, used = used, choose(self.distances(model))
+            before, used = used, choose(model, used)
             same = same + 1 if np.array_equal(before, used) else 0
             sums = expect(model, self.observed.reweighted(used))
             value = sums.log_likelihood / max(float(used @ self.degrees), 1.0)
             following = step.advance(model, sums)
-            converged = same == self.settings.unchanged or movement(model, following) < self.settings.movement
-            model = following
+            recurs = not same and used.tobytes() in known
+            settled = same == self.settings.unchanged or movement(model, following) < self.settings.movement
+            converged, model = settled or recurs, following
             if converged:
                 break
+            known.add(used.tobytes())
         share = np.divide(used, self.weight, out=np.zeros_like(used), where=self.weight > 0)
         return Concentrated(value, model, share, converged)
 
-    def distances(self, model: LinearGaussian) -> Array:
-        """Squared distance of the observed cells of each row from a model; 0 if it has none: (n,)."""
-        parameters, out = Parameters.of(model, self.observed.centre), np.zeros(len(self.values))
+    def distances(self, model: LinearGaussian, used: Array | None = None) -> Array:
+        """Squared distance of the observed cells of each row from a model; 0 if it has none: (n,).
+
+        If the weights of the rows that the model was fitted to are given as ``used``, their distances are those from
+        a model without them, to first order, so that they compare with the distances of the other rows.
+        """
+        parameters = Parameters.of(model, self.observed.centre)
+        inside, outside = np.zeros(len(self.values)), np.zeros(len(self.values))
         with workspace() as work:
             for group in self.observed.groups:
                 cells = group.cells.ready(work)
                 found = latents(parameters, cells, work=work)
-                inside = np.square(found.mean).sum(axis=0)
-                out[group.place] = squared_distances(found.residual(parameters, cells), model) + inside
-        return out
+                inside[group.place] = np.square(found.mean).sum(axis=0)
+                outside[group.place] = squared_distances(found.residual(parameters, cells), model)
+        if used is None:
+            return inside + outside
+        rows = float(used @ self.degrees) / self.values.shape[1]  # that have a feature, on average
+        if rows <= model.n_components + 1:
+            return inside + outside
+        rank = np.minimum(self.degrees, model.n_components)
+        alone = Distances(inside, outside, self.degrees, rank).left_out(rows).whole
+        return np.where(used > 0, alone, inside + outside)
+
+    def trusted_rows(self, model: LinearGaussian, _: Array) -> Array:
+        """Weights that use the trusted share of the rows, those nearest to the model: (n,)."""
+        return self.nearest(self.distances(model))
+
+    def good_rows(self, model: LinearGaussian, used: Array) -> Array:
+        """Weights that use the nearest rows and all that are not far, given the rows that the model was fitted to."""
+        return self.within_distance(self.distances(model, used))
 
     def nearest(self, distance: Array) -> Array:
         """Weights that use the trusted share of the rows, those of the largest p-values: (n,).

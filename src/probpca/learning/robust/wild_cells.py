@@ -224,7 +224,7 @@ def fit_wild_cells(
         residual, variance = left_out(table, model, omega, judged, gram, used)
         variance *= cells / max(free, cells / 2)  # for the degrees of freedom of the parameters
         found = wild.tame(table, model, residual, variance)
-        tame = found if steps <= settings.free_steps else 0.5 * (tame + found)
+        tame = tame + min(settings.free_steps / steps, 1.0) * (found - tame)
         wild = wild.refitted(table, model, tame, weight, settings.most)
         omega = table.precision * tame
         if keep < 1 and steps % settings.judge_rows == 0 and steps <= settings.judged_steps:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from oracles import dense_series, punched
+from oracles import dense_series, punched, random_system
 from probpca.blocks import as_sequences
 from probpca.inference import (
+    decompose,
     filter_states,
     forecast,
     impute_series,
@@ -104,3 +105,35 @@ def test_systems_with_factors_have_no_parts(model):
     assert mixed.parts() is None
     assert len(last_states(mixed, as_sequences(np.ones((3, 2))))[0].mean) == 3
     assert len(model.parts()) == 3
+
+
+def test_parts_of_a_series_sum_to_it(model, y):
+    mixed = assemble(
+        [
+            OwnComponents("slope", 0.5, level=0.2, slope=0.1, season=0.1),
+            OwnComponents("ar", 1.0, slope=1.0, damping=0.5),
+        ],
+        np.array([3.0, -1.0]),
+        4,
+        transition=np.eye(1) / 2,
+        loadings=np.ones((2, 1)),
+    )
+    for system, rows in ((model, y), (mixed, y[:, :2])):
+        parts = decompose(system, rows)
+        total = parts.level + parts.deviation + parts.season + parts.factors + parts.noise
+        assert_allclose(total, rows, rtol=1e-12, atol=1e-12)
+        fitted = smooth(system, rows).mean @ system.emission.loadings.T + system.emission.mean
+        assert_allclose(parts.level + parts.deviation + parts.season + parts.factors, fitted, rtol=1e-9, atol=1e-9)
+    assert parts.slope[:, 0].any()
+    assert not parts.slope[:, 1].any()
+    assert parts.deviation[:, 1].any()
+    assert not parts.season[:, 1].any()
+
+
+def test_without_a_layout_all_states_are_factors(rng):
+    system = random_system(rng, 3, 2)
+    y = rng.standard_normal((6, 3))
+    parts = decompose(system, y)
+    assert_array_equal(parts.level, np.tile(system.emission.mean, (6, 1)))
+    assert_allclose(parts.factors, smooth(system, y).mean @ system.emission.loadings.T)
+    assert_allclose(parts.level + parts.factors + parts.noise, y)

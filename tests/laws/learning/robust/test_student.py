@@ -1,5 +1,7 @@
 """The Student-t start: EM for multivariate t rows with missing cells."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -8,6 +10,7 @@ from scipy.stats import multivariate_t
 from oracles import dense_covariance, random_model, spiked_rows
 from probpca.blocks import Block, observe
 from probpca.learning import fit_ppca
+from probpca.learning.robust.consistency import inflated
 from probpca.learning.robust.student import StudentRows
 from probpca.learning.settings import Settings
 
@@ -43,6 +46,17 @@ def test_no_step_lowers_the_likelihood(rng, x, noise):
         values.append(value)
     assert np.diff(values).min() > -1e-9 * abs(values[-1])
     assert values[-1] > values[0] + 1
+
+
+@pytest.mark.parametrize("noise", [0.3, "diagonal"])
+def test_it_ends_where_no_other_scale_or_mean_is_likelier(rng, x, noise):
+    step = StudentRows(prepared(x), 1e-9, 3.0)
+    found = step.run(random_model(rng, 6, 2, noise=noise), 300, 0.0)
+    value = step(found)[1]
+    for factor in (0.97, 1.03):
+        assert step(inflated(found, factor))[1] < value
+    for shift in 0.03 * np.vstack([np.eye(6), -np.eye(6)]):
+        assert step(replace(found, mean=found.mean + shift))[1] < value
 
 
 def test_with_infinite_degrees_of_freedom_it_is_ppca(x):

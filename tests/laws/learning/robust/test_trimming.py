@@ -9,6 +9,7 @@ from scipy.stats import chi2
 
 from oracles import dense_covariance, random_model, spiked_rows
 from probpca.inference import log_likelihood, outliers
+from probpca.learning import fit_ppca
 from probpca.learning.robust.trimming import Trimming, movement
 from probpca.learning.settings import TrimmingSettings
 
@@ -35,7 +36,7 @@ def test_concentration_never_lowers_the_likelihood_of_the_nearest_rows(rng, x, n
     rows = trimming(x, keep=0.7, movement=0.0)
     model, values = random_model(rng, 6, 2, noise=noise), []
     for _ in range(40):
-        found = rows.concentrate(model, rows.nearest, 1)
+        found = rows.concentrate(model, rows.trusted_rows, 1)
         values.append(found.value)
         model = found.model
     assert np.diff(values).min() > -1e-10 * abs(values[-1])
@@ -121,4 +122,24 @@ def test_precisions_enter_distances_and_likelihoods(rng, x):
 
 def test_the_value_of_a_start_is_its_mean_log_density(rng, x):
     rows, model = trimming(x, keep=1.0), random_model(rng, 6, 2)
-    assert_allclose(rows.concentrate(model, rows.nearest, 1).value, log_likelihood(model, x).mean() / 6)
+    assert_allclose(rows.concentrate(model, rows.trusted_rows, 1).value, log_likelihood(model, x).mean() / 6)
+
+
+def test_distances_of_used_rows_are_those_from_models_without_them():
+    rng = np.random.default_rng(4)
+    x = spiked_rows(rng, 40, 6, 2)
+    rows, used = trimming(x), np.ones(40)
+    model = fit_ppca(x, 2).model
+    without = [outliers(fit_ppca(np.delete(x, i, axis=0), 2).model, x[i : i + 1]).distance[0] for i in range(40)]
+    raw, corrected = rows.distances(model), rows.distances(model, used)
+    assert np.median(np.abs(np.log(corrected / without))) < 0.25 * np.median(np.abs(np.log(raw / without)))
+    used[:10] = 0
+    assert_array_equal(rows.distances(model, used)[:10], raw[:10])
+    assert (rows.distances(model, used)[10:] > raw[10:]).all()
+
+
+def test_choices_that_recur_end_the_steps(rng, x):
+    rows, model = trimming(x, max_iter=50), random_model(rng, 6, 2)
+    turns = iter([np.arange(90) % 2.0, np.arange(90) % 3 > 0] * 50)
+    found = rows.concentrate(model, lambda *_: next(turns).astype(float), 50)
+    assert found.converged
