@@ -320,7 +320,7 @@ class LinearDynamicalSystem(Estimator):
     >>> Y[50:60, 0] = np.nan
     >>> system = LinearDynamicalSystem(n_components=1, random_state=0).fit(Y)
     >>> system.eigenvalues_.real.round(2), system.noise_variance_.round(1)
-    (array([0.99]), array([0.9, 0.9, 0.9]))
+    (array([0.99]), array([1., 1., 1.]))
     >>> system.forecast(3).mean.shape
     (3, 3)
 
@@ -332,7 +332,7 @@ class LinearDynamicalSystem(Estimator):
     >>> system.trend_, system.seasonal_
     (['drift'], ['fixed'])
     >>> system.forecast(3).mean.round(0).ravel()
-    array([36., 38., 41.])
+    array([36., 38., 40.])
     """
 
     _constraints: ClassVar[dict[str, Any]] = {

@@ -246,9 +246,9 @@ class SeriesForecast:
     >>> LinearDynamicalSystem(n_components=1, random_state=0).fit(Y).forecast(3)
     Forecast of 3 steps x 2 features: mean and 95% interval
     time                    north                    south
-    2025-01  9.66 (7.79 to 11.53)  0.341 (-1.532 to 2.214)
-    2025-02  9.57 (6.94 to 12.20)  0.427 (-2.204 to 3.057)
-    2025-03  9.49 (6.29 to 12.69)  0.511 (-2.688 to 3.710)
+    2025-01  9.64 (7.59 to 11.70)  0.356 (-1.700 to 2.411)
+    2025-02  9.54 (6.66 to 12.43)  0.455 (-2.425 to 3.336)
+    2025-03  9.45 (5.95 to 12.94)  0.553 (-2.943 to 4.048)
     """
 
     def __init__(self, found: Forecast, table: Remembered, feature_names: Any) -> None:

@@ -188,7 +188,7 @@ def mixture_outliers(
     >>> far = LinearGaussian(np.full(2, 9.0), [[0.0], [1.0]], 0.5)
     >>> found = mixture_outliers(Mixture([0.75, 0.25], (near, far)), [[0.0, 0.0], [4.5, 4.5], [9.0, 9.0]])
     >>> found.p_value.round(3), found.cluster
-    (array([1.   , 0.   , 0.254]), array([0, 0, 1]))
+    (array([1. , 0. , 0.5]), array([0, 0, 1]))
     """
     parts = _Parts.of(mixture, x)
     whole = parts.whole

@@ -69,7 +69,7 @@ class Candidate(NamedTuple):
             level=0.0 if own else self.share * scale,
             slope=self.slope * scale,
             damping=self.damping,
-            season=None if self.season is None else self.season * scale,
+            season=None if self.season is None else float(self.season * scale),
             unit=scale,
             start=start,
         )
@@ -382,7 +382,7 @@ def in_units(own: OwnComponents, unit: float) -> OwnComponents:
         noise=own.noise * square,
         level=own.level * square,
         slope=own.slope * square,
-        season=None if own.season is None else own.season * square,
+        season=None if own.season is None else float(own.season * square),
         unit=own.unit * square,
         start=own.start * unit,
     )
