@@ -320,3 +320,11 @@ def test_rows_go_to_the_nearest_week():
     index = pd.DatetimeIndex(["2020-01-01", "2020-01-09", "2020-01-14", "2020-01-23", "2020-01-29"])
     frame = pd.DataFrame({"a": np.arange(5.0)}, index=index)
     assert LinearDynamicalSystem().fit(frame, step="W").n_inserted_ == 0
+
+
+def test_levels_of_an_index_are_not_read_as_one_series(y):
+    months = pd.date_range("2020-01-31", periods=30, freq="ME")
+    for dates in (months, months.to_period("M")):
+        index = pd.MultiIndex.from_product([["north", "south"], dates], names=["place", "month"])
+        with pytest.raises(DataError, match=r"several levels[^\0]*series="):
+            lds().fit(pd.DataFrame(y, index=index))

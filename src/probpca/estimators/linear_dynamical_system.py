@@ -1115,6 +1115,10 @@ class LinearDynamicalSystem(Estimator):
     def sample(self, n_steps: int = 1, *, inputs: Any = None, random_state: Any = None) -> Array:
         """Draw a new sequence from the model.
 
+        Levels, slopes and seasons of single features have unknown starts, and are drawn with their variance of 1e6:
+        such sequences begin far from the data. Draw from a system with ``trend=None``, or continue the data by
+        ``forecast``.
+
         Parameters
         ----------
         n_steps : int, default=1

@@ -200,6 +200,12 @@ def _index_axis(index: Any) -> TimeAxis | None:
             raise DataError(msg)
         return _dated_axis(index, pandas)
     if isinstance(index, pandas.MultiIndex):
+        if any(isinstance(level, pandas.DatetimeIndex | pandas.PeriodIndex) for level in index.levels):
+            msg = (
+                "an index of several levels, one of which holds dates, may stack several series.\n"
+                "Hint: pass X.reset_index() and name their column with series=, or keep the level of dates alone."
+            )
+            raise DataError(msg)
         return None
     if getattr(index.dtype, "kind", "O") not in "iuf":
         return _axis_of_labels(index, pandas)
