@@ -310,7 +310,14 @@ def test_columns_that_are_mostly_zero_are_no_reason_to_doubt_the_reading_of_the_
             kind(1, robust="cells", random_state=0).fit(x)
 
 
-@pytest.mark.filterwarnings("ignore:the noise variance of:UserWarning")
+def test_columns_of_zeros_and_ones_leave_no_noise_and_the_status_says_why():
+    x = (np.random.default_rng(0).random((200, 8)) < [0.5, 0.3, 0.1, 0.05] * 2).astype(float)
+    with pytest.warns(UserWarning, match="most cells of a column have the same value"):
+        model = PPCA(Q, robust="cells", random_state=0).fit(x)
+    assert model.status_.name == "ROBUST_COLLAPSED"
+    assert not model.converged_
+
+
 def test_a_start_with_one_more_factor_stays_within_what_the_rows_allow():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((7, 3)) @ rng.standard_normal((3, 12)) + rng.standard_normal((7, 12))

@@ -73,6 +73,10 @@ class Status(Enum):
         "Not converged: the choice of rows, or the weights of cells, still changed after the largest number of steps. "
         "The table may have no majority of rows that agree; look at the report, or use robust=None."
     )
+    ROBUST_COLLAPSED = (
+        "No noise is left: the cells that agree are exact combinations of these components, as where most cells of a "
+        "column have the same value, and all others count as wild. Use robust='rows' or robust=None."
+    )
 
     DEGENERATE_CLUSTERS = (
         "Degenerate: some clusters have no noise left or too few rows, so the likelihood has no maximum, and noise "
@@ -114,9 +118,9 @@ class Status(Enum):
         return self in good
 
 
-def collapsed_status(rule: str) -> Status:
+def collapsed_status(rule: str, otherwise: Status = Status.NOISE_COLLAPSED) -> Status:
     """Status of a fit that leaves no noise: expected if the number of components is the rank of the table."""
-    return Status.LOW_RANK if rule == EXACT_RANK else Status.NOISE_COLLAPSED
+    return Status.LOW_RANK if rule == EXACT_RANK else otherwise
 
 
 class FitResult(NamedTuple):

@@ -187,6 +187,8 @@ def about_ending(estimator: Any) -> Iterator[str]:
         Status.NOISE_COLLAPSED: "The components explain the data completely: use fewer components, or more rows.",
         Status.ROBUST_MAX_ITER: "The rows and cells to use have not settled: compare with an ordinary fit, or try "
         "another keep.",
+        Status.ROBUST_COLLAPSED: "The cells that agree leave no noise: compare with an ordinary fit, or with "
+        "robust='rows'.",
     }
     if not estimator.converged_:
         other = "The fit has not converged: raise max_iter before you rely on these numbers."

@@ -351,7 +351,7 @@ class _CellFit:
         low = np.flatnonzero(found.model.noise_variance <= 2 * self.floor) if model.noise_variance.ndim else empty[:0]
         return result._replace(
             model=model,
-            status=collapsed_status(result.rule) if collapsed else status,
+            status=collapsed_status(result.rule, Status.ROBUST_COLLAPSED) if collapsed else status,
             log_likelihood=float(value[0]),
             trace=(float(value[0]),),
             n_iter=found.n_iter,
