@@ -259,7 +259,7 @@ def test_the_step_of_uneven_rows_is_an_option(run):
     frame.assign(month=days).to_csv("uneven.csv", index=False)
     done = run("forecast", "uneven.csv", "--steps", 2)
     assert done.code == 1
-    assert "Hint: --step sets the step, such as 'D', 'h' or '15min'" in done.err
+    assert "Hint: --step sets the step, such as 'month', 'D', 'h' or '15min'" in done.err
     assert "--exclude COLUMN counts the rows" in done.err
     done = run("forecast", "uneven.csv", "--steps", 2, "--exclude", "month", "--components", 1)
     assert done.code == 0, done.err

@@ -3,6 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -39,6 +40,17 @@ def test_points_are_the_observed_values_and_lines_the_parts(system, frame):
     assert len({ax.get_shared_x_axes().joined(ax, display.ax_) for ax in display.axes_}) == 1
 
 
+@pytest.mark.parametrize("kind", [lambda table: table, pl.from_pandas], ids=["pandas", "polars"])
+def test_a_column_of_dates_is_the_time_and_absent_rows_leave_a_gap(system, frame, kind):
+    wanted = frame.copy()
+    wanted.iloc[[30, 31]] = np.nan
+    table = kind(frame.drop(index=frame.index[[30, 31]]).rename_axis("month").reset_index())
+    display = ComponentsDisplay.from_estimator(system, table)
+    assert_array_equal(display.times, frame.index.to_numpy())
+    assert_allclose(display.past, wanted["births"])
+    assert_array_equal(display.parts["level"], system.components(wanted).level["births"])
+
+
 def test_given_axes_and_times_are_used(system, frame):
     axes = plt.subplots(2)[1]
     display = ComponentsDisplay.from_estimator(
@@ -52,6 +64,8 @@ def test_given_axes_and_times_are_used(system, frame):
 def test_what_cannot_be_drawn_is_refused(system, frame):
     with pytest.raises(DataError, match="needs an estimator with components"):
         ComponentsDisplay.from_estimator(PPCA(1).fit(frame.dropna()), frame)
+    with pytest.raises(DataError, match="shows a single sequence; got 2"):
+        ComponentsDisplay.from_estimator(system, [frame, frame])
     with pytest.raises(ShapeError, match="births, deaths; got 'marriages'"):
         ComponentsDisplay.from_estimator(system, frame, feature="marriages")
     with pytest.raises(ShapeError, match="those of 60 steps; got 3"):

@@ -244,6 +244,17 @@ def test_clusters_of_equal_rows_are_flagged_with_a_warning(x):
     assert not mixture.converged_
 
 
+def test_a_cluster_without_rows_has_intervals():
+    x = np.repeat([[0.0, 1.0, 2.0], [5.0, 3.0, 1.0]], 20, axis=0)
+    with pytest.warns(ConvergenceWarning, match="Degenerate"):
+        mixture = MixturePPCA(3, 1, noise="shared", random_state=0).fit(x)
+    assert mixture.weights_[-1] < 1e-12
+    gap = np.array([[0.0, np.nan, 2.0]])
+    low, high = mixture.impute_interval(gap)
+    assert low[0, 1] <= 1.0 <= high[0, 1]
+    assert high[0, 1] - low[0, 1] < 0.1
+
+
 def test_the_choice_is_reported(x):
     mixture = MixturePPCA(n_components=1, n_init=3, random_state=0).fit(x)
     assert mixture.n_clusters_ == 3

@@ -79,6 +79,7 @@ def test_factors_are_none(system):
         ({"trend": None, "n_components": 0}, ["constant"] * 2, [None] * 2),
         ({"trend": [None, "damped"]}, ["constant", "damped"], [None] * 2),
         ({"trend": None, "seasonal": "stochastic", "seasonal_periods": 6}, ["constant"] * 2, ["stochastic"] * 2),
+        ({"trend": "drift", "seasonal": None, "seasonal_periods": 6}, ["drift"] * 2, [None] * 2),
     ],
     ids=str,
 )
@@ -95,6 +96,9 @@ def test_words_are_followed(table, parameters, trend, seasonal):
         ({"seasonal": "fixed"}, "needs the number of steps of a season"),
         ({"trend": "level", "noise": "isotropic"}, "trend='level' gives .* cannot be combined with noise='isotropic'"),
         ({"trend": "level", "transition": np.eye(1)}, "cannot be combined with transition"),
+        ({"seasonal_periods": 12, "noise": "isotropic"}, "seasonal_periods=12 gives .* combined with noise"),
+        ({"seasonal_periods": 12, "n_components": "cv"}, "seasonal_periods=12 gives .* combined with n_components"),
+        ({"seasonal_periods": 500, "seasonal": "fixed"}, r"season of 500 steps needs more rows than that"),
         ({"trend": ["level"]}, "one for each of the 2 features; got 1"),
         ({"trend": ["level", "up"]}, "got 'up'"),
     ],
@@ -103,6 +107,29 @@ def test_words_are_followed(table, parameters, trend, seasonal):
 def test_words_that_contradict_each_other_are_refused(table, parameters, message):
     with pytest.raises((DataError, ShapeError), match=message):
         LinearDynamicalSystem(**parameters).fit(table.to_numpy())
+
+
+def test_a_season_that_is_asked_for_is_looked_for_without_trends(table):
+    system = LinearDynamicalSystem(trend=None, seasonal_periods=12).fit(table.to_numpy())
+    assert (system.trend_, system.seasonal_periods_) == (["constant"] * 2, 12)
+
+
+def test_rows_that_are_too_few_for_a_season_are_said_to_be(table):
+    short = LinearDynamicalSystem(seasonal_periods=12).fit(table.to_numpy()[:20])
+    assert short.seasonal_ == [None, None]
+    assert "too few rows for a season of 12 steps" in short.rule_
+    assert "too few" not in LinearDynamicalSystem(seasonal_periods=12).fit(table.to_numpy()).rule_
+    assert "too few" not in LinearDynamicalSystem(seasonal=None, seasonal_periods=12).fit(table.to_numpy()[:20]).rule_
+
+
+def test_what_is_predicted_to_the_last_digit_has_the_simplest_trend():
+    """Candidates with more parameters are not preferred because the variance that they expect is smaller."""
+    t = np.arange(80.0)
+    noise = np.random.default_rng(0).standard_normal(80)
+    y = np.column_stack([np.full(80, 5.0), 3 * t, np.sin(2 * np.pi * t / 12), noise])
+    system = LinearDynamicalSystem(seasonal_periods=12).fit(y)
+    assert system.trend_[:3] == ["constant", "drift", "constant"]
+    assert system.seasonal_[:3] == [None, None, "fixed"]
 
 
 def test_a_system_of_common_states_is_what_it_was(table):

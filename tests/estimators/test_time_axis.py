@@ -284,3 +284,47 @@ def test_numbers_that_say_nothing_about_time_count_rows(rng, y):
         system = lds().fit(pd.DataFrame(y, index=index))
         assert system.n_inserted_ == 0
         assert_array_equal(system.forecast(2).mean.index, [60, 61])
+
+
+def test_an_index_of_dates_of_python_holds_the_times(y):
+    index = pd.date_range("2020-01-31", periods=60, freq="ME")
+    wanted = lds().fit(pd.DataFrame(y, index=index)).forecast(3).mean
+    for labels in (index.date, [stamp.to_pydatetime() for stamp in index]):
+        found = lds().fit(pd.DataFrame(y, index=pd.Index(labels, dtype=object))).forecast(3).mean
+        assert list(found.index) == list(wanted.index)
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%d/%m/%Y", "%Y-%m"])
+def test_an_index_of_text_that_looks_like_dates_is_said_to_count_rows(y, form):
+    index = pd.date_range("2020-01-31", periods=60, freq="ME").strftime(form)
+    with pytest.warns(UserWarning, match=r"which is not a time: rows are only counted[^\0]*to_datetime"):
+        system = lds().fit(pd.DataFrame(y, index=index))
+    assert list(system.forecast(2).mean.index) == [60, 61]
+    lds().fit(pd.DataFrame(y, index=[f"row {i}" for i in range(60)]))  # without a warning, which would be an error
+
+
+def test_a_row_of_a_dataframe_brings_its_time(y):
+    """As ``iterrows`` gives it: steps that are left out count as empty rows."""
+    table = pd.DataFrame(y, index=INDICES["month ends"], columns=NAMES)
+    system = lds().fit(table[:50])
+    for _, row in table.iloc[[50, 53]].iterrows():
+        told = system.update(row)
+    kept = system.filter(table.iloc[[*range(51), 53]]).filtered
+    assert_allclose(told.state_mean, kept.mean[-1], rtol=1e-9, atol=1e-9)
+    assert system.forecast(1).mean.index[0] == table.index[54]
+    with pytest.raises(DataError, match="it is 1 step before the next one"):
+        system.update(table.iloc[53])
+
+
+def test_rows_go_to_the_nearest_week():
+    index = pd.DatetimeIndex(["2020-01-01", "2020-01-09", "2020-01-14", "2020-01-23", "2020-01-29"])
+    frame = pd.DataFrame({"a": np.arange(5.0)}, index=index)
+    assert LinearDynamicalSystem().fit(frame, step="W").n_inserted_ == 0
+
+
+def test_levels_of_an_index_are_not_read_as_one_series(y):
+    months = pd.date_range("2020-01-31", periods=30, freq="ME")
+    for dates in (months, months.to_period("M")):
+        index = pd.MultiIndex.from_product([["north", "south"], dates], names=["place", "month"])
+        with pytest.raises(DataError, match=r"several levels[^\0]*series="):
+            lds().fit(pd.DataFrame(y, index=index))

@@ -113,6 +113,18 @@ def test_a_chosen_number_is_compared_with_the_next_best(x, rule, n_clusters, tmp
     assert values is not None
 
 
+def test_a_choice_without_rivals_is_not_called_given(tmp_path):
+    rng = np.random.default_rng(3)
+    half = np.repeat([[0.0], [1.0]], N // 2, axis=0)  # in whose first rows three columns are zero
+    rows = pd.DataFrame(rng.standard_normal((N, D)) * np.hstack([half, half, half, half + 1.0]), columns=COLUMNS)
+    mixture = MixturePPCA(n_components=1, random_state=0).fit(rows)
+    assert mixture.n_clusters_ == 1
+    assert mixture.criteria_.degenerate[mixture.criteria_.n_clusters > 1].all()
+    said = words_of(page_of(mixture, rows, tmp_path))
+    assert "This number was chosen by BIC; there are no scores of others to compare it with." in said
+    assert mixture.notes_[0] in said
+
+
 def test_profiles_have_the_means_in_units_and_in_standard_deviations(mixture, x, tmp_path):
     path = report(mixture, x, tmp_path / "page.html")
     table = path.read_text(encoding="utf-8").split('id="profiles">')[1].split("</table>")[0]
@@ -158,7 +170,7 @@ def test_a_large_table_shows_some_rows_and_columns(mixture, x, tmp_path):
 
 def test_one_cluster_has_a_report_too(x, tmp_path):
     page = page_of(MixturePPCA(1, 1, random_state=0).fit(x), x, tmp_path)
-    assert "The mixture has 1 cluster, with 1 component: the rows have no clusters." in words_of(page)
+    assert "The mixture has 1 cluster, with 1 component. This number was given." in words_of(page)
 
 
 def test_names_stay_text_and_nothing_is_loaded(mixture, x, tmp_path):

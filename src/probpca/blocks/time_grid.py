@@ -190,8 +190,8 @@ def _equal_step(stamps: Stamps, words: Words) -> Step:
         msg = (
             f"the rows of a time series must be equal steps apart, or multiples of one step; {words.where} rises by "
             f"{one} and, in row {wrong + 2:,}, by {other}.\n"
-            f"Hint: {words.step} sets the step, such as 'D', 'h' or '15min', and each row goes to the nearest one"
-            f"{words.otherwise}."
+            f"Hint: {words.step} sets the step, such as 'month', 'D', 'h' or '15min', and each row goes to the nearest "
+            f"one{words.otherwise}."
         )
         raise DataError(msg)
     whole = np.issubdtype(stamps.ticks.dtype, np.integer)
@@ -315,7 +315,7 @@ def _counted(stamps: Stamps, step: Step, *, nearest: bool) -> Index:
     elif step.unit == "weekday":
         passed = np.busday_count(days[0], days)
     else:
-        passed = (days - days[0]).astype(np.int64)
+        passed = (days - days[0]).astype(np.int64) + (int(count) // 2 if nearest else 0)
     return (passed // int(count)).astype(np.intp)
 
 

@@ -104,7 +104,7 @@ def run(args: Any) -> None:
         note(text)
     season = given.times[0].season
     options = {"max_iter": args.max_iter, "verbose": is_terminal(), "random_state": args.seed}
-    options |= {"seasonal_periods": season} if season > 1 else {}
+    options |= {"seasonal_periods": season} if season > 1 and args.components != "cv" else {}
     system = LinearDynamicalSystem(args.components, **options).fit(given.rows)
     found = _ahead(args, system, given, stamps.title)
     judged = _backtest(args, options, given, stamps.name)

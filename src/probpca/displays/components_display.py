@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probpca.displays.axes import THEME, draw_key, frame, panels
-from probpca.displays.inputs import by_name, names_of, require_fitted
-from probpca.errors import ShapeError
-from probpca.inference.time_series.decomposition import SeriesComponents
+from probpca.displays.inputs import by_name, names_of, require_fitted, series_of
+from probpca.errors import DataError, ShapeError
+from probpca.inference.time_series.decomposition import SeriesComponents, decompose
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +85,7 @@ class ComponentsDisplay:
         feature : int or str, default=0
             Feature to draw, by position or name.
         times : sequence or None, default=None
-            Times of the rows. None: the index of a pandas dataframe, or step numbers.
+            Times of the steps. None: those of a dataframe, or step numbers.
         feature_names : sequence of str or None, default=None
             Names of the columns. None: those of the training data, or x0, x1, ...
         inputs : array of shape (n_steps, n_inputs) or None, default=None
@@ -103,14 +103,17 @@ class ComponentsDisplay:
         require_fitted(cls, estimator, "components")
         names = names_of(estimator, feature_names)
         [j] = by_name("feature", feature, names)
-        found = estimator.components(X, inputs=inputs)
-        columns = {name: np.asarray(value)[:, j] for name, value in zip(SeriesComponents._fields, found, strict=True)}
+        tables = series_of(estimator, X, inputs)
+        if len(tables.tables) > 1:
+            msg = f"{cls.__name__} shows a single sequence; got {len(tables.tables)}.\nHint: draw one at a time."
+            raise DataError(msg)
+        found = decompose(estimator.model_, tables.rows)
+        columns = {name: value[:, j] for name, value in zip(SeriesComponents._fields, found, strict=True)}
         parts = {name: value for name, value in columns.items() if name in ("level", "noise") or np.any(value)}
         past = np.sum([columns[name] for name in SUMMED], axis=0)
-        if times is None and hasattr(found.level, "index"):
-            index = found.level.index
-            times = (index.to_timestamp() if hasattr(index, "to_timestamp") else index).to_numpy()
-        return cls(past, parts, names[j], times=times).plot(ax, value_name=value_name)
+        return cls(past, parts, names[j], times=tables.times()[0] if times is None else times).plot(
+            ax, value_name=value_name
+        )
 
     def plot(self, ax: Any = None, *, value_name: str = "") -> ComponentsDisplay:
         """Draw one panel for each part.

@@ -421,8 +421,9 @@ class LinearDynamicalSystem(Estimator):
             Column that names the series of each row, if several are stacked in one table (long format). If each row
             has one value, the series become the features of one sequence; otherwise they become several sequences.
         step : str, timedelta, number or None, default=None
-            Length of a step, such as "month", "D", "h" or "15min"; each row goes to the nearest step. None: the step
-            that all rows are multiples of apart; an error if there is none.
+            Length of a step, such as "month", "D", "h" or "15min"; each row goes to its month or day, or to the
+            nearest step of another length. None: the step that all rows are multiples of apart; an error if there is
+            none.
 
         Returns
         -------
@@ -1073,7 +1074,8 @@ class LinearDynamicalSystem(Estimator):
         ----------
         y : array-like of shape (n_features,), pandas Series, or dataframe of one row
             The row after the last one; NaN marks a missing cell. A row of NaN: only time moves on. A dataframe with
-            dates as the training table has them may leave out steps, which count as empty rows.
+            dates as the training table has them, or a row of one as ``iterrows`` gives it, may leave out steps, which
+            count as empty rows.
         inputs : array-like of shape (n_inputs,) or None, default=None
             Inputs u of this step, which affect the next one, if the system was fitted with inputs.
         sequence : int or None, default=None
@@ -1112,6 +1114,10 @@ class LinearDynamicalSystem(Estimator):
 
     def sample(self, n_steps: int = 1, *, inputs: Any = None, random_state: Any = None) -> Array:
         """Draw a new sequence from the model.
+
+        Levels, slopes and seasons of single features have unknown starts, and are drawn with their variance of 1e6:
+        such sequences begin far from the data. Draw from a system with ``trend=None``, or continue the data by
+        ``forecast``.
 
         Parameters
         ----------

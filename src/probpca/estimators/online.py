@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
@@ -12,6 +13,7 @@ from probpca.blocks.time_grid import steps_between
 from probpca.errors import DataError, ShapeError
 from probpca.estimators.base import checked_matrix
 from probpca.estimators.time_axis import axis_of, without
+from probpca.result_tables import several
 from probpca.sources.readers.frames import is_frame
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 def steps_to(y: Any, table: Remembered, time: Any) -> tuple[Any, int]:
     """Return a row without its time, and how many steps it is after the last one: 1 if it has no time."""
+    if table.axis is not None and table.axis.stamps.unit and nw.dependencies.is_pandas_series(y) and _is_dated(y.name):
+        y = y.to_frame().T.astype(float)  # a row of a dataframe, whose name is its time
     if not is_frame(y) or table.axis is None or len(y) != 1:
         return y, 1
     named = time if time is not None and time in nw.from_native(y, eager_only=True).columns else None
@@ -35,9 +39,16 @@ def steps_to(y: Any, table: Remembered, time: Any) -> tuple[Any, int]:
     ahead = steps_between(table.axis.last().stamps, axis.stamps, table.axis.step) - table.later
     if ahead < 1:
         words = f"column {axis.name}" if axis.is_column else "the index"
-        msg = f"y must be later than the last row, but by {words} it is {1 - ahead} steps before the next one."
+        msg = (
+            f"y must be later than the last row, but by {words} it is {several(1 - ahead, 'step')} before the next one."
+        )
         raise DataError(msg)
     return row, ahead
+
+
+def _is_dated(name: Any) -> bool:
+    pandas: Any = import_module("pandas")
+    return isinstance(name, pandas.Timestamp | pandas.Period)
 
 
 def one_row(estimator: Any, y: Any) -> Array:

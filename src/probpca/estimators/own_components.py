@@ -53,7 +53,7 @@ def asked_components(estimator: Any, n_features: int, period: int, *, inputs: bo
     words = _words(trend, n_features)
     given = estimator.seasonal_periods
     period = period if given is None or isinstance(given, str) else int(given)
-    wanted = _explicit(trend, seasonal)
+    wanted = _explicit(estimator)
     if seasonal in ("fixed", "stochastic") and period == 1:
         msg = (
             f"seasonal={seasonal!r} needs the number of steps of a season, which the rows do not tell.\n"
@@ -89,11 +89,15 @@ def _words(trend: Any, n_features: int) -> str | tuple[str, ...]:
     return words
 
 
-def _explicit(trend: Any, seasonal: Any) -> str:
-    """The parameter that asks for own components by name; empty if neither does."""
+def _explicit(estimator: Any) -> str:
+    """The parameter that asks for own components by name; empty if none does."""
+    trend, seasonal, period = estimator.trend, estimator.seasonal, estimator.seasonal_periods
     if trend is not None and not (isinstance(trend, str) and trend == "auto"):
         return f"trend={trend!r}"
-    return f"seasonal={seasonal!r}" if seasonal in ("fixed", "stochastic") else ""
+    if seasonal in ("fixed", "stochastic"):
+        return f"seasonal={seasonal!r}"
+    asks = seasonal is not None and period is not None and not isinstance(period, str) and period > 1
+    return f"seasonal_periods={period}" if asks else ""
 
 
 def shared_parameter(estimator: Any, *, inputs: bool) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from importlib import import_module
@@ -16,6 +18,9 @@ from probpca.sources.readers.frames import is_frame
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+LOOKS_DATED = re.compile(r"\d{4}[-/.]\d{1,2}\b|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}\b")
+"""Text that is likely to be a date, such as "2024-01-31", "2024-01" or "31/1/2024"."""
 
 
 @final
@@ -194,12 +199,34 @@ def _index_axis(index: Any) -> TimeAxis | None:
             msg = f"the index holds the times and must have one in each row; row {row:,} has none."
             raise DataError(msg)
         return _dated_axis(index, pandas)
-    if isinstance(index, pandas.MultiIndex) or getattr(index.dtype, "kind", "O") not in "iuf":
+    if isinstance(index, pandas.MultiIndex):
+        if any(isinstance(level, pandas.DatetimeIndex | pandas.PeriodIndex) for level in index.levels):
+            msg = (
+                "an index of several levels, one of which holds dates, may stack several series.\n"
+                "Hint: pass X.reset_index() and name their column with series=, or keep the level of dates alone."
+            )
+            raise DataError(msg)
         return None
+    if getattr(index.dtype, "kind", "O") not in "iuf":
+        return _axis_of_labels(index, pandas)
     ticks = np.asarray(index, np.float64 if index.dtype.kind == "f" else np.int64)
     if ticks.size < 2 or not (np.diff(ticks) > 0).all():  # not of NaN either
         return None
     return TimeAxis("number", Stamps(ticks), index.name)
+
+
+def _axis_of_labels(index: Any, pandas: Any) -> TimeAxis | None:
+    """Times of an index of dates of Python; None of text, with a warning if it looks like dates."""
+    kind = index.inferred_type
+    if kind in ("date", "datetime"):
+        return _index_axis(pandas.DatetimeIndex(index))
+    if kind == "string" and len(index) and all(LOOKS_DATED.match(str(label)) for label in (index[0], index[-1])):
+        msg = (
+            f"the index holds text such as {index[0]!r}, which is not a time: rows are only counted, and no season is "
+            "looked for.\nHint: X.index = pandas.to_datetime(X.index) makes dates of it."
+        )
+        warnings.warn(msg, UserWarning, stacklevel=6)
+    return None
 
 
 def _dated_axis(index: Any, pandas: Any) -> TimeAxis | None:

@@ -297,8 +297,10 @@ def noise_inflation(cells: float, rows: float, d: int, q: int, least_free: float
 
     Residuals of complete rows have (n - q - 1)(d - q) degrees of freedom, not n (d - q), because q loadings and a mean
     were fitted to each feature. With missing cells, the number of observed cells replaces n d. At least a share
-    ``least_free`` of the residual cells counts as free.
+    ``least_free`` of the residual cells counts as free. Without cells the factor is 1.
     """
+    if cells <= 0:
+        return 1.0
     residual = max(cells - rows * q, least_free * cells)
     free = max(residual - (q + 1) * (d - q), least_free * residual)
     return residual / free

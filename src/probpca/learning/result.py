@@ -39,8 +39,8 @@ class Status(Enum):
         "Use fit() if the rows can be read more than once."
     )
     ONLINE = (
-        "Approximate: rows with missing cells were read once, by online EM, which ends near the maximum of the "
-        "likelihood. Use fit() if the rows can be read more than once."
+        "Approximate: the rows were read once, by online EM, which ends near the maximum of the likelihood. "
+        "Use fit() if they can be read more than once."
     )
     MAX_ITER = (
         "Not converged: max_iter was reached first. Raise max_iter or loosen tol; "
@@ -49,6 +49,10 @@ class Status(Enum):
     SERIES_MAX_ITER = (
         "Not converged: max_iter was reached first. Raise max_iter or loosen tol; if the process noise of a state "
         "keeps shrinking towards zero, fix it, or use fewer components."
+    )
+    MIXTURE_MAX_ITER = (
+        "Not converged: max_iter was reached first. Raise max_iter or loosen tol; if that does not help, use fewer "
+        "clusters or components."
     )
     GRID = "Exact search: each feature has the best of all candidates; nothing had to be iterated."
     BOUND_CONVERGED = "Converged: the lower bound of the log evidence is estimated to be within tol of its maximum."

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from probpca.displays.selection_display import criterion_of_clusters
+from probpca.learning.result import Status
 from probpca.pages.page import counted, p_text, share, signed
 from probpca.pages.report_text import (
     about_cells,
+    about_ending,
     chance_of,
     how_judged,
     named_first,
@@ -88,13 +90,15 @@ def about_number(facts: ClusterFacts) -> str:
     """How many clusters there are, how this was chosen, and how much better it is than the next best number."""
     estimator, model = facts.estimator, facts.model
     each = f"each with a mean, {counted(model.n_components, 'component')} and noise of its own"
-    alone = f"with {counted(model.n_components, 'component')}: the rows have no clusters"
+    alone = f"with {counted(model.n_components, 'component')}"
     said = f"The mixture has {counted(model.n_clusters, 'cluster')}, {each if model.n_clusters > 1 else alone}."
+    if not estimator.rule_.startswith("clusters"):
+        return f"{said} This number was given."
     rule = "icl" if estimator.n_clusters == "icl" else "bic"
     curve = criterion_of_clusters(estimator.criteria_, rule)
     others = np.flatnonzero(curve.n_components != model.n_clusters)
     if curve.choice != model.n_clusters or not others.size:
-        return f"{said} This number was given."
+        return f"{said} This number was chosen by {rule.upper()}; there are no scores of others to compare it with."
     best = int(others[curve.score[others].argmax()])
     behind = float(curve.score.max() - curve.score[best])
     words = next(words for limit, words in EVIDENCE if behind < limit)
@@ -245,8 +249,8 @@ def advice(facts: ClusterFacts) -> Iterator[str]:
 
 def _findings(facts: ClusterFacts) -> Iterator[str]:
     estimator = facts.estimator
-    if not estimator.converged_:
-        yield "The fit has not converged: raise max_iter before you rely on these numbers."
+    if estimator.status_ is not Status.DEGENERATE_CLUSTERS:
+        yield from about_ending(estimator)
     degenerate = [f"C{k}" for k in estimator.degenerate_clusters_]
     if degenerate:
         which = f"{', '.join(degenerate)} {'has' if len(degenerate) == 1 else 'have'}"

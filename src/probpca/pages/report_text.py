@@ -155,7 +155,7 @@ def advice(estimator: Any, table: Table, rows: RowFacts, factors: FactorFacts | 
 
 
 def _findings(estimator: Any, table: Table, rows: RowFacts, factors: FactorFacts | None) -> Iterator[str]:
-    yield from _about_ending(estimator)
+    yield from about_ending(estimator)
     if rows.n_unusual > 3 * rows.by_chance + 3:
         yield (
             "Far more rows are unusual than chance would give. Look at the table of unusual rows. If the same column "
@@ -179,7 +179,7 @@ def _findings(estimator: Any, table: Table, rows: RowFacts, factors: FactorFacts
         yield f"{names} hardly larger than the noise: try fewer components."
 
 
-def _about_ending(estimator: Any) -> Iterator[str]:
+def about_ending(estimator: Any) -> Iterator[str]:
     """What to do about a fit that has not converged."""
     remedies = {
         Status.DEPENDENT_COLUMNS: "Some columns are exact combinations of others: leave out those that repeat others, "

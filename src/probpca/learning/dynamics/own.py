@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import numpy as np
 
 from probpca.blocks.sequences import Sequences
+from probpca.errors import DataError
 from probpca.inference.likelihood import LOG_2PI
 from probpca.learning.dynamics.horizon_errors import excess
 from probpca.models.components import (
@@ -206,8 +207,10 @@ def try_all(
             counts[columns] += found.n
     free = np.array([c.free for c in candidates], dtype=np.float64)[:, None]
     n = np.maximum(counts, 1.0)
-    mean = np.maximum(squares / n, grid.least_scale)
-    value = -0.5 * (counts * (np.log(mean) + 1 + LOG_2PI) + logs) - 0.5 * np.log(np.maximum(counts, 2.0)) * free
+    mean = squares / n
+    # Of candidates that all predict to the last digit, the simplest is the best, whatever their variances are.
+    log_variance = np.maximum(np.log(np.maximum(mean, np.finfo(float).tiny)) + logs / n, np.log(grid.least_scale))
+    value = -0.5 * counts * (log_variance + 1 + LOG_2PI) - 0.5 * np.log(np.maximum(counts, 2.0)) * free
     # The variance of a t distribution with n - free degrees of freedom, as the variance of one step is estimated, and
     # of new rows, which did not choose the parameters (Akaike's final prediction error).
     scale = np.maximum(mean * (n + free) / np.maximum(n - free - 2, 1.0), grid.least_scale)
@@ -347,6 +350,12 @@ def choose_own(
     parts = [(part - rows.centre) / unit for part in rows.split(rows.values)]
     first = _first_values(parts, d)
     season = period > 1 and seasonal is not None
+    if season and seasonal != "auto" and count.max() <= period:
+        msg = (
+            f"a season of {period:,} steps needs more rows than that, twice as many if it is to be told from a trend; "
+            f"got {int(count.max()):,}.\nHint: pass more rows, or seasonal=None."
+        )
+        raise DataError(msg)
     least = 2 * period + 5  # cells from which on a season can be seen
     wanted = (count >= least) | (seasonal in ("fixed", "stochastic"))
     period = period if season and wanted.any() else 1

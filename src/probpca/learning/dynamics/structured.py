@@ -123,7 +123,10 @@ def fit_structured(  # noqa: PLR0913, PLR0917
     trace = (*trace[:-1], value) if len(trace) > 1 else (value, value)
     empty, observed = np.flatnonzero(rows.counts == 0), int(rows.counts.sum())
     result = SeriesResult(model, status, value, trace, len(trace) - 1, observed, empty)
-    return Chosen(result, _rule(own, trend, seasonal, scores, n_factors, model), scores, posterior.last_states())
+    rule = _rule(own, trend, seasonal, scores, n_factors, model)
+    if own.period < period and seasonal is not None:
+        rule = f"{rule}, too few rows for a season of {period:,} steps"
+    return Chosen(result, rule, scores, posterior.last_states())
 
 
 def _rule(

@@ -146,7 +146,9 @@ def _fit(table: Description, wanted: Wanted, settings: Settings, rng: np.random.
         rule = wanted.rule
         if table.sample is not None and not wanted.given:
             rule = f"{rule}, in a sample of {small.summary.total_weight:,.0f} rows"
-        return problem.result(found, rule, MixtureCriteria.of(scores))
+        criteria = MixtureCriteria.of(scores)
+        passed_over = criteria.passed_over(wanted.criterion)
+        return problem.result(found, rule, criteria)._replace(notes=(passed_over,) if passed_over else ())
 
 
 class Fitted(NamedTuple):
@@ -298,6 +300,8 @@ class MixtureProblem:
         sums: MixtureSums = self.rows.fold(partial(expect_mixture, model))
         degenerate = self.degenerate(model, fitted.floor, sums.cluster_weights)
         summary, status = self.summary, ended.status
+        if status is Status.MAX_ITER:
+            status = Status.MIXTURE_MAX_ITER
         if degenerate.any() and model.n_clusters > 1:
             status = Status.DEGENERATE_CLUSTERS
         return MixtureResult(

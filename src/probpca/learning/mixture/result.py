@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from probpca.result_tables import Column, ResultTable, Section, frame_of, numbers, rest, shown_as_table
+from probpca.result_tables import Column, ResultTable, Section, frame_of, numbers, rest, several, shown_as_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,6 +83,18 @@ class MixtureCriteria:
         """Position of the mixture that a criterion prefers, "bic" or "icl"."""
         values = np.where(self.degenerate, -np.inf, getattr(self, rule))
         return int(np.argmax(values if np.isfinite(values).any() else getattr(self, rule)))
+
+    def passed_over(self, rule: str) -> str:
+        """Note on a degenerate mixture that a criterion would have preferred to its choice; empty if there is none."""
+        best = int(np.argmax(getattr(self, rule)))
+        if best == self.best(rule):
+            return ""
+        size = f"{several(self.n_clusters[best], 'cluster')} of {several(self.n_components[best], 'component')}"
+        return (
+            f"{RULES[rule]} of {size} is larger, but some of these clusters have too few rows, or no noise left in "
+            "some columns, such as columns that are constant within a cluster. Leave such columns out, use "
+            "noise='shared', or give n_clusters and n_components."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Columns of the table by name."""

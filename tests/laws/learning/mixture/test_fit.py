@@ -260,6 +260,26 @@ def test_constant_and_empty_columns_and_rows_do_no_harm(clustered, noise):
 # Pieces
 
 
+def test_a_better_mixture_that_is_passed_over_as_degenerate_is_named(rng):
+    x = rng.standard_normal((200, 4))
+    constant = x.copy()
+    constant[:100, :3] = 0.0
+    found = fit(constant, None, 1, noise="per_feature")
+    assert found.model.n_clusters == 1
+    best = int(np.argmax(found.criteria.bic))
+    assert found.criteria.degenerate[best]
+    assert f"BIC of {found.criteria.n_clusters[best]} clusters of 1 component is larger" in found.notes[0]
+    assert found.status is Status.CONVERGED
+    assert fit(x, None, 1, noise="per_feature").notes == ()
+
+
+def test_a_fit_that_was_cut_short_says_so_in_words_of_mixtures(clustered):
+    x, _ = clustered
+    found = fit(x, max_iter=1)
+    assert found.status is Status.MIXTURE_MAX_ITER
+    assert not found.status.converged
+
+
 def test_coordinates_are_those_of_the_mixture(rng):
     for noise in NOISES:
         mixture, other = (separate_clusters(rng, noise) for _ in range(2))
