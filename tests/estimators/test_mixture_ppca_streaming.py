@@ -66,6 +66,19 @@ def test_later_rows_lead_near_the_fit_to_all_rows(truth, rng, noise):
 
 
 @pytest.mark.usefixtures("_small_start")
+@pytest.mark.parametrize("noise", ["per_feature", "shared"])
+def test_a_cluster_of_equal_rows_keeps_the_noise_of_the_floor_and_is_flagged(rng, noise):
+    x = rng.standard_normal((1500, D))
+    x[::5] = [9.0, 8.0, 7.0, 6.0]
+    online, first = streamed(x, noise=noise), streamed(x[:180], noise=noise)
+    assert first.status_ is Status.DEGENERATE_CLUSTERS
+    assert online.status_ is Status.ONLINE
+    assert_array_equal(online.degenerate_clusters_, [1])
+    assert online.criteria_.degenerate.all()
+    assert_allclose(online.noise_variance_[1], first.noise_variance_[1], rtol=0.5)
+
+
+@pytest.mark.usefixtures("_small_start")
 def test_with_a_half_life_the_mixture_follows_the_rows(truth, rng):
     early, late = (sample_mixture(truth, 1500, rng=rng)[0] for _ in range(2))
     late += 2.0

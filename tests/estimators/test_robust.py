@@ -301,6 +301,30 @@ def test_identical_rows_that_are_most_of_the_table_are_named():
         PPCA(1, robust="rows", random_state=0).fit(x)
 
 
+@pytest.mark.parametrize("shape", [(100, 6), (200, 8)])
+def test_columns_that_are_mostly_zero_are_no_reason_to_doubt_the_reading_of_the_data(shape):
+    rng = np.random.default_rng(0)
+    x = rng.poisson(3.0, shape) * (rng.random(shape) < 0.1)
+    for kind in (PPCA, FactorAnalysis):
+        with pytest.raises(DataError, match=r"(?s)robust='cells' needs cells that agree and still vary.*robust='rows'"):
+            kind(1, robust="cells", random_state=0).fit(x)
+
+
+@pytest.mark.filterwarnings("ignore:the noise variance of:UserWarning")
+def test_a_start_with_one_more_factor_stays_within_what_the_rows_allow():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((7, 3)) @ rng.standard_normal((3, 12)) + rng.standard_normal((7, 12))
+    assert FactorAnalysis("aic", robust="cells", random_state=0).fit(x).n_components_ <= 5
+
+
+def test_a_few_rows_whose_cells_all_look_wild_are_refused_with_a_reason():
+    rng = np.random.default_rng(7)
+    loadings = 2 * rng.standard_normal((5, 2))
+    x = rng.standard_normal((4, 2)) @ loadings.T + rng.standard_normal((4, 5))
+    with pytest.raises(DataError, match="needs cells that agree"):
+        FactorAnalysis(robust="cells", random_state=0).fit(x)
+
+
 def test_small_tables_are_fitted_or_refused_with_a_reason():
     rng = np.random.default_rng(0)
     for n in (2, 3, 6):

@@ -215,7 +215,8 @@ class FactorAnalysis(TableEstimator):
         - "rows": the model is fitted to the rows that agree best with each other, at least the share ``keep`` of
           them. For rows that are wrong, or different, as a whole.
         - "cells": each cell counts by the probability that it follows the model, judged by its prediction from all
-          other cells. For single wrong cells in many rows, and for rows that are different as a whole.
+          other cells. For single wrong cells in many rows, and for rows that are different as a whole. ``tol`` and
+          ``max_iter`` are for the ordinary fits that it starts from.
 
         ``row_weight_`` and ``cell_weight_`` say what was used. The rows are read again and again, in memory.
     keep : float, default=0.75
@@ -296,8 +297,8 @@ class FactorAnalysis(TableEstimator):
     trace_ : ndarray (n_iter + 1,)
         Log-likelihood before each iteration and at the end; only at the end after a fit with ``robust="cells"``.
     row_weight_ : ndarray (n,) or None
-        After a robust fit, the share of each training row that was used: 0 or 1 for all but one row at most. A row that
-        was not used need not be an outlier; ``outliers`` judges rows.
+        After a robust fit, the share of each training row that was used: 0 or 1 for all but one row at most, and those
+        equal to it. A row that was not used need not be an outlier; ``outliers`` judges rows.
     cell_weight_ : ndarray (n, n_features) or None
         After a fit with ``robust="cells"``, the weight of each training cell, between 0 and 1: the probability that it
         follows the model. 0 if the cell is missing.

@@ -269,9 +269,9 @@ class LinearDynamicalSystem(Estimator):
         Mean of the first state of a sequence.
     initial_covariance_ : ndarray (q, q)
         Covariance of the first state of a sequence.
-    eigenvalues_ : ndarray of complex (n_components_,)
+    eigenvalues_ : ndarray of complex (n_components,)
         Eigenvalues of the transition matrix of the factors, the slowest mode first.
-    time_constants_ : ndarray (n_components_,)
+    time_constants_ : ndarray (n_components,)
         Number of steps in which each mode of the factors decays to 1/e.
     trend_ : list of str
         Trend of each feature: "constant", "ar", "level", "drift", "damped" or "slope".
@@ -280,7 +280,7 @@ class LinearDynamicalSystem(Estimator):
     seasonal_periods_ : int
         Number of steps of a season; 1 if no season was looked for.
     factors_ : tuple of ndarray
-        Transition of the factors (n_components_, n_components_) and their loadings (d, n_components_).
+        Transition (q, q) and loadings (d, q) of the q factors.
     log_likelihood_ : float
         Total log-likelihood of the training sequences, of the rows that are scored.
     n_components_ : int

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from probpca.learning.mixture.e_step import MixtureSums
+    from probpca.learning.settings import MixtureSettings
     from probpca.statistics import ColumnSummary
     from probpca.typing import Array
 
@@ -267,15 +268,8 @@ class MixtureProblem:
         return StartingRows(block, wide, base, floor, how)
 
     def degenerate(self, mixture: Mixture, floor: Array, weights: Array) -> Any:
-        """Whether each cluster has no noise left, or too few rows to be learned: (K,).
-
-        With a noise variance per feature, up to q features may be at the floor: they are explained by the components.
-        """
-        how = self.settings.mixture
-        low = np.array([cluster.noise_variance <= how.at_floor * floor for cluster in mixture.clusters])
-        if low.ndim == 2:
-            low = (low & (column_std(self.summary) > 0)).sum(axis=1) > mixture.n_components
-        return low | (weights < mixture.n_components + how.spare_rows)
+        """Whether each cluster has no noise left, or too few rows to be learned: (K,)."""
+        return degenerate_clusters(mixture, floor, weights, column_std(self.summary) > 0, self.settings.mixture)
 
     def score(self, fitted: Fitted) -> Score:
         """Criteria of a fit."""
@@ -318,7 +312,20 @@ class MixtureProblem:
             np.flatnonzero(summary.observed == 0),
             degenerate,
             column_std(summary),
+            floor=fitted.floor,
         )
+
+
+def degenerate_clusters(mixture: Mixture, floor: Array, weights: Array, varying: Any, how: MixtureSettings) -> Any:
+    """Whether each cluster has no noise left, or too few rows to be learned: (K,).
+
+    With a noise variance per feature, up to q features that are ``varying`` in the table may be at the floor: they are
+    explained by the components.
+    """
+    low = np.array([cluster.noise_variance <= how.at_floor * floor for cluster in mixture.clusters])
+    if low.ndim == 2:
+        low = (low & varying).sum(axis=1) > mixture.n_components
+    return low | (weights < mixture.n_components + how.spare_rows)
 
 
 def search(problem: MixtureProblem, wanted: Wanted) -> tuple[Fitted, list[Score]]:

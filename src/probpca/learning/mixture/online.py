@@ -14,7 +14,7 @@ from probpca.errors import DataError
 from probpca.learning.describe import can_learn
 from probpca.learning.em.m_step import latent_moments, maximise, theta_of, whitening_basis
 from probpca.learning.mixture.e_step import MixtureSums, expect_mixture
-from probpca.learning.mixture.fit import fit_mixture
+from probpca.learning.mixture.fit import degenerate_clusters, fit_mixture
 from probpca.learning.mixture.result import MixtureCriteria, Score
 from probpca.learning.result import Status
 from probpca.learning.streaming.exact import fade
@@ -101,7 +101,7 @@ class OnlineMixture:
         mixture, summary = result.model, gathered.table().fold(ColumnSummary.of)
         rows = gathered.table().keep(partial(observe, centre=summary.mean))
         total: MixtureSums = rows.fold(partial(expect_mixture, mixture))
-        least = gathered.settings.mixture.floor * mixture.noise_variance.min(axis=0)
+        least = np.zeros(mixture.noise_variance.shape[1:]) if result.floor is None else result.floor
         sums = total.scaled(1 / summary.total_weight)
         return cls(
             mixture, sums, summary.total_weight, summary.observed, least, result, gathered.count, gathered.settings
@@ -189,8 +189,9 @@ class OnlineMixture:
         line = int(np.flatnonzero(sizes)[0])
         p = int(first.criteria.n_parameters[line])
         bic = value - 0.5 * p * float(np.log(max(cells / max((self.seen > 0).sum(), 1), 2.0)))
-        score = Score(model.n_clusters, model.n_components, value, p, bic, bic - entropy, bool(first.degenerate.any()))
-        few = model.weights * self.rows < model.n_components + self.settings.mixture.spare_rows
+        how, std = self.settings.mixture, np.where(self.seen > 0, np.sqrt(np.diag(model.covariance)), 0.0)
+        degenerate = degenerate_clusters(model, self.floor, model.weights * self.rows, first.column_std > 0, how)
+        score = Score(model.n_clusters, model.n_components, value, p, bic, bic - entropy, bool(degenerate.any()))
         return first._replace(
             model=model.rotate(rotations),
             status=Status.ONLINE,
@@ -202,7 +203,7 @@ class OnlineMixture:
             criteria=MixtureCriteria.of([score]),
             information=information,
             empty=np.flatnonzero(self.seen == 0),
-            degenerate=few,
-            column_std=np.where(self.seen > 0, np.sqrt(np.diag(model.covariance)), 0.0),
+            degenerate=degenerate,
+            column_std=std,
             sample=None,
         )

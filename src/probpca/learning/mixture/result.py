@@ -158,6 +158,8 @@ class MixtureResult(NamedTuple):
         Remarks on the fit.
     sample : Source or None
         Rows in memory, all or a sample, if the data of the fit were not in memory.
+    floor : ndarray of shape () or (d,), or None
+        Smallest noise variance of a cluster; None if the fit was read from a file.
     """
 
     model: Mixture
@@ -175,6 +177,7 @@ class MixtureResult(NamedTuple):
     column_std: Array
     notes: tuple[str, ...] = ()
     sample: Source | None = None
+    floor: Array | None = None
 
     def in_units(self, units: Units) -> MixtureResult:
         """Convert a fit of columns divided by ``units.scale`` to the units of the data."""
@@ -196,8 +199,10 @@ class MixtureResult(NamedTuple):
             criteria=criteria,
             column_std=self.column_std * units.scale,
             sample=None if self.sample is None else self.sample.scaled(units.scale),
+            floor=None if self.floor is None else self.floor * np.square(units.scale),
         )
 
     def in_precision_unit(self, unit: float) -> MixtureResult:
         """Convert a fit with precisions of cells divided by ``unit`` to the precisions as given."""
-        return self._replace(model=self.model.in_precision_unit(unit), information=self.information * unit)
+        floor = None if self.floor is None else self.floor * unit
+        return self._replace(model=self.model.in_precision_unit(unit), information=self.information * unit, floor=floor)

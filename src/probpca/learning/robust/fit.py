@@ -240,16 +240,17 @@ def fit_cellwise(
     summarise(rows.source())
     centre, spread = medians(rows.values, rows.weight), robust_scale(rows.values, rows.weight)
     far = np.abs(rows.values - centre) > how.hidden * spread
-    quiet = replace(settings, watch=None)
-    first = learn(rows.masked(far), n_components, quiet, rng)
-    q = first.model.n_components
-    if not isinstance(n_components, Integral) and q < source.n_features - 1:
+    quiet, tame = replace(settings, watch=None), rows.masked(far)
+    first = _learn_tame(learn, tame, n_components, quiet, rng)
+    q, most = first.model.n_components, min(source.n_features - 1, tame.fold(ColumnSummary.of).count - 2)
+    if not isinstance(n_components, Integral) and q < most:
         # Hiding far cells hides a weak component, and then the cells that it explains look wild: start with one more.
-        first = learn(rows.masked(far), q + 1, quiet, rng)
+        first = learn(tame, q + 1, quiet, rng)
     fit = _CellFit(rows, spread if own_units else np.asarray(1.0), settings)
     found = fit.run(fit.units(first.model), rng)
     for _ in range(settings.trimming.rechosen):
-        result = learn(rows.masked(found.tame.T < 0.5, found.used), n_components, settings, rng)
+        tame = rows.masked(found.tame.T < 0.5, found.used)
+        result = _learn_tame(learn, tame, n_components, settings, rng)
         if result.model.n_components == found.model.n_components:
             break
         found = fit.go_on(fit.units(result.model), found)
@@ -258,6 +259,24 @@ def fit_cellwise(
         fit = _CellFit(rows, fit.scale * np.sqrt(variance), settings)
         found = fit.go_on(fit.units(found.model.rescale(fit.scale / np.sqrt(variance))), found)
     return fit.finished(found, result)
+
+
+def _learn_tame(
+    learn: Learn, tame: Source, n_components: Any, settings: Settings, rng: np.random.Generator
+) -> FitResult:
+    _require_variation(tame)
+    return learn(tame, n_components, settings, rng)
+
+
+def _require_variation(tame: Source) -> None:
+    """Raise ``NothingToLearnError`` if the cells that are left of the rows do not vary."""
+    if not can_learn(tame.fold(ColumnSummary.of)):
+        msg = (
+            "robust='cells' needs cells that agree and still vary; in each column those that agree are equal, or "
+            "hardly any agree. It is not for columns in which most cells have the same value, nor for a few rows.\n"
+            "Hint: robust='rows', or robust=None."
+        )
+        raise NothingToLearnError(msg)
 
 
 @final
@@ -301,6 +320,7 @@ class _CellFit:
         found = fit_student_cells(self.table, shared, self.floor, how)
         if self.keep < 1:
             untrusted = (found.tame < how.untrusted).T
+            _require_variation(self.rows.masked(untrusted))
             values = np.where(untrusted, np.nan, self.rows.values / self.scale)
             trimming = Trimming(values, self.rows.weight, self.rows.precision, self.settings.trimming)
             trimmed = trimming.find(found.model, rng)

@@ -220,6 +220,8 @@ def fit_wild_cells(
         weight = table.weight * used
         judged = table.judge(model, omega)
         cells = float((omega * weight).sum())
+        if not cells:  # a few rows that contradict each other: all cells look wild
+            break
         free = cells - table.centre.size * (model.n_components + 1)
         residual, variance = left_out(table, model, omega, judged, gram, used)
         variance *= cells / max(free, cells / 2)  # for the degrees of freedom of the parameters
