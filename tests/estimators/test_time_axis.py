@@ -314,6 +314,12 @@ def test_a_row_of_a_dataframe_brings_its_time(y):
     assert system.forecast(1).mean.index[0] == table.index[54]
     with pytest.raises(DataError, match="it is 1 step before the next one"):
         system.update(table.iloc[53])
+    column = table.rename_axis("month").reset_index()
+    other = lds().fit(column[:50])
+    for _, row in column.iloc[[50, 53]].iterrows():
+        other.update(row)
+    assert_allclose(other.forecast(1).mean[NAMES], system.forecast(1).mean)
+    assert other.forecast(1).mean["month"].iloc[0] == table.index[54]
 
 
 def test_rows_go_to_the_nearest_week():

@@ -17,14 +17,15 @@ from probpca.result_tables import several
 from probpca.sources.readers.frames import is_frame
 
 if TYPE_CHECKING:
+    from probpca.estimators.time_axis import TimeAxis
     from probpca.estimators.time_index import Remembered
     from probpca.typing import Array
 
 
 def steps_to(y: Any, table: Remembered, time: Any) -> tuple[Any, int]:
     """Return a row without its time, and how many steps it is after the last one: 1 if it has no time."""
-    if table.axis is not None and table.axis.stamps.unit and nw.dependencies.is_pandas_series(y) and _is_dated(y.name):
-        y = y.to_frame().T.astype(float)  # a row of a dataframe, whose name is its time
+    if table.axis is not None and nw.dependencies.is_pandas_series(y):
+        y = _dated_row(y, table.axis)
     if not is_frame(y) or table.axis is None or len(y) != 1:
         return y, 1
     named = time if time is not None and time in nw.from_native(y, eager_only=True).columns else None
@@ -46,9 +47,14 @@ def steps_to(y: Any, table: Remembered, time: Any) -> tuple[Any, int]:
     return row, ahead
 
 
-def _is_dated(name: Any) -> bool:
+def _dated_row(y: Any, axis: TimeAxis) -> Any:
+    """A row of a dataframe, with its time as its name or among its cells, as a dataframe; other rows as they are."""
     pandas: Any = import_module("pandas")
-    return isinstance(name, pandas.Timestamp | pandas.Period)
+    if axis.is_column and axis.name in y.index:
+        return y.to_frame().T.infer_objects()
+    if not axis.is_column and axis.stamps.unit and isinstance(y.name, pandas.Timestamp | pandas.Period):
+        return y.to_frame().T.astype(float)
+    return y
 
 
 def one_row(estimator: Any, y: Any) -> Array:
