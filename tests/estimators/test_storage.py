@@ -2,6 +2,7 @@
 
 import zipfile
 from datetime import date, timedelta
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -280,7 +281,14 @@ def test_a_forecast_from_a_file_is_a_polars_frame_again(holes, path):
 
 
 def test_a_time_index_that_no_file_can_hold_is_refused(holes, path):
-    index = pd.Index([date(2020, 1, 1) + timedelta(days=i) for i in range(40)], dtype=object)
+    index = pd.Index([Fraction(i, 3) for i in range(40)], dtype=object)
     system = LinearDynamicalSystem(1, random_state=0, tol=1.0).fit(pd.DataFrame(holes, index=index, columns=NAMES))
     with pytest.raises(FileFormatError, match="time index of type object cannot be written"):
         system.to_file(path)
+
+
+def test_an_index_of_dates_as_objects_comes_back_from_a_file(holes, path):
+    index = pd.Index([date(2020, 1, 1) + timedelta(days=i) for i in range(40)], dtype=object)
+    system = LinearDynamicalSystem(1, random_state=0, tol=1.0).fit(pd.DataFrame(holes, index=index, columns=NAMES))
+    system.to_file(path)
+    pd.testing.assert_frame_equal(LinearDynamicalSystem.from_file(path).forecast(3).mean, system.forecast(3).mean)
