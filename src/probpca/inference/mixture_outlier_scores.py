@@ -8,20 +8,16 @@ import numpy as np
 from scipy.special import logsumexp
 
 from probpca.blocks import as_block
-from probpca.inference.calibration import RARE, Calibration, Distances, matched, probability
+from probpca.inference.calibration import Calibration, Distances, matched
 from probpca.inference.likelihood import log_likelihood
-from probpca.inference.outlier_scores import CHI_SQUARE, Outliers, outliers
+from probpca.inference.outlier_scores import CHI_SQUARE, Outliers, outliers, row_fields, table_of_outliers
 from probpca.result_tables import (
     FIRST_ROWS,
     NO_NAMES,
     Column,
     Names,
     ResultTable,
-    Section,
-    rest,
-    several,
     shown_as_table,
-    words,
 )
 
 if TYPE_CHECKING:
@@ -93,9 +89,7 @@ class MixtureOutliers(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """P-values, density and cluster of each row, by name, and ``top_feature``, whose cell contributes most."""
-        features = np.array((self.names or NO_NAMES).column_names(self.contributions.shape[1]), dtype=object)
-        values = {name: getattr(self, name) for name in ROW_FIELDS}
-        return values | {"top_feature": features[np.asarray(self.contributions).argmax(axis=1)]}
+        return row_fields(self, ROW_FIELDS)
 
     def to_frame(self, *, backend: str | None = None) -> Any:
         """Return a dataframe with a line for every row, in the library of the input (pandas for arrays)."""
@@ -103,30 +97,10 @@ class MixtureOutliers(NamedTuple):
 
     def table(self, most: int = FIRST_ROWS, *, cells: int = 3) -> ResultTable:
         """The ``most`` least likely rows, each with the ``cells`` that differ most from what their cluster expects."""
-        n, d = self.contributions.shape
-        names, order = self.names or NO_NAMES, np.argsort(self.log10_p_value, kind="stable")[:most]
-        features = names.column_names(d)
-        columns = (
-            words("row", names.row_names(order)),
-            Column("p-value", [probability(self.log10_p_value[i]) for i in order]),
-            Column("cluster", [f"C{self.cluster[i]}" for i in order]),
-            words(
-                "most unusual cells (sd from expected)", (self._causes(i, features, cells) for i in order), longest=None
-            ),
-        )
-        rare = int(np.count_nonzero(self.p_value < RARE))
-        heading = (
-            f"Outliers: {several(n, 'row')} x {several(d, 'feature')}, {several(rare, 'row')} with p < {RARE:g} "
-            f"({RARE * n:.2g} expected by chance)"
-        )
-        note = (f"Note: {self.note}",) if self.note else ()
-        return ResultTable((Section(heading, columns, (*rest(n - order.size, "more row"), *note)),))
+        return table_of_outliers(self, self._clusters, most, cells)
 
-    def _causes(self, i: int, features: list[str], most: int) -> str:
-        """Cells of row i that differ most from their conditional means, in standard deviations."""
-        scores = self.cell_scores[i]
-        largest = np.argsort(-np.nan_to_num(np.abs(scores), nan=-1.0), kind="stable")[:most]
-        return ", ".join(f"{features[j]} {scores[j]:+.1f}" for j in largest if not np.isnan(scores[j]))
+    def _clusters(self, order: Index) -> Column:
+        return Column("cluster", [f"C{self.cluster[i]}" for i in order])
 
 
 class _Parts(NamedTuple):

@@ -35,9 +35,11 @@ from probpca.result_tables import (
 from probpca.scratch import workspace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from probpca.blocks import Block, Rows
     from probpca.models import LinearGaussian
-    from probpca.typing import Array
+    from probpca.typing import Array, Index
 
 CHI_SQUARE = Calibration(obstacle="no calibration was given")
 """Reference distribution without training rows: that of the fitted Gaussian itself."""
@@ -122,9 +124,7 @@ class Outliers(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Distances and p-values of each row, by name, and ``top_feature``, whose cell contributes most."""
-        features = np.array((self.names or NO_NAMES).column_names(self.contributions.shape[1]), dtype=object)
-        values = {name: getattr(self, name) for name in ROW_FIELDS}
-        return values | {"top_feature": features[np.asarray(self.contributions).argmax(axis=1)]}
+        return row_fields(self, ROW_FIELDS)
 
     def to_frame(self, part: str = "rows", *, backend: str | None = None) -> Any:
         """Return a dataframe with a line for every row, in the library of the input (pandas for arrays).
@@ -144,35 +144,45 @@ class Outliers(NamedTuple):
 
     def table(self, most: int = FIRST_ROWS, *, cells: int = 3) -> ResultTable:
         """The ``most`` least likely rows, each with the ``cells`` that contribute most to its distance."""
-        n, d = self.contributions.shape
         values: Any = self.contributions
         if not isinstance(values, np.ndarray):  # a Dask array that has not been computed
+            d = values.shape[1]
             return ResultTable((Section(f"Outliers: rows x {several(d, 'feature')}, not computed yet"),))
-        names, order = self.names or NO_NAMES, np.argsort(self.log10_p_value, kind="stable")[:most]
-        features = names.column_names(d)
-        columns = (
-            words("row", names.row_names(order)),
-            Column("p-value", [probability(self.log10_p_value[i]) for i in order]),
-            numbers("distance", self.distance[order]),
-            words(
-                "most unusual cells (sd from expected)",
-                (self._causes(i, features, cells) for i in order),
-                longest=None,
-            ),
-        )
-        rare = int(np.count_nonzero(self.p_value < RARE))
-        heading = (
-            f"Outliers: {several(n, 'row')} x {several(d, 'feature')}, {several(rare, 'row')} with p < {RARE:g} "
-            f"({RARE * n:.2g} expected by chance)"
-        )
-        note = (f"Note: {self.note}",) if self.note else ()
-        return ResultTable((Section(heading, columns, (*rest(n - order.size, "more row"), *note)),))
+        return table_of_outliers(self, lambda order: numbers("distance", self.distance[order]), most, cells)
 
-    def _causes(self, i: int, features: list[str], most: int) -> str:
-        """Cells of row i that differ most from their conditional means, in standard deviations."""
-        scores = self.cell_scores[i]
-        largest = np.argsort(-np.nan_to_num(np.abs(scores), nan=-1.0), kind="stable")[:most]
-        return ", ".join(f"{features[j]} {scores[j]:+.1f}" for j in largest if not np.isnan(scores[j]))
+
+def row_fields(found: Any, fields: Sequence[str]) -> dict[str, Any]:
+    """Fields of outlier scores by name, and ``top_feature``, whose cell contributes most to the distance of a row."""
+    features = np.array((found.names or NO_NAMES).column_names(found.contributions.shape[1]), dtype=object)
+    values = {name: getattr(found, name) for name in fields}
+    return values | {"top_feature": features[np.asarray(found.contributions).argmax(axis=1)]}
+
+
+def table_of_outliers(found: Any, column: Callable[[Index], Column], most: int, cells: int) -> ResultTable:
+    """The ``most`` least likely rows with their p-values, a ``column`` of their own and their most unusual cells."""
+    n, d = found.contributions.shape
+    names, order = found.names or NO_NAMES, np.argsort(found.log10_p_value, kind="stable")[:most]
+    features = names.column_names(d)
+    causes = (_causes(found.cell_scores[i], features, cells) for i in order)
+    columns = (
+        words("row", names.row_names(order)),
+        Column("p-value", [probability(found.log10_p_value[i]) for i in order]),
+        column(order),
+        words("most unusual cells (sd from expected)", causes, longest=None),
+    )
+    rare = int(np.count_nonzero(found.p_value < RARE))
+    heading = (
+        f"Outliers: {several(n, 'row')} x {several(d, 'feature')}, {several(rare, 'row')} with p < {RARE:g} "
+        f"({RARE * n:.2g} expected by chance)"
+    )
+    note = (f"Note: {found.note}",) if found.note else ()
+    return ResultTable((Section(heading, columns, (*rest(n - order.size, "more row"), *note)),))
+
+
+def _causes(scores: Array, features: list[str], most: int) -> str:
+    """Cells of a row that differ most from their conditional means, in standard deviations."""
+    largest = np.argsort(-np.nan_to_num(np.abs(scores), nan=-1.0), kind="stable")[:most]
+    return ", ".join(f"{features[j]} {scores[j]:+.1f}" for j in largest if not np.isnan(scores[j]))
 
 
 ROW_FIELDS = (

@@ -16,7 +16,7 @@ from probpca.pages.page import bundle, packed, packed_bits, packed_positions, ro
 from probpca.pages.report_charts import drawing_script
 from probpca.pages.report_cluster_charts import cluster_charts
 from probpca.pages.report_cluster_text import SURE, cluster_parts, cluster_sentences
-from probpca.pages.report_rows import choose_columns, choose_rows
+from probpca.pages.report_rows import choose_columns, choose_rows, outlier_data
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -194,18 +194,12 @@ def _cell_data(facts: ClusterFacts) -> dict[str, Any]:
 
 def _judged_data(facts: ClusterFacts) -> dict[str, Any]:
     """Clusters of the rows, and how unusual they are."""
-    found, shown, columns = facts.found, facts.shown, facts.columns
+    found, shown = facts.found, facts.shown
     return {
+        **outlier_data(found, shown, facts.columns),
         "latent": packed(facts.latent),
         "cluster": packed_positions(found.cluster[shown]),
         "probability": packed(facts.probability[shown]),
-        "p": packed(found.p_value[shown]),
-        "log10p": packed(found.log10_p_value[shown]),
-        "modelP": packed(found.model_p_value[shown]),
-        "log10modelP": packed(found.log10_model_p_value[shown]),
-        "distance": packed(found.distance[shown]),
-        "contributions": packed(np.take_along_axis(found.contributions[shown], columns, axis=1)),
-        "scores": packed(np.take_along_axis(found.cell_scores[shown], columns, axis=1)),
         "points": packed(facts.points[shown]),
     }
 

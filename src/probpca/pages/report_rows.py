@@ -11,6 +11,7 @@ from probpca.displays.inputs import table_of, taken
 from probpca.pages.page import model_data, packed, packed_bits, packed_positions, row_data
 
 if TYPE_CHECKING:
+    from probpca.inference.mixture_outlier_scores import MixtureOutliers
     from probpca.inference.outlier_scores import Outliers
     from probpca.pages.page import Table
     from probpca.pages.report import ReportSettings
@@ -103,22 +104,22 @@ def rows_data(table: Table, facts: RowFacts) -> dict[str, Any]:
         "covariance": packed((covariance[:1] if shared else covariance)[:, lower[0], lower[1]]),
         "width": float(ndtri(0.5 + level / 2)),
         "radius": float(np.sqrt(-2.0 * np.log(1.0 - level))),
-        **_outlier_data(facts.found, shown, columns),
+        "inside": packed(facts.found.latent_distance[shown]),
+        "outside": packed(facts.found.residual_distance[shown]),
+        "insideP": packed(facts.found.latent_p_value[shown]),
+        "outsideP": packed(facts.found.residual_p_value[shown]),
+        **outlier_data(facts.found, shown, columns),
     }
 
 
-def _outlier_data(found: Outliers, shown: Index, columns: Index) -> dict[str, Any]:
+def outlier_data(found: Outliers | MixtureOutliers, shown: Index, columns: Index) -> dict[str, Any]:
     """Distances and p-values of rows, and the contribution of each cell."""
     return {
         "distance": packed(found.distance[shown]),
-        "inside": packed(found.latent_distance[shown]),
-        "outside": packed(found.residual_distance[shown]),
         "p": packed(found.p_value[shown]),
         "log10p": packed(found.log10_p_value[shown]),
         "modelP": packed(found.model_p_value[shown]),
         "log10modelP": packed(found.log10_model_p_value[shown]),
-        "insideP": packed(found.latent_p_value[shown]),
-        "outsideP": packed(found.residual_p_value[shown]),
         "contributions": packed(np.take_along_axis(found.contributions[shown], columns, axis=1)),
         "scores": packed(np.take_along_axis(found.cell_scores[shown], columns, axis=1)),
     }
