@@ -107,10 +107,6 @@ def p_chart(times: Sequence[str], log10_p: Array, threshold: float) -> str:
     return _svg("p-value of each step", [axes, *bars, rule])
 
 
-def _p_words(height: float) -> str:
-    return f"p = {10.0**-height:g}"
-
-
 def _frame_of(n: int, values: Array) -> Frame:
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
     room = 0.06 * (high - low) or 1.0
