@@ -131,6 +131,16 @@ class Latents:
         """Values of the rows (b,), given values of the patterns."""
         return per_pattern if self.pattern is None else per_pattern[..., self.pattern]
 
+    def take_covariance(self, weight: Array) -> Array:
+        """Sums of w P over the rows of each pattern, or w P of each row, followed by zeros; overwrites the covariances.
+
+        For posteriors that are not ``joint``.
+        """
+        taken = self.covariance
+        taken[packed_size(len(self.mean)) :] = 0.0
+        taken *= weight if self.pattern is None else np.bincount(self.pattern, weight, taken.shape[1])
+        return taken
+
     def residual(self, parameters: Parameters, cells: Cells) -> Residual:
         """Residuals omega (x - mu - W m) of the observed cells."""
         return cells.residual(parameters.loadings, np.vstack([self.mean, np.ones(self.mean.shape[1])]))

@@ -106,14 +106,10 @@ class ProductSums(_Sums):
 def _from_residuals(parameters: Parameters, groups: tuple[Group, ...], work: Workspace) -> Regression:
     """Expected statistics from separate sums of residuals at the posterior means and of posterior covariances."""
     sums = ResidualSums(parameters)
-    k = packed_size(parameters.q)
     for group in groups:
         cells, w = group.cells.ready(work), group.weight
         found = latents(parameters, cells, work=work)
-        latent_covariance = found.covariance
-        latent_covariance[k:] = 0.0
-        latent_covariance *= w if found.pattern is None else np.bincount(found.pattern, w)
-        sums.add(group, cells, found.mean, latent_covariance, work)
+        sums.add(group, cells, found.mean, found.take_covariance(w), work)
         sums.distance += float(w @ np.square(found.mean).sum(axis=0))
         sums.count(group, found)
     sums.distance += float((sums.squares / sums.noise).sum())
@@ -148,7 +144,7 @@ def regress_on(
                 np.multiply(covariance[:, group.place], w, out=latent_covariance[:k])
                 latent_covariance[k:] = 0.0
                 if cells.pattern is not None:
-                    latent_covariance = _by_pattern(latent_covariance, cells.pattern)
+                    latent_covariance = by_pattern(latent_covariance, cells.pattern)
             sums.add(group, cells, mean[:, group.place], latent_covariance, work)
             sums.weight += group.total_weight
             sums.counts += group.counts
@@ -198,7 +194,7 @@ def _moments(found: Latents, w: Array) -> tuple[Array, Array]:
         moments = pack(weighted @ t.T)[:, None]
     else:
         rows, columns = row_order(q + 1)
-        moments = _by_pattern(weighted[rows] * t[columns], found.pattern)
+        moments = by_pattern(weighted[rows] * t[columns], found.pattern)
     moments[:k] += found.covariance[:k] * moments[-1]
     return moments, weighted
 
@@ -231,14 +227,14 @@ def _outer(m: Array, w: Array, cells: Cells, work: Workspace) -> Array:
     products = work.array("outer products", (packed_size(len(m)), m.shape[1]))
     for out, i, j in zip(products, *row_order(len(m)), strict=True):
         np.multiply(weighted[i], m[j], out=out)
-    return products if cells.pattern is None else _by_pattern(products, cells.pattern)
+    return products if cells.pattern is None else by_pattern(products, cells.pattern)
 
 
 def _is_one_pattern(cells: Cells) -> bool:
     return cells.pattern is not None and cells.pattern[0] == cells.pattern[-1]
 
 
-def _by_pattern(of_rows: Array, pattern: Index) -> Array:
+def by_pattern(of_rows: Array, pattern: Index) -> Array:
     """Sums over the rows of each pattern, for rows sorted by pattern: (p, patterns)."""
     starts = np.flatnonzero(np.diff(pattern, prepend=-1))
     return np.add.reduceat(of_rows, starts, axis=1)

@@ -10,8 +10,7 @@ from scipy.special import logsumexp
 
 from probpca.inference.likelihood import LOG_2PI
 from probpca.inference.masked_rows import Parameters, latents
-from probpca.learning.em.e_step import CLEAR, ProductSums, ResidualSums
-from probpca.linalg.packed import packed_size
+from probpca.learning.em.e_step import CLEAR, ProductSums, ResidualSums, by_pattern
 from probpca.scratch import workspace
 
 if TYPE_CHECKING:
@@ -86,7 +85,8 @@ def expect_mixture(mixture: Mixture, block: Observed) -> MixtureSums:
             share *= group.weight
             y_squared, counts = np.zeros((2, len(sums), block.n_features))
             squares.add_sums(share, y_squared)
-            cells.presence.add_sums(_by_pattern(share, cells), counts)
+            of_patterns = share if cells.pattern is None else by_pattern(share, cells.pattern)
+            cells.presence.add_sums(of_patterns, counts)
             for k, cluster in enumerate(sums):
                 cluster.add(group.reweighted(share[k]), cells, found[k], y_squared[k], counts[k])
     return MixtureSums(value, entropy, tuple(cluster.expected() for cluster in sums))
@@ -142,13 +142,6 @@ def _of_rows(products: Array, cells: Cells) -> Array:
     return products if cells.pattern is None else products[:, cells.pattern]
 
 
-def _by_pattern(share: Array, cells: Cells) -> Array:
-    """Sums over the rows of each pattern, unless each row has its own: (K, b or patterns)."""
-    if cells.pattern is None:
-        return share
-    return np.add.reduceat(share, np.flatnonzero(np.diff(cells.pattern, prepend=-1)), axis=1)
-
-
 def _is_clear(parameters: Parameters) -> bool:
     """Whether differences of sums of squares keep enough digits."""
     size = np.einsum("kd,kd->d", parameters.loadings, parameters.loadings)  # of W and of mu - centre
@@ -171,11 +164,8 @@ class _ClusterSums:
             sums.add(cells, found, w)
             sums.squares += squares
             return
-        covariance = found.covariance
-        covariance[packed_size(len(found.mean)) :] = 0.0
-        covariance *= w if found.pattern is None else np.bincount(found.pattern, w, covariance.shape[1])
         with workspace() as work:
-            sums.add(group, cells, found.mean, covariance, work)
+            sums.add(group, cells, found.mean, found.take_covariance(w), work)
 
     def expected(self) -> Regression:
         """Expected statistics of the cluster."""

@@ -12,11 +12,11 @@ from probpca.inference.masked_rows import Parameters, latents
 from probpca.learning.em.e_step import ResidualSums
 from probpca.learning.em.m_step import latent_moments, maximise
 from probpca.learning.robust.consistency import inflated
-from probpca.linalg.packed import packed_size
 from probpca.scratch import workspace
 
 if TYPE_CHECKING:
     from probpca.blocks import Observed
+    from probpca.blocks.cells import Residual
     from probpca.models import LinearGaussian
     from probpca.typing import Array
 
@@ -40,7 +40,7 @@ class StudentRows:
     def __call__(self, model: LinearGaussian) -> tuple[LinearGaussian, float]:
         """Model after a step, and the total log-likelihood of the given model."""
         parameters, nu, value, cells_by_feature = Parameters.of(model, self.rows.centre), self.degrees, 0.0, 0.0
-        sums, total, k = ResidualSums(parameters), 0.0, packed_size(model.n_components)
+        sums, total = ResidualSums(parameters), 0.0
         log_noise = np.broadcast_to(np.log(model.noise_variance), self.rows.centre.shape)
         with workspace() as work:
             for group in self.rows.groups:
@@ -48,10 +48,7 @@ class StudentRows:
                 found = latents(parameters, cells, work=work)
                 d2 = squared_distances(found.residual(parameters, cells), model) + np.square(found.mean).sum(axis=0)
                 u = (nu + group.observed) / (nu + d2)
-                covariance = found.covariance
-                covariance[k:] = 0.0
-                covariance *= w if found.pattern is None else np.bincount(found.pattern, w)
-                sums.add(group.reweighted(w * u), cells, found.mean, covariance, work)
+                sums.add(group.reweighted(w * u), cells, found.mean, found.take_covariance(w), work)
                 sums.count(group, found)
                 total += float(w @ u)
                 cells_by_feature += group.counts @ log_noise
@@ -76,11 +73,10 @@ class StudentRows:
         return model
 
 
-def squared_distances(residual: object, model: LinearGaussian) -> Array:
+def squared_distances(residual: Residual, model: LinearGaussian) -> Array:
     """Sum of squared residuals of each row in units of the noise: (b,)."""
     noise = model.noise_variance
-    found: Array = residual.row_squares() / noise if noise.ndim == 0 else residual.row_squares(1 / noise)  # type: ignore[attr-defined]
-    return found
+    return residual.row_squares() / noise if noise.ndim == 0 else residual.row_squares(1 / noise)
 
 
 def log_density(nu: float, distance: Array, degrees: Array) -> Array:

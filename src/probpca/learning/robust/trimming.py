@@ -20,7 +20,7 @@ from probpca.models import LinearGaussian
 from probpca.scratch import workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     import numpy.typing as npt
 
@@ -39,7 +39,6 @@ class Trimmed(NamedTuple):
 
     model: LinearGaussian
     used: Array  # share of each row that is used, 0 or 1 for all but the rows that equal one of them: (n,)
-    n_iter: int  # number of concentration steps
     converged: bool
 
 
@@ -137,15 +136,15 @@ class Trimming:
         precision = None if self.precision is None else self.precision[chosen]
         return Trimming(self.values[chosen], weight, precision, self.settings)
 
-    def find(self, start: LinearGaussian, rng: np.random.Generator, extra: Sequence[LinearGaussian] = ()) -> Trimmed:
-        """Rows to use, found from many starts: ``start``, Student's t begun at it, ``extra``, and small sets of rows.
+    def find(self, start: LinearGaussian, rng: np.random.Generator) -> Trimmed:
+        """Rows to use, found from many starts: ``start``, Student's t begun at it, and small sets of rows.
 
         The noise of the model is a single variance or one for each feature, as that of ``start``.
         """
         how = self.settings
         compared = self.sampled(how.compared_rows, rng)
         student = StudentRows(compared.observed, self.floor, how.degrees).run(start, how.student_steps)
-        starts = [start, student, *extra, *(compared.subset_start(start, rng) for _ in range(how.n_subsets))]
+        starts = [start, student, *(compared.subset_start(start, rng) for _ in range(how.n_subsets))]
         short = [compared.concentrate(model, compared.trusted_rows, how.first_steps) for model in starts]
         best = sorted(short, key=lambda found: -found.value)[: how.finalists]
         longer = [compared.concentrate(found.model, compared.trusted_rows, how.next_steps) for found in best]
@@ -157,7 +156,7 @@ class Trimming:
         how = self.settings
         nearest = self.concentrate(start, self.trusted_rows, how.max_iter)
         within = self.concentrate(nearest.model, self.good_rows, how.max_iter, nearest.used * self.weight)
-        return Trimmed(within.model, self.evened(within.used), how.max_iter, nearest.converged and within.converged)
+        return Trimmed(within.model, self.evened(within.used), nearest.converged and within.converged)
 
     def evened(self, used: Array) -> Array:
         """Shares in which rows are used, the same for equal rows; sums over the rows do not change: (n,)."""
